@@ -55,15 +55,15 @@ impl AgentKind {
 pub struct Definition {
     /// The kind of agent.
     pub kind: AgentKind,
-    /// The program; the usual one when there is none.
+    /// The program; `None` for the default.
     pub command: Option<String>,
-    /// The user's arguments, beside ours.
+    /// Additional arguments.
     pub args: Vec<String>,
     /// Additional environment variables.
     pub env: BTreeMap<String, String>,
-    /// The model of turns that name none.
+    /// The default model.
     pub model: Option<String>,
-    /// The widest permissions; the turn's own when there are none.
+    /// The widest permissions; `None` for those of the turn.
     pub permissions: Option<Permissions>,
     /// The protocol, for Codex.
     pub protocol: Protocol,
@@ -86,7 +86,7 @@ pub struct Api {
     pub developer_role: ApiDeveloperRole,
     /// The name of the variable that holds the key; no key is sent without it.
     pub key_env: Option<String>,
-    /// The context window in tokens; known from the model's name when there is none.
+    /// The context window in tokens; `None` to derive it from the model's name.
     pub context_window: Option<u64>,
     /// The tools that the model is offered.
     pub tools: ApiTools,
@@ -200,7 +200,7 @@ impl Catalog {
     }
 }
 
-/// Tells whether a program would parse a value as an option.
+/// Returns whether a program would parse a value as an option.
 pub(crate) fn is_option(value: &str) -> bool {
     value.starts_with('-')
 }
@@ -212,6 +212,7 @@ fn is_anchored(path: &Path) -> bool {
 
 /// An error in a file of agents.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ConfigError {
     /// The file is not TOML, or a setting is wrong.
     #[error("{}: {message}", .path.display())]
@@ -273,7 +274,7 @@ struct Entry {
 }
 
 impl Entry {
-    /// Returns the names of the settings that stand in the file.
+    /// Returns the names of the settings that are set.
     fn settings(&self) -> Vec<&'static str> {
         let Self {
             kind: _,
@@ -315,7 +316,7 @@ impl Entry {
         settings.into_iter().filter(|(_, is_set)| *is_set).map(|(name, _)| name).collect()
     }
 
-    /// Returns what is wrong with settings that have the right form. A key is not repeated.
+    /// Returns an error in well-formed settings. It never contains a key.
     fn problem(&self, name: &str, kind: AgentKind) -> Option<String> {
         let unused = self.settings().into_iter().find_map(|it| Some((it, kind.unused(it)?)));
         if let Some((setting, Unused { problem, fix })) = unused {

@@ -5,16 +5,16 @@ convoke_core::diagnostic_codes! {
         "An agent sent an event of an unknown kind; it was stored and skipped.",
         "Nothing is lost; update Convoke if the agent was updated.";
     AGENT_NOTICE = "agent.notice", Note,
-        "An agent reported a problem of its own and went on.",
-        "Read what it says.";
+        "An agent reported a problem and continued.",
+        "Read the agent's message.";
     AGENT_OUTPUT_NOISE = "agent.output-noise", Note,
         "An agent wrote lines that are not events; they were skipped.",
         "Look for a shell profile or a wrapper that prints to standard output.";
     AGENT_OUTPUT_DAMAGED = "agent.output-damaged", Loss,
-        "An agent's output held bytes that are not UTF-8; they were replaced by U+FFFD.",
-        "Check what the agent printed; the rest of the text is untouched.";
+        "An agent's output contained invalid UTF-8, which was replaced by U+FFFD.",
+        "Check the agent's output; the rest of the text is unchanged.";
     AGENT_LINE_TOO_LONG = "agent.line-too-long", Loss,
-        "An agent wrote a line over the limit; its long texts were cut, and the event was read.",
+        "An agent wrote a line over the limit; its long texts were cut.",
         "Ask for a file instead of a long reply.";
     AGENT_REPLY_TRUNCATED = "agent.reply-truncated", Loss,
         "An agent's reply was over the limit and its end was cut.",
@@ -23,16 +23,16 @@ convoke_core::diagnostic_codes! {
         "The agent ended its turn without a reply.",
         "Ask again; the events of the turn show what it did.";
     AGENT_EVENTS_TRUNCATED = "agent.events-truncated", Loss,
-        "The events of a turn carried more text than is kept; the rest was counted.",
+        "The events of a turn contained more text than is stored; the rest was left out.",
         "Ask for a file instead of long output; the reply has a limit of its own.";
     AGENT_SESSION_ANEW = "agent.session-anew", Loss,
         "The agent started a new session instead of resuming the old one.",
-        "Send the whole context again; the agent does not remember the earlier turns.";
+        "Send the whole context again; the agent has lost the earlier turns.";
     AGENT_TEXT_NOT_INERT = "agent.text-not-inert", Note,
-        "The agent's program may act on part of the text instead of sending it to the model.",
+        "The agent's program may interpret part of the text as a command.",
         "Rephrase the text, or use another agent.";
     AGENT_TEXT_ESCAPED = "agent.text-escaped", Note,
-        "Text that the agent's program would have acted on was escaped.",
+        "Text that the agent's program would interpret as a command was escaped.",
         "Nothing was run or read; the model sees the escape character too.";
     AGENT_SYSTEM_REPLACED = "agent.system-replaced", Note,
         "The system text replaces the agent's own system text instead of extending it.",
@@ -42,21 +42,21 @@ convoke_core::diagnostic_codes! {
         "Put the change into the prompt, or start a new session.";
     AGENT_ANSWERED_ITSELF = "agent.answered-itself", Note,
         "The agent's program answered without a request to its model.",
-        "The program took the text for a command; rephrase its beginning.";
+        "The program interpreted the text as a command; rephrase its beginning.";
     AGENT_TOOL_DENIED = "agent.tool-denied", Loss,
         "The agent tried to use a tool that its permissions do not allow.",
         "Widen the member's permissions if it should be allowed.";
     AGENT_PROCESSES_LEFT = "agent.processes-left", Note,
         "The agent left processes running; they were terminated.",
-        "Start processes that should outlive the turn outside of the agent.";
+        "Start processes that must outlive the turn outside the agent.";
     AGENT_TASKS_ENDED = "agent.tasks-ended", Note,
         "Shells that the agent left running in the background were terminated after its reply.",
-        "Start processes that should outlive the turn outside of the agent.";
+        "Start processes that must outlive the turn outside the agent.";
     AGENT_EXIT_DISAGREES = "agent.exit-disagrees", Note,
         "The agent reported success, but its program exited with an error.",
-        "If the reply is complete there is nothing to do; see the program's error output.";
+        "If the reply is complete, nothing; else read the program's error output.";
     AGENT_SETTING_REFUSED = "agent.setting-refused", Loss,
-        "A project's file sets something that needs trust, and the project is not trusted.",
+        "A project's file has a setting that needs trust, and the project is not trusted.",
         "Trust the directory, or set it in your own configuration.";
     AGENT_INSTRUCTIONS_UNREAD = "agent.instructions-unread", Loss,
         "An agent is started as in an untrusted directory, so it does not read the project's AGENTS.md.",

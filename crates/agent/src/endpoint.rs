@@ -1,8 +1,8 @@
-//! How each CLI is pointed to a model server, in a home of its own: environment, configuration file,
-//! and the arguments that make it run one turn without a terminal.
+//! Points each CLI to a model server, with a private home: environment, configuration file, and arguments for one
+//! turn without a terminal.
 //!
-//! The server stands in for the vendor's own, so that the CLI behaves as it does for its users: Codex,
-//! for one, sends 12 KiB less to a server that is configured as a provider of its own.
+//! The server replaces the vendor's own, so that the CLI behaves as usual: Codex, for example, sends 12 KiB less to
+//! a server that is configured as a custom provider.
 
 pub mod measured;
 
@@ -16,15 +16,15 @@ use serde_json::json;
 use crate::adapter::{is_nested, without_comments};
 use crate::vendor::Vendor;
 
-/// What stands where a key belongs; no server of a vendor would take it.
+/// The placeholder of a key, which no vendor accepts.
 const NO_KEY: &str = "rehearsal";
 
-/// The variables that a program keeps when it runs in a home of its own; all others may carry a
-/// secret, or change what it does.
+/// The variables that a program with a private home inherits; all others may contain a secret or change its
+/// behaviour.
 const KEPT: [&str; 9] =
     ["PATH", "LANG", "LC_ALL", "LC_CTYPE", "TERM", "TZ", "USER", "LOGNAME", "SHELL"];
 
-/// A model server that stands in for a vendor's own.
+/// A model server that replaces a vendor's own.
 #[derive(Debug, Clone, Copy)]
 pub struct ModelServer<'a> {
     /// Its address, without a slash at the end.
@@ -33,13 +33,13 @@ pub struct ModelServer<'a> {
     pub proxy_url: &'a str,
 }
 
-/// Says whether a variable of the user's environment is kept.
+/// Returns whether a variable of the user's environment is inherited.
 pub fn is_kept(name: &OsStr) -> bool {
     KEPT.iter().any(|kept| name == *kept)
 }
 
-/// Says whether a variable of the user's environment is one of a CLI's own settings, and neither a key nor an
-/// address. A program that is to behave as it does for its user keeps those too.
+/// Returns whether a variable of the user's environment is a setting of a CLI, and neither a key nor an address. A
+/// measured program inherits those too.
 pub fn is_setting(vendor: Vendor, name: &OsStr) -> bool {
     let Some(name) = name.to_str() else { return false };
     let (prefixes, names, others): (&[&str], &[&str], &[&str]) = match vendor {
@@ -51,7 +51,7 @@ pub fn is_setting(vendor: Vendor, name: &OsStr) -> bool {
                 "MAX_THINKING_TOKENS",
                 "SLASH_COMMAND_TOOL_CHAR_BUDGET",
             ],
-            // Where it is, how it signs in, and what it calls.
+            // Directories, sign-in and endpoints.
             &["CLAUDE_CONFIG_DIR", "CLAUDE_CODE_USE_", "CLAUDE_CODE_SKIP_", "CLAUDE_CODE_CLIENT_"],
         ),
         Vendor::Codex => (&[], &[], &[]),
@@ -68,10 +68,9 @@ pub fn is_setting(vendor: Vendor, name: &OsStr) -> bool {
     is_own && !is_other && !is_nested(name) && (is_count || !is_secret_name(name))
 }
 
-/// Returns the variables that point a CLI to the server and to a home of its own.
+/// Returns the variables that point a CLI to the server and to a private home.
 ///
-/// The server is its proxy too, for everything but itself: whatever a CLI wants from elsewhere is
-/// refused and recorded.
+/// The server is also the CLI's proxy: it refuses and records requests to all other hosts.
 pub fn environment(
     vendor: Vendor,
     server: ModelServer<'_>,
@@ -115,8 +114,7 @@ pub fn environment(
     own.into_iter().chain(vendors).collect()
 }
 
-/// Writes what the environment cannot say into the configuration file of the home, and keeps what
-/// stands there.
+/// Writes settings that have no variable into the configuration file of the home. Other settings stay.
 pub fn configure(vendor: Vendor, base_url: &str, home: &Path) -> Result<(), EndpointError> {
     std::fs::create_dir_all(home.join("tmp")).map_err(at(&home.join("tmp")))?;
     let directory = home.join(vendor.facts().directory);
@@ -131,14 +129,14 @@ pub fn configure(vendor: Vendor, base_url: &str, home: &Path) -> Result<(), Endp
             redirect_codex(&mut file, &format!("{base_url}/v1"));
             toml::to_string(&file).map_err(|error| error.to_string())
         }),
-        // A base address alone makes it ask for a gateway's sign-in.
+        // With a base address alone, the program asks for a gateway's sign-in.
         Vendor::Gemini => edit(&directory.join("settings.json"), |text| {
             let text = without_comments(text);
             let text = if text.trim().is_empty() { "{}" } else { &text };
             let mut file: serde_json::Value =
                 serde_json::from_str(text).map_err(|error| error.to_string())?;
             if !file.is_object() {
-                return Err("it is not a JSON object".into());
+                return Err("not a JSON object".into());
             }
             for key in ["security", "auth"] {
                 let place = if key == "auth" { &mut file["security"][key] } else { &mut file[key] };
@@ -152,8 +150,8 @@ pub fn configure(vendor: Vendor, base_url: &str, home: &Path) -> Result<(), Endp
     }
 }
 
-/// Removes from Claude Code's settings what signs it in or leads it elsewhere: its settings come before the
-/// environment. A file that is no JSON is left as it is, since the program ignores it.
+/// Removes credentials and endpoints from Claude Code's settings, which override the environment. A file that is not
+/// JSON is unchanged, since the program ignores it.
 fn claude_settings(text: &str) -> String {
     const SIGN_IN: [&str; 7] = [
         "apiKeyHelper",
@@ -174,8 +172,8 @@ fn claude_settings(text: &str) -> String {
     serde_json::Value::Object(settings).to_string()
 }
 
-/// Has every provider of a configuration of Codex lead to the server, without its keys. One that is active
-/// stays so, because what Codex sends depends on it; one that is not described there cannot be redirected.
+/// Points every provider of a Codex configuration to the server, without keys. The active one stays active, because
+/// the request depends on it; a provider that is not described there cannot be redirected.
 fn redirect_codex(file: &mut toml::Table, base_url: &str) {
     const KEYS: [&str; 8] = [
         "env_key",
@@ -212,7 +210,7 @@ fn redirect_codex(file: &mut toml::Table, base_url: &str) {
     }
 }
 
-/// Returns the arguments with which a CLI runs one turn and ends, whether or not the user wrote them.
+/// Returns the arguments with those added that make a CLI run one turn and exit.
 pub fn headless(vendor: Vendor, arguments: &[OsString]) -> Vec<OsString> {
     let has =
         |wanted: &[&str]| arguments.iter().any(|given| wanted.iter().any(|one| given == *one));
@@ -230,7 +228,7 @@ pub fn headless(vendor: Vendor, arguments: &[OsString]) -> Vec<OsString> {
                 all.insert(exec + 1, "--skip-git-repo-check".into());
             }
         }
-        // Gemini runs one turn whenever its standard input is no terminal.
+        // Gemini runs one turn whenever its standard input is not a terminal.
         Vendor::Claude | Vendor::Gemini => {}
     }
     all
@@ -255,10 +253,11 @@ fn at(path: &Path) -> impl FnOnce(std::io::Error) -> EndpointError {
     move |source| EndpointError::File { path, source }
 }
 
-/// A home could not be made ready.
+/// An error while preparing a home.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum EndpointError {
-    /// A file of it cannot be read or written.
+    /// A file cannot be read or written.
     #[error("cannot prepare {}", path.display())]
     File {
         /// The file.
@@ -266,18 +265,18 @@ pub enum EndpointError {
         /// Why.
         source: std::io::Error,
     },
-    /// A configuration file in it is not one.
+    /// A configuration file is invalid.
     #[error("cannot add to {}: {reason}", path.display())]
     Invalid {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The error.
         reason: String,
     },
 }
 
 impl EndpointError {
-    /// Names the file by its place in another home.
+    /// Replaces the path of the home in the error.
     #[must_use]
     pub fn seen_from(mut self, home: &Path, other: &Path) -> Self {
         let (Self::File { path, .. } | Self::Invalid { path, .. }) = &mut self;

@@ -25,6 +25,7 @@ pub struct Event<'a> {
 /// The payload of an event.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "camelCase", rename_all_fields = "camelCase")]
+#[non_exhaustive]
 pub enum EventKind<'a> {
     /// The agent started the turn.
     Started {

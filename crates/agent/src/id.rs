@@ -10,7 +10,7 @@ use uuid::Uuid;
 pub use convoke_core::Millis;
 pub use convoke_core::name::MemberName;
 
-/// Returns the time now. The only reading of the clock for what is stored.
+/// Returns the current time. The only clock read for stored data.
 pub fn now() -> Millis {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
@@ -27,9 +27,9 @@ impl SessionId {
         Self(Uuid::now_v7())
     }
 
-    /// Tells whether what a user typed is the beginning or the end of this id, with or without hyphens.
+    /// Returns whether a text is the beginning or the end of this id, with or without hyphens.
     ///
-    /// Sessions of the same minute begin alike; their ends differ.
+    /// Ids made in the same minute have the same beginning and different ends.
     pub fn is_abbreviated_by(&self, written: &str) -> bool {
         let written: String = written.chars().filter(|&c| c != '-').collect();
         let written = written.to_ascii_lowercase();
@@ -44,7 +44,7 @@ impl fmt::Display for SessionId {
     }
 }
 
-/// A text that is no session's id.
+/// A text that is not a session id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not the id of a session")]
 pub struct InvalidSessionId(pub String);
@@ -81,7 +81,7 @@ macro_rules! numbers {
         pub struct $name(pub u64);
 
         impl $name {
-            /// Returns the one after this.
+            /// Returns the next number.
             #[must_use]
             pub const fn next(self) -> Self {
                 Self(self.0 + 1)
@@ -97,11 +97,11 @@ macro_rules! numbers {
 }
 
 numbers! {
-    /// The number of a turn in its session, from 1, in the order in which turns were called for.
+    /// The number of a turn in its session, from 1, in queueing order.
     TurnId;
-    /// The place of a message in its session, from 1.
+    /// The number of a message in its session, from 1.
     MessageNumber;
-    /// How many commits a session has had; a commit on any other head is refused.
+    /// The number of commits of a session; a commit on another head is refused.
     Head;
 }
 
@@ -122,7 +122,7 @@ pub struct AttemptRef {
 pub struct ThreadId(String);
 
 impl ThreadId {
-    /// The most bytes of an id.
+    /// The maximum length of an id.
     const MAX_BYTES: usize = 1000;
 
     /// Creates the id of a new thread; later threads sort after earlier ones.
@@ -136,7 +136,7 @@ impl ThreadId {
         for byte in member.bytes() {
             match byte {
                 byte if byte.is_ascii_alphanumeric() => id.push(char::from(byte)),
-                // Every other byte in hexadecimal, so that no two members share an id.
+                // All other bytes in hexadecimal, so that ids are unique.
                 other => {
                     let _ = write!(id, "_{other:02x}");
                 }
@@ -167,7 +167,7 @@ impl ThreadId {
         String::from_utf8(bytes).ok()
     }
 
-    /// Parses an id; `None` if it is empty, too long, or has other characters than ids have.
+    /// Parses an id; `None` if it is empty, too long, or contains invalid characters.
     pub fn parse(id: &str) -> Option<Self> {
         let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
         let usable = (1..=Self::MAX_BYTES).contains(&id.len()) && id.bytes().all(fits);

@@ -9,19 +9,19 @@ use crate::event::{Event, EventKind, TextPart};
 use crate::turn::TurnResult;
 use crate::verdict::Verdict;
 
-/// Texts of more bytes are redacted on a thread that may block: nothing else of the runtime waits for them.
+/// Larger texts are redacted on a blocking thread, so that they do not delay the runtime.
 const LARGE: usize = 256 << 10;
 
-/// Removes the secrets from the events of one turn. A secret may be cut over several pieces of a text, so what could be
-/// its beginning waits for the next piece.
+/// Removes the secrets from the events of one turn. A secret may be split between pieces of a text, so a possible
+/// beginning of one is held back until the next piece.
 #[derive(Debug)]
 pub struct EventRedactor {
     redactor: Redactor,
-    /// The texts of which pieces have come.
+    /// The streamed texts.
     texts: BTreeMap<TextOrigin, StreamRedactor>,
 }
 
-/// The source of a text whose pieces follow each other.
+/// The identity of a streamed text.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct TextOrigin {
     sub_agent: Option<Cow<'static, str>>,
@@ -38,7 +38,7 @@ impl TextOrigin {
         Some((Self { sub_agent: event.sub_agent.clone(), is_thought }, part))
     }
 
-    /// Creates an event of what was held back of a text.
+    /// Creates an event from the held-back end of a text.
     fn rest(self, mut stream: StreamRedactor) -> Option<Event<'static>> {
         let text = Some(stream.finish()).filter(|text| !text.is_empty())?;
         let (text, part) = (Cow::Owned(text), TextPart::Delta);
@@ -57,7 +57,7 @@ impl EventRedactor {
         Self { redactor, texts: BTreeMap::new() }
     }
 
-    /// Takes an event, and returns those that can be shown and stored now.
+    /// Redacts an event, and returns the events that can be shown and stored now.
     pub async fn take(&mut self, mut event: Event<'static>) -> Vec<Event<'static>> {
         match TextOrigin::of(&event) {
             Some((origin, TextPart::Delta)) => {
@@ -76,15 +76,15 @@ impl EventRedactor {
         }
     }
 
-    /// Returns what was held back of texts whose end never came.
+    /// Returns the held-back ends of incomplete texts.
     pub fn finish(&mut self) -> Vec<Event<'static>> {
         let texts = std::mem::take(&mut self.texts).into_iter();
         texts.filter_map(|(origin, stream)| origin.rest(stream)).collect()
     }
 }
 
-/// Replaces the piece of text in an event by what can be shown of it, and returns whether there is any. Yields to the
-/// runtime between large parts.
+/// Redacts the piece of text in an event, and returns whether any of it can be shown now. Yields to the runtime between
+/// large parts.
 async fn push(stream: &mut StreamRedactor, event: &mut Event<'static>) -> bool {
     let (EventKind::Text { text, .. } | EventKind::Thinking { text, .. }) = &mut event.kind else {
         return false;
@@ -108,7 +108,7 @@ async fn push(stream: &mut StreamRedactor, event: &mut Event<'static>) -> bool {
     !text.is_empty()
 }
 
-/// Returns an event without secrets; none if the runtime is shutting down.
+/// Returns an event without secrets; `None` if the runtime is shutting down.
 async fn redacted(mut event: Event<'static>, redactor: &Redactor) -> Option<Event<'static>> {
     let mut bytes = 0;
     each_text(&mut event, &mut |text| bytes += text.len());
@@ -131,7 +131,7 @@ pub fn redact_event(event: &mut Event<'static>, redactor: &Redactor) {
     });
 }
 
-/// Removes the secrets from a warning or a retry, which may quote one. All other events stay as they are.
+/// Removes the secrets from a warning or a retry. Other events are unchanged.
 pub(crate) fn redact_notice(mut event: Event<'static>, redactor: &Redactor) -> Event<'static> {
     if matches!(event.kind, EventKind::Warning(_) | EventKind::Retry { .. }) {
         redact_event(&mut event, redactor);
@@ -139,7 +139,7 @@ pub(crate) fn redact_notice(mut event: Event<'static>, redactor: &Redactor) -> E
     event
 }
 
-/// Removes the secrets from a result, and returns in how many places of the reply there were any.
+/// Removes the secrets from a result, and returns the number of secrets in the reply.
 pub async fn redact_result(result: &mut TurnResult, redactor: &Redactor) -> u64 {
     redact_verdict(&mut result.verdict, redactor);
     for diagnostic in &mut result.diagnostics {
@@ -159,7 +159,7 @@ pub async fn redact_result(result: &mut TurnResult, redactor: &Redactor) -> u64 
         ..=LARGE => Ok(redact()),
         _ => tokio::task::spawn_blocking(redact).await,
     };
-    // Without a runtime that goes on there is no reply that could be shown.
+    // The runtime is shutting down, so there is no reply.
     let (reply, places) = redacted.unwrap_or_default();
     result.reply = reply;
     places
@@ -172,7 +172,7 @@ pub(crate) fn redact_verdict(verdict: &mut Verdict, redactor: &Redactor) {
     }
 }
 
-/// Shows every text of an event that came from an agent or a server.
+/// Visits every text of an event that came from an agent or a server.
 fn each_text(event: &mut Event<'static>, visit: &mut dyn FnMut(&mut String)) {
     let mut show = |text: &mut Cow<'static, str>| visit(text.to_mut());
     event.sub_agent.iter_mut().for_each(&mut show);

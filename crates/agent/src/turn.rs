@@ -16,7 +16,7 @@ use crate::turn_input::{ResumeHandle, TurnInput};
 use crate::usage::Usage;
 use crate::verdict::{Failure, FailureReason, Verdict};
 
-/// The number of events that wait for a slow reader; the agent's side then waits too.
+/// The maximum number of queued events; the agent waits for a slower reader.
 const EVENT_QUEUE: usize = 256;
 
 /// An agent: takes one turn at a time.
@@ -56,7 +56,7 @@ pub struct TurnResult {
 }
 
 impl TurnResult {
-    /// Creates a result that holds nothing but its verdict.
+    /// Creates a result with a verdict only.
     pub fn new(verdict: Verdict) -> Self {
         Self {
             verdict,
@@ -81,7 +81,7 @@ impl TurnResult {
 pub struct Canceller(Arc<watch::Sender<bool>>);
 
 impl Canceller {
-    /// Cancels the turn. The events go on until the agent has ended.
+    /// Cancels the turn. Events continue until the agent has ended.
     pub fn cancel(&self) {
         self.0.send_replace(true);
     }

@@ -1,4 +1,4 @@
-//! The delivery: everything that one turn of one agent is given.
+//! The input of a turn.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,36 +10,36 @@ use serde::{Deserialize, Serialize};
 use crate::id::AttemptRef;
 use crate::usage::Usage;
 
-/// What one turn is given.
+/// The input of one turn of one agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TurnInput {
-    /// Text that stands beside the agent's own instructions, when the agent takes one.
+    /// The system text, if the agent accepts one.
     pub system: Option<String>,
-    /// The text that the agent answers.
+    /// The prompt.
     pub prompt: String,
-    /// The ledger of prompt and system text, when they were assembled. An agent of ours carries its entries
-    /// on into the ledger of each request.
+    /// The ledger of prompt and system text, if they were assembled. A model member copies its entries into the
+    /// ledger of each request.
     pub ledger: Option<Ledger<'static>>,
-    /// The directory that the agent works in.
+    /// The working directory.
     pub cwd: PathBuf,
-    /// What the agent may do.
+    /// The agent's permissions.
     pub permissions: Permissions,
-    /// The model; the agent's own choice when there is none.
+    /// The model; `None` for the agent's default.
     pub model: Option<String>,
-    /// The session that this turn goes on with.
+    /// The agent's session to resume.
     pub resume: Option<ResumeHandle>,
     /// Whether the user trusts the files in the directory.
     pub trust: Trust,
-    /// What the turn may use.
+    /// The limits of the turn.
     pub limits: Limits,
-    /// Who keeps what the agent remembers of the turn.
+    /// The writer of the agent's thread.
     pub keeper: ThreadWriter,
-    /// The attempt of a session that this is; `None` outside of a session.
+    /// The attempt; `None` outside a session.
     pub attempt: Option<AttemptRef>,
 }
 
 impl TurnInput {
-    /// Creates a delivery with the narrowest permissions and the usual limits.
+    /// Creates an input with the narrowest permissions and the default limits.
     pub fn new(prompt: impl Into<String>, cwd: impl Into<PathBuf>) -> Self {
         Self {
             system: None,
@@ -57,55 +57,55 @@ impl TurnInput {
     }
 }
 
-/// Who keeps what an agent remembers of a turn, where the agent has no memory outside of Convoke.
+/// The writer of a turn's thread lines, for agents whose thread Convoke stores.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum ThreadWriter {
-    /// The agent does, before its turn ends.
+    /// The agent, before its turn ends.
     #[default]
     Agent,
-    /// The caller does, in one step with its own note that the turn has ended: else a crash between the
-    /// two would leave a turn that is remembered and taken again. The outcome brings what to keep.
+    /// The caller, in one commit with the end of the turn: a crash between two commits would retry a turn that is
+    /// already in the thread. The result contains the lines.
     Caller {
-        /// Names the turn among those of its thread: another attempt of it has the same name.
+        /// The name of the turn in its thread, the same for all of its attempts.
         turn: String,
     },
 }
 
-/// What resumes a session of an agent. It holds no secret.
+/// A handle that resumes an agent's session. It contains no secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ResumeHandle {
-    /// The agent's own name of the session.
+    /// The agent's id of the session.
     pub session: String,
-    /// The directory that it was held in: some agents find it nowhere else.
+    /// The working directory of the session, without which some agents do not find it.
     pub cwd: PathBuf,
-    /// The model that it was held with: a change costs some agents their memory.
+    /// The model of the session: some agents lose the history when it changes.
     pub model: Option<String>,
-    /// The tokens counted over the session so far, for agents that count so.
+    /// The token count of the whole session, for agents that report only that.
     pub used: Option<Usage>,
 }
 
-/// What a turn may use. Each has an end, so that no agent runs, writes or grows for ever.
+/// The limits of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// From the start to the end of the turn.
+    /// The maximum duration of the turn.
     pub turn: Duration,
-    /// Without a byte of output; a tool that runs silently counts.
+    /// The maximum time without output, tool calls included.
     pub silence: Duration,
-    /// For shells that the agent left running in the background when it answered; then they are ended.
+    /// The time after the reply for shells that the agent left in the background, before they are terminated.
     pub background: Duration,
-    /// After a cancel, before the agent is interrupted and then killed.
+    /// The time after a cancellation before the agent is interrupted, and again before it is killed.
     pub grace: Duration,
-    /// The bytes of one line of output.
+    /// The maximum size of a line of output.
     pub line_bytes: usize,
-    /// The bytes of all output of a turn.
+    /// The maximum size of the output.
     pub output_bytes: u64,
-    /// The bytes of the reply, and of any text in an event.
+    /// The maximum size of the reply and of each text in an event.
     pub reply_bytes: usize,
-    /// The bytes of text in all events of a turn.
+    /// The maximum size of the text in all events.
     pub event_bytes: usize,
-    /// How often a failed request to the model is repeated. An agent that cannot be told is stopped
-    /// when it says that it tries once more.
+    /// The maximum number of retries of a failed request. An agent without such a setting is terminated when it
+    /// reports one retry too many.
     pub retries: u32,
 }
 

@@ -1,4 +1,4 @@
-//! What is known of each vendor's CLI. All of it was measured on the versions that are named here.
+//! Facts about each vendor's CLI, measured on the versions named here.
 
 use std::fmt;
 use std::path::Path;
@@ -18,55 +18,55 @@ pub enum Vendor {
     Gemini,
 }
 
-/// What is known of one CLI.
+/// Facts about one CLI.
 #[derive(Debug)]
 pub struct Facts {
     /// The command.
     pub command: &'static str,
     /// The npm package.
     pub package: &'static str,
-    /// The versions that Convoke was measured with, oldest first.
+    /// The measured versions, oldest first.
     pub versions: &'static [&'static str],
-    /// Its own directory in the user's home.
+    /// The CLI's directory in the user's home.
     pub directory: &'static str,
-    /// A variable that moves that directory.
+    /// The variable that replaces that directory.
     pub directory_variable: Option<&'static str>,
-    /// What in its own directory is configuration, as opposed to credentials, logs and caches.
+    /// The configuration files in that directory, as opposed to credentials, logs and caches.
     pub configuration: &'static [&'static str],
-    /// What of the same kind lies elsewhere in the user's home.
+    /// Configuration files elsewhere in the user's home.
     pub shared_configuration: &'static [&'static str],
-    /// The hosts that it must reach to work.
+    /// The hosts that the CLI needs.
     pub hosts: &'static [&'static str],
-    /// A variable that sends its calls to another address.
+    /// The variable that sets another address of the model.
     pub address_variable: &'static str,
     /// The events that it writes in every turn.
     pub events: &'static [&'static str],
-    /// How it is signed in.
+    /// The ways to sign in.
     pub sign_in: SignIn,
 }
 
-/// How a CLI is signed in.
+/// The ways to sign in to a CLI.
 #[derive(Debug)]
 pub struct SignIn {
-    /// Variables that carry a key which it uses.
+    /// Variables with a key that the CLI uses.
     pub keys: &'static [&'static str],
-    /// Variables that look as if they carried one, and that it does not read.
+    /// Variables that look like it but are not read.
     pub ignored_keys: &'static [&'static str],
-    /// Variables that send its calls to a cloud provider, which has its own credentials.
+    /// Variables that select a cloud provider with its own credentials.
     pub clouds: &'static [&'static str],
-    /// Files, in its own directory, that hold what a sign-in left behind.
+    /// Credential files in the CLI's directory.
     pub credentials: &'static [&'static str],
-    /// Arguments that make it say whether it is signed in; this writes into its own directory.
+    /// Arguments that print the sign-in status; this may write to the CLI's directory.
     pub status: Option<&'static [&'static str]>,
-    /// What a user does to sign in.
+    /// Instructions to sign in.
     pub how: &'static str,
 }
 
 impl Vendor {
-    /// Every CLI, in the order in which they are shown.
+    /// All CLIs, in display order.
     pub const ALL: [Vendor; 3] = [Vendor::Claude, Vendor::Codex, Vendor::Gemini];
 
-    /// Returns what is known of it.
+    /// Returns the facts.
     pub const fn facts(self) -> &'static Facts {
         match self {
             Vendor::Claude => &CLAUDE,
@@ -75,7 +75,7 @@ impl Vendor {
         }
     }
 
-    /// Says which CLI a program is, by its name or by the package that it lies in.
+    /// Recognises a CLI by the name of its program or by its package directory.
     pub fn of(program: &Path) -> Option<Self> {
         let name = program.file_stem()?.to_str()?;
         let by_name = Self::ALL.into_iter().find(|vendor| vendor.facts().command == name);
@@ -87,21 +87,21 @@ impl Vendor {
     }
 }
 
-/// What a program says of its own sign-in.
+/// The sign-in status that a program reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum SignInStatus {
-    /// It has something to sign in with; whether the vendor takes it, only a call would tell.
+    /// The program has credentials; whether they are valid is unknown.
     SignedIn,
-    /// It has nothing.
+    /// The program has no credentials.
     NotSignedIn,
-    /// It says something that is not understood, or nothing.
+    /// The answer is missing or not understood.
     Unclear,
 }
 
 impl Vendor {
-    /// Reads the answer to [`SignIn::status`] by its exact form. Searching it for words is how "not
-    /// logged in" comes to be read as "logged in".
+    /// Parses the output of [`SignIn::status`] exactly: a search for words would read "not logged in" as "logged
+    /// in".
     pub fn understand_status(self, code: Option<i32>, said: &str) -> SignInStatus {
         let is_signed_in = match self {
             Vendor::Claude => {
@@ -151,7 +151,7 @@ impl fmt::Display for Vendor {
     }
 }
 
-/// No CLI has this name.
+/// An unknown CLI name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown agent `{0}`; known are claude, codex and gemini")]
 pub struct UnknownVendor(pub String);
@@ -246,7 +246,7 @@ static GEMINI: Facts = Facts {
     events: &["init", "message", "result"],
     sign_in: SignIn {
         keys: &["GEMINI_API_KEY"],
-        // Read only where the calls go to Vertex AI.
+        // Read only with Vertex AI.
         ignored_keys: &["GOOGLE_API_KEY"],
         clouds: &["GOOGLE_GENAI_USE_VERTEXAI"],
         credentials: &["oauth_creds.json"],

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// How a turn ended.
+/// The verdict of a turn.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "verdict", rename_all = "kebab-case")]
 pub enum Verdict {
@@ -43,7 +43,7 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// Why a turn failed.
+/// The reason of a failed turn.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{}{message}", reason.prefix())]
 pub struct Failure {
@@ -138,7 +138,7 @@ impl FailureReason {
         }
     }
 
-    /// Returns what stands before a failure's message; nothing, where the reason says nothing.
+    /// Returns the prefix of a failure's message; empty for [`Reason::Other`].
     fn prefix(self) -> String {
         match self {
             Self::Other => String::new(),

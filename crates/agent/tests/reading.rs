@@ -65,6 +65,7 @@ fn an_unknown_kind_is_kept_each_time_and_reported_once() {
     );
     assert_eq!(kept.count(), 2);
     assert_eq!(codes(&account), ["agent.event-unknown"]);
+    assert_eq!(account.diagnostics[0].message, "unknown event type `telepathy`");
     assert_eq!(account.verdict, Verdict::Done);
 }
 

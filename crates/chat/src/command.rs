@@ -1,50 +1,49 @@
-//! Commands: what a person can do besides speaking. One table makes the parser, the help and the
-//! completion.
+//! Slash commands. One table drives the parser, the help and the completion.
 
 use convoke_core::name::nearest;
 
-/// A command, as it was typed.
+/// A command as typed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Command {
-    /// Which one.
+    /// The command.
     pub verb: Verb,
-    /// What stands after it.
+    /// The text after the name.
     pub rest: String,
 }
 
-/// What can be commanded.
+/// The commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verb {
-    /// Address somebody from now on.
+    /// Change the recipients of the following messages.
     To,
     /// Speak as another person.
     As,
-    /// Take somebody's turns out of the queue.
+    /// Remove a member's turns from the queue.
     Drop,
     /// Set the team task.
     Task,
-    /// End the turn that is under way.
+    /// Cancel the running turn.
     Cancel,
-    /// Try a turn again.
+    /// Retry a turn.
     Retry,
-    /// Go on with what waits.
+    /// Run the queued turns.
     Go,
-    /// Show the account of a prompt.
+    /// Show the ledger of a prompt.
     Ledger,
     /// Show a prompt.
     Prompt,
     /// Show the commands and keys.
     Help,
-    /// Leave.
+    /// Quit.
     Quit,
 }
 
-/// Who can stand after a command.
+/// The kind of argument of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Takes {
-    /// Nothing.
+    /// None.
     Nothing,
-    /// Words.
+    /// Text.
     Text,
     /// The name of a person.
     Person,
@@ -54,18 +53,18 @@ pub enum Takes {
     Members,
 }
 
-/// How a command is written and what it does.
+/// One row of the table of commands.
 #[derive(Debug, Clone, Copy)]
 pub struct Entry {
-    /// Which command.
+    /// The command.
     pub verb: Verb,
-    /// Its name.
+    /// The name, without the slash.
     pub name: &'static str,
-    /// What stands after it.
+    /// The kind of argument.
     pub takes: Takes,
-    /// How that is written.
+    /// The notation of the argument in the help.
     pub usage: &'static str,
-    /// What it does.
+    /// The description in the help.
     pub meaning: &'static str,
 }
 
@@ -82,44 +81,62 @@ pub const COMMANDS: [Entry; 11] = {
         Entry { verb, name, takes, usage, meaning }
     }
     [
-        entry(Verb::To, "to", Members, "NAME …", "address these from now on (or: all)"),
+        entry(
+            Verb::To,
+            "to",
+            Members,
+            "NAME …",
+            "send the next messages to these members, or to all",
+        ),
         entry(Verb::As, "as", Person, "NAME", "speak as another person of the team"),
-        entry(Verb::Task, "task", Text, "TEXT", "set what the team is to do"),
-        entry(Verb::Drop, "drop", Members, "NAME …", "take their turns out of the queue (or: all)"),
-        entry(Verb::Cancel, "cancel", Nothing, "", "end the turn that is under way"),
-        entry(Verb::Retry, "retry", Nothing, "", "try the turn again that was not done"),
+        entry(Verb::Task, "task", Text, "TEXT", "set the team task"),
+        entry(
+            Verb::Drop,
+            "drop",
+            Members,
+            "NAME …",
+            "remove the queued turns of these members, or of all",
+        ),
+        entry(Verb::Cancel, "cancel", Nothing, "", "cancel the running turn"),
+        entry(
+            Verb::Retry,
+            "retry",
+            Nothing,
+            "",
+            "retry the last turn that failed or was cancelled",
+        ),
         entry(Verb::Go, "go", Nothing, "", "run the queued turns"),
-        entry(Verb::Ledger, "ledger", Agent, "[NAME]", "account for the last prompt, byte by byte"),
-        entry(Verb::Prompt, "prompt", Agent, "[NAME]", "show exactly what was sent last"),
+        entry(Verb::Ledger, "ledger", Agent, "[NAME]", "show the ledger of the last prompt"),
+        entry(Verb::Prompt, "prompt", Agent, "[NAME]", "show the last prompt"),
         entry(Verb::Help, "help", Nothing, "", "show the commands and keys"),
-        entry(Verb::Quit, "quit", Nothing, "", "save and leave"),
+        entry(Verb::Quit, "quit", Nothing, "", "save and quit"),
     ]
 };
 
-/// A line that looks like a command and is none.
+/// An invalid command.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadCommand {
-    /// There is no such command.
-    #[error("there is no command /{name}; {hint}")]
+    /// The command is unknown.
+    #[error("unknown command /{name}; {hint}")]
     Unknown {
-        /// What was typed.
+        /// The name as typed.
         name: String,
-        /// What was probably meant.
+        /// A suggestion.
         hint: String,
     },
-    /// It needs more.
+    /// The argument is missing.
     #[error("write /{name} {usage}")]
     Incomplete {
         /// The command.
         name: &'static str,
-        /// How it is written.
+        /// The notation of the argument.
         usage: &'static str,
     },
 }
 
-/// Reads a line as a command; a line that begins otherwise is none.
+/// Parses a line that begins with a slash; other lines are messages.
 ///
-/// A message that begins with a slash is written with a space before it.
+/// A space before the slash makes the line a message.
 pub fn parse(line: &str) -> Option<Result<Command, BadCommand>> {
     let line = line.strip_prefix('/')?;
     let (name, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
@@ -127,7 +144,7 @@ pub fn parse(line: &str) -> Option<Result<Command, BadCommand>> {
     let Some(entry) = COMMANDS.iter().find(|entry| entry.name.eq_ignore_ascii_case(name)) else {
         let hint = match nearest(name, COMMANDS.iter().map(|entry| entry.name)) {
             Some(near) => format!("did you mean /{near}?"),
-            None => "/help shows those there are; a space before it sends it".to_owned(),
+            None => "see /help, or put a space before the slash to send it as a message".to_owned(),
         };
         return Some(Err(BadCommand::Unknown { name: name.to_owned(), hint }));
     };
@@ -155,10 +172,10 @@ mod tests {
             ("/QUIT", "Quit \"\""),
             ("/ledger", "Ledger \"\""),
             ("/task", "write /task TEXT"),
-            ("/quitt", "there is no command /quitt; did you mean /quit?"),
+            ("/quitt", "unknown command /quitt; did you mean /quit?"),
             (
                 "/etc/hosts is odd",
-                "there is no command /etc/hosts; /help shows those there are; a space before it sends it",
+                "unknown command /etc/hosts; see /help, or put a space before the slash to send it as a message",
             ),
         ] {
             assert_eq!(read(line), expected, "{line}");

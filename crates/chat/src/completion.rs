@@ -1,4 +1,4 @@
-//! Completion: what the word at the cursor could become.
+//! Completion of the word at the cursor.
 
 use convoke_core::name::NameKey;
 use convoke_session::MemberName;
@@ -6,27 +6,27 @@ use convoke_team::Team;
 
 use crate::command::{COMMANDS, Takes};
 
-/// What the word at the cursor could become.
+/// The completions of the word at the cursor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Completion {
-    /// Where the word begins.
+    /// The start of the word.
     pub(crate) from: usize,
-    /// What it could become, best first.
+    /// The candidates, best first.
     pub(crate) candidates: Vec<Candidate>,
 }
 
-/// One thing that a word could become.
+/// One candidate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Candidate {
-    /// What is written in its place.
+    /// The replacement of the word.
     pub(crate) text: String,
-    /// What people read in the list.
+    /// The label in the list.
     pub(crate) label: String,
-    /// What it means.
+    /// The description in the list.
     pub(crate) meaning: &'static str,
 }
 
-/// Returns what the end of a text could become; nothing when it is whole or not to be completed.
+/// Returns the completions at the end of a text; `None` if there are none or the word is complete.
 pub(crate) fn complete(before: &str, team: &Team) -> Option<Completion> {
     let (from, candidates) =
         command(before, team).or_else(|| marker(before, team)).or_else(|| mention(before, team))?;
@@ -37,7 +37,7 @@ pub(crate) fn complete(before: &str, team: &Team) -> Option<Completion> {
 
 type Found = (usize, Vec<Candidate>);
 
-/// A command, or the names after it.
+/// Completes a command or its argument.
 fn command(before: &str, team: &Team) -> Option<Found> {
     let line = before.strip_prefix('/')?;
     let Some((name, rest)) = line.split_once(' ') else {
@@ -62,7 +62,7 @@ fn command(before: &str, team: &Team) -> Option<Found> {
     })
 }
 
-/// A name in a marker that is not closed yet.
+/// Completes a name in an unclosed marker.
 fn marker(before: &str, team: &Team) -> Option<Found> {
     let open = before.rfind('[')?;
     let inside = &before[open + 1..];
@@ -82,7 +82,7 @@ fn marker(before: &str, team: &Team) -> Option<Found> {
     }
 }
 
-/// A name after an `@`.
+/// Completes a name after an `@`.
 fn mention(before: &str, team: &Team) -> Option<Found> {
     let from = before
         .rfind(char::is_whitespace)

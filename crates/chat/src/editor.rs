@@ -1,27 +1,27 @@
-//! The input line: editing by what a person sees as one character, and a history.
+//! The input line: editing by grapheme, and a history.
 
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
 
 use crate::text::shown;
 
-/// How many lines the history holds.
+/// The maximum number of lines in the history.
 const HISTORY: usize = 500;
-/// How much can be typed or pasted.
+/// The maximum size of the text.
 const MOST_BYTES: usize = 1 << 20;
 
-/// A text that is being written.
+/// The text of the input line.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Editor {
     text: String,
-    /// A byte position at the beginning of a character.
+    /// A byte position at a grapheme boundary.
     cursor: usize,
     history: Vec<String>,
-    /// Where in the history we are, and what was being written before.
+    /// The position in the history, and the text before it was recalled.
     recalled: Option<(usize, String)>,
 }
 
-/// A text as it is shown, and where the cursor is.
+/// The displayed rows and the cursor.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Rows {
     pub(crate) rows: Vec<String>,
@@ -40,7 +40,7 @@ impl Editor {
         &self.text[..self.cursor]
     }
 
-    /// Adds text at the cursor. Returns how many bytes found no room.
+    /// Inserts text at the cursor. Returns the number of bytes over the limit, which are left out.
     pub(crate) fn insert(&mut self, text: &str) -> usize {
         let text = text.replace("\r\n", "\n").replace('\r', "\n");
         let text: String =
@@ -52,13 +52,13 @@ impl Editor {
         text.len() - kept.len()
     }
 
-    /// Replaces what stands between a place and the cursor.
+    /// Replaces the text from a position to the cursor.
     pub(crate) fn complete(&mut self, from: usize, with: &str) {
         self.text.replace_range(from..self.cursor, with);
         self.cursor = from + with.len();
     }
 
-    /// Takes the text, and remembers it.
+    /// Takes the text and adds it to the history.
     pub(crate) fn take(&mut self) -> String {
         let text = std::mem::take(&mut self.text);
         self.cursor = 0;
@@ -71,7 +71,7 @@ impl Editor {
         text
     }
 
-    /// Throws the text away.
+    /// Clears the text.
     pub(crate) fn clear(&mut self) {
         self.text.clear();
         self.cursor = 0;
@@ -127,7 +127,7 @@ impl Editor {
         self.remove(self.cursor, self.line_end());
     }
 
-    /// Goes a line up, or an entry back in the history.
+    /// Moves up a line, or back in the history.
     pub(crate) fn up(&mut self) {
         let start = self.line_start();
         if start > 0 {
@@ -146,7 +146,7 @@ impl Editor {
         self.recall();
     }
 
-    /// Goes a line down, or an entry on in the history.
+    /// Moves down a line, or forward in the history.
     pub(crate) fn down(&mut self) {
         let end = self.line_end();
         if end < self.text.len() {
@@ -161,7 +161,7 @@ impl Editor {
         }
     }
 
-    /// Returns the text in rows of a width, as it can be shown.
+    /// Returns the text in printable rows of a width.
     pub(crate) fn rows(&self, width: usize) -> Rows {
         let width = width.max(2);
         let mut rows = vec![String::new()];

@@ -1,5 +1,4 @@
-//! The loop: keys, events of the conversation and the time go into the model; what it wants done is
-//! done; what it looks like is drawn.
+//! The event loop: feeds keys, conversation events and time to the model, runs its effects, and draws it.
 
 use std::future::pending;
 use std::io;
@@ -24,20 +23,20 @@ use crate::terminal::Screen;
 use crate::user_action::PromptView;
 use crate::view::render;
 
-/// The shortest time between two frames, when nobody types.
+/// The minimum time between two frames without input.
 const FRAME: Duration = Duration::from_millis(33);
-/// How often the time of those at work is brought up to date.
+/// The interval at which the elapsed times are updated.
 const TICK: Duration = Duration::from_millis(250);
-/// How many events are taken in between two frames.
+/// The maximum number of events between two frames.
 const BATCH: usize = 1_000;
 
-/// A chat ended by force.
+/// An error that ends a chat.
 #[derive(Debug, thiserror::Error)]
 pub enum ChatError {
     /// The terminal cannot be used.
     #[error("the terminal failed: {0}")]
     Terminal(#[from] io::Error),
-    /// The conversation could not go on.
+    /// The conversation failed.
     #[error(transparent)]
     Conversation(#[from] CoordinatorError),
     /// The store failed.
@@ -117,7 +116,7 @@ enum Request {
 /// The most requests that wait. The screen sends one at a time, and at last that to close.
 const REQUEST_LIMIT: usize = 4;
 
-/// Holds a conversation in the terminal until the person leaves. Everything is saved as it happens.
+/// Runs a conversation in the terminal until the person quits. Everything is stored as it happens.
 pub async fn hold<S: Store + Clone>(
     coordinator: Coordinator<S>,
     updates: Updates,
@@ -178,12 +177,12 @@ async fn answer_requests<S: Store>(
     Ok(())
 }
 
-/// What effects are carried out with.
+/// Runs the effects of the model.
 struct EffectRunner<S> {
     store: S,
     session: SessionId,
     controls: Controls,
-    /// Gone once the person has left; with it the conversation ends.
+    /// `None` once the person has quit; dropping it ends the conversation.
     requests: Option<mpsc::Sender<Request>>,
 }
 
@@ -231,7 +230,7 @@ impl<S: Store> EffectRunner<S> {
     }
 }
 
-/// Shows the conversation until it is over.
+/// Shows the conversation until it ends.
 async fn show<S: Store>(
     mut chat: Chat,
     screen: &mut Screen,
@@ -243,7 +242,7 @@ async fn show<S: Store>(
     let mut signals = Signals::listen()?;
     let mut batch = Vec::new();
     let mut drawn = Instant::now();
-    // A terminal that is gone ends the chat, but what was said is stored first.
+    // A broken terminal ends the chat after all messages are stored.
     let mut broken: Option<io::Error> = None;
     screen.draw(|frame| render(&chat, frame))?;
     let mut is_over = false;

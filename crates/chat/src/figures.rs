@@ -1,8 +1,8 @@
-//! How figures look.
+//! Formatting of times.
 
 use std::time::Duration;
 
-/// Returns a time as a clock shows it: `1:05`, `2:00:00`.
+/// Formats a duration: `1:05`, `2:00:00`.
 pub(crate) fn clock(time: Duration) -> String {
     let seconds = time.as_secs();
     let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);

@@ -1,4 +1,4 @@
-//! The past: what a session holds when a chat takes it up.
+//! The stored state of a session when a chat opens it.
 
 use convoke_core::marker::strip_all_markers;
 use convoke_session::{
@@ -7,29 +7,29 @@ use convoke_session::{
 
 use crate::model::Waiting;
 
-/// How many messages are shown of what came before.
+/// The maximum number of earlier messages that are shown.
 const MESSAGES: usize = 200;
-/// How many turns are looked at for what was sent last.
+/// The maximum number of turns that are searched for the last prompts.
 const TURNS: usize = 200;
 
-/// What a session holds.
+/// The stored state of a session.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Past {
     /// The newest messages, oldest first.
     pub(crate) messages: Vec<ShownMessage>,
-    /// How many came before them.
+    /// The number of messages before them.
     pub(crate) left_out: u64,
-    /// The last turn of each member that was sent, the newest last.
+    /// The last turn of each member that got a prompt, the newest last.
     pub(crate) sent: Vec<(MemberName, TurnId)>,
-    /// The last turn, when it was not done.
+    /// The last turn, if it failed or was cancelled.
     pub(crate) undone: Option<TurnId>,
-    /// Who waits.
+    /// The queued turns.
     pub(crate) queue: Vec<Waiting>,
-    /// What the team is to do.
+    /// The team task.
     pub(crate) task: Option<String>,
 }
 
-/// Reads the end of a session. Costs the same for a long one as for a short one.
+/// Reads the end of a session, in constant time.
 pub(crate) async fn read<S: Store>(coordinator: &Coordinator<S>) -> Result<Past, StoreError> {
     let (store, id) = (coordinator.store(), coordinator.session());
     let state = store.session(id).await?.state;

@@ -1,37 +1,37 @@
-//! Where everything is on the screen.
+//! The layout of the screen.
 
 use ratatui::layout::{Constraint, Layout, Margin, Rect};
 
 use crate::model::Chat;
 
-/// How many rows the input line may take.
+/// The maximum number of rows of the input.
 const INPUT_ROWS: usize = 6;
-/// How many members at work have a line each.
+/// The maximum number of status lines of running members.
 const WORK_ROWS: usize = 3;
 
-/// Where everything is.
+/// The areas of the screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Areas {
-    /// What the conversation is about.
+    /// The title and task.
     pub(crate) header: Rect,
-    /// What was said.
+    /// The messages.
     pub(crate) conversation: Rect,
-    /// Who is at work, a line each.
+    /// The running members, one line each.
     pub(crate) works: Rect,
-    /// Who waits.
+    /// The queue.
     pub(crate) queue: Rect,
-    /// The line above the input, which says who speaks to whom.
+    /// The line above the input with speaker and recipients.
     pub(crate) rule: Rect,
-    /// The input line.
+    /// The input.
     pub(crate) input: Rect,
-    /// The keys.
+    /// The key hints.
     pub(crate) hints: Rect,
-    /// A page over the conversation, with its frame.
+    /// The overlay, with its frame.
     pub(crate) page: Rect,
 }
 
 impl Areas {
-    /// Divides the screen. The conversation gives way first, then the lines around it.
+    /// Divides the screen. On a small screen the conversation shrinks first.
     pub(crate) fn of(chat: &Chat) -> Self {
         let screen = Rect::from((ratatui::layout::Position::ORIGIN, chat.size));
         let rows = |count: usize| u16::try_from(count).unwrap_or(u16::MAX);
@@ -52,23 +52,23 @@ impl Areas {
         Self { header, conversation, works, queue, rule, input, hints, page }
     }
 
-    /// Returns how wide a page is inside its frame.
+    /// Returns the width of an overlay inside its frame.
     pub(crate) fn page_width(&self) -> usize {
         usize::from(self.page_text().width)
     }
 
-    /// Returns how many lines a page shows.
+    /// Returns the height of an overlay inside its frame.
     pub(crate) fn page_height(&self) -> usize {
         usize::from(self.page_text().height)
     }
 
-    /// Returns where the text of a page is.
+    /// Returns the area of an overlay inside its frame.
     pub(crate) fn page_text(&self) -> Rect {
         self.page.inner(Margin::new(2, 1))
     }
 }
 
-/// Returns how wide the input line is on a screen: a mark stands before it.
+/// Returns the width of the input, without its prompt sign.
 pub(crate) fn input_width(screen: u16) -> usize {
     usize::from(screen.saturating_sub(2))
 }

@@ -1,11 +1,11 @@
-//! The conversation in a full-screen terminal: what is said, who is at work, and what each was sent.
+//! A full-screen terminal interface for a conversation: messages, running agents, and the prompt of each turn.
 //!
-//! [`Chat`] is the whole state; [`Chat::update`] takes in what happened (a key, an event of the
-//! conversation, the time) and returns what is to be done about it, without any I/O. [`render`] draws
-//! the state. [`hold`] is the thin loop around both: it owns the terminal and the conversation. Where
-//! there is no terminal, [`InputParser::understand`] reads what is entered line by line.
+//! [`Chat`] is the whole state. [`Chat::update`] applies an input (a key, an event of the conversation, the
+//! time) and returns the effect to run, without I/O. [`render`] draws the state. [`hold`] is the event loop: it
+//! owns the terminal and the conversation. Without a terminal, [`InputParser::understand`] parses input line by
+//! line.
 //!
-//! Texts of agents are not trusted: nothing that they hold reaches the terminal but what can be seen.
+//! Agents' texts are untrusted: only printable characters reach the terminal.
 
 mod command;
 mod completion;

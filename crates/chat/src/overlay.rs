@@ -1,4 +1,4 @@
-//! Overlays: a page over the conversation, that can be scrolled and closed.
+//! Overlays: scrollable pages over the conversation.
 
 use crate::command::COMMANDS;
 use crate::sent_prompt::SentPrompt;
@@ -9,32 +9,32 @@ use crate::user_action::PromptView;
 #[derive(Debug, Clone)]
 pub(crate) struct Overlay {
     pub(crate) page: Page,
-    /// The lines of the page for the width that there is.
+    /// The wrapped lines of the page.
     pub(crate) lines: Vec<String>,
     pub(crate) scroll: usize,
 }
 
-/// What a page shows.
+/// The content of a page.
 #[derive(Debug, Clone)]
 pub(crate) enum Page {
     /// The commands and keys.
     Help,
-    /// What a member was sent.
+    /// A prompt that was sent.
     SentPrompt(Box<SentPrompt>, PromptView),
 }
 
-/// The keys, as the help shows them.
+/// The keys in the help.
 const KEYS: [(&str, &str); 10] = [
-    ("Enter", "send the message, or do what the command says"),
-    ("Alt-Enter", "begin a new line in the message"),
+    ("Enter", "send the message, or run the command"),
+    ("Alt-Enter", "insert a line break"),
     ("Tab", "complete a command, or a name after @ or [NEXT:"),
-    ("Up, Down", "choose what to complete, or what was entered before"),
+    ("Up, Down", "select a completion, or recall earlier input"),
     ("PgUp, PgDn", "scroll the conversation"),
-    ("F2, Ctrl-L", "the ledger of the last prompt; Tab there shows the prompt"),
-    ("F1", "this page"),
-    ("Esc", "close a page or a list, go back to the newest message"),
-    ("Ctrl-C", "cancel the turn; twice: save and leave"),
-    ("Ctrl-D", "save and leave, when nothing is entered"),
+    ("F2, Ctrl-L", "show the ledger of the last prompt; Tab switches to the prompt"),
+    ("F1", "show this page"),
+    ("Esc", "close a page or a list, or return to the newest message"),
+    ("Ctrl-C", "cancel the turn; twice: save and quit"),
+    ("Ctrl-D", "save and quit, if the input is empty"),
 ];
 
 impl Overlay {
@@ -45,24 +45,24 @@ impl Overlay {
         overlay
     }
 
-    /// Returns what stands in the frame above the page.
+    /// Returns the title of the page.
     pub(crate) fn title(&self) -> String {
         match &self.page {
             Page::Help => "help".to_owned(),
             Page::SentPrompt(sheet, what) => {
                 let (member, turn, attempt) = (&sheet.member, sheet.turn, sheet.attempt);
                 let what = match what {
-                    PromptView::Ledger => "the ledger of what",
-                    PromptView::Prompt => "exactly what",
+                    PromptView::Ledger => "ledger of the prompt",
+                    PromptView::Prompt => "prompt",
                 };
                 let again =
                     if attempt > 1 { format!(", attempt {attempt}") } else { String::new() };
-                format!("{what} {member} was sent, turn {turn}{again}")
+                format!("{what} of {member}, turn {turn}{again}")
             }
         }
     }
 
-    /// Returns the keys that do something here.
+    /// Returns the key hints.
     pub(crate) fn keys(&self) -> &'static str {
         match self.page {
             Page::Help => "Esc closes · ↑↓ PgUp PgDn scroll",
@@ -75,7 +75,7 @@ impl Overlay {
         }
     }
 
-    /// Shows the other side of a sheet.
+    /// Switches between ledger and prompt.
     pub(crate) fn turn_over(&mut self, width: usize) {
         if let Page::SentPrompt(_, what) = &mut self.page {
             *what = match what {
@@ -87,13 +87,13 @@ impl Overlay {
         }
     }
 
-    /// Scrolls, up or down, inside a height.
+    /// Scrolls by a number of lines within a height.
     pub(crate) fn scroll_by(&mut self, lines: isize, height: usize) {
         let most = self.lines.len().saturating_sub(height);
         self.scroll = self.scroll.saturating_add_signed(lines).min(most);
     }
 
-    /// Wraps the page for another width.
+    /// Wraps the page for a new width.
     pub(crate) fn resize(&mut self, width: usize) {
         let text = match &self.page {
             Page::Help => help(),
@@ -105,7 +105,7 @@ impl Overlay {
     }
 }
 
-/// Returns the commands and keys as a page of text.
+/// Returns the help text: commands and keys.
 pub fn help() -> String {
     use std::fmt::Write as _;
     let mut text = String::new();
@@ -115,7 +115,7 @@ pub fn help() -> String {
         let _ = writeln!(text, "{written:15} {}", entry.meaning);
     }
     text.push_str(
-        "@NAME at the beginning addresses this one message. [NEXT: NAME] does so anywhere.\n\n",
+        "@NAME at the beginning sends one message to that member; so does [NEXT: NAME] anywhere in it.\n\n",
     );
     for (key, meaning) in KEYS {
         let _ = writeln!(text, "{key:15} {meaning}");

@@ -1,27 +1,27 @@
-//! Sheets: exactly what a member was sent, and the account of it, as they are stored.
+//! A stored prompt with its ledger.
 
 use convoke_core::ledger::{Ledger, Style, Table};
 use convoke_session::{Attempt, MemberName, SessionId, Store, StoreError, TurnId};
 
-/// What a member was sent in one turn.
+/// The prompt of one turn, as it was sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SentPrompt {
-    /// Who.
+    /// The member.
     pub member: MemberName,
-    /// In which turn.
+    /// The turn.
     pub turn: TurnId,
-    /// Which attempt it was.
+    /// The attempt.
     pub attempt: u32,
-    /// The account, as a table.
+    /// The ledger, as a table.
     pub table: String,
-    /// The system text, when it travelled apart.
+    /// The system text, if it was delivered apart.
     pub system: Option<String>,
     /// The prompt.
     pub prompt: String,
 }
 
 impl SentPrompt {
-    /// Returns the texts, one after the other.
+    /// Returns the system text and the prompt as one text.
     pub fn texts(&self) -> String {
         let prompt = &self.prompt;
         match &self.system {
@@ -35,7 +35,7 @@ impl SentPrompt {
     }
 }
 
-/// Reads what was sent in the last attempt of a turn; nothing when it was never sent.
+/// Reads the prompt of the last attempt of a turn; `None` without an attempt.
 pub async fn read(
     store: &impl Store,
     session: SessionId,

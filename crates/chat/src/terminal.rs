@@ -1,4 +1,4 @@
-//! The terminal: taken over for a chat, and given back as it was, whatever happens.
+//! The terminal, in raw mode during a chat and restored afterwards, also after a panic.
 
 #![expect(clippy::disallowed_methods, reason = "a full screen is drawn from printable text")]
 
@@ -14,16 +14,16 @@ use ratatui::backend::CrosstermBackend;
 use ratatui::layout::Size;
 use ratatui::{Frame, Terminal};
 
-/// Whether a chat has the terminal: it is given back once, since giving it back moves the cursor.
+/// Whether a chat owns the terminal: it is restored only once, since restoring moves the cursor.
 static IS_TAKEN: AtomicBool = AtomicBool::new(false);
 
-/// The terminal while a chat has it. Dropping it gives it back.
+/// The terminal owned by a chat. Restored on drop.
 pub(crate) struct Screen {
     terminal: Terminal<CrosstermBackend<Stdout>>,
 }
 
 impl Screen {
-    /// Takes the terminal over.
+    /// Enters the full-screen mode.
     pub(crate) fn take() -> io::Result<Self> {
         give_back_on_panic();
         take_over().inspect_err(|_| give_back())?;
@@ -32,14 +32,14 @@ impl Screen {
         Ok(Self { terminal })
     }
 
-    /// Returns how large it is.
+    /// Returns the size.
     pub(crate) fn size(&self) -> io::Result<Size> {
         self.terminal.size()
     }
 
     /// Draws a frame.
     pub(crate) fn draw(&mut self, render: impl FnOnce(&mut Frame<'_>)) -> io::Result<()> {
-        // An agent's task may have panicked without ending the chat.
+        // The task of an agent may have panicked without ending the chat.
         if !IS_TAKEN.load(Ordering::Relaxed) {
             take_over()?;
             self.terminal.clear()?;
@@ -61,7 +61,7 @@ fn take_over() -> io::Result<()> {
     execute!(stdout(), EnterAlternateScreen, EnableBracketedPaste)
 }
 
-/// Gives the terminal back, if a chat has it. There is nobody who could be told that it did not work.
+/// Restores the terminal, if a chat owns it. Errors are ignored: there is no place to report them.
 fn give_back() {
     if IS_TAKEN.swap(false, Ordering::Relaxed) {
         let _ = execute!(stdout(), DisableBracketedPaste, LeaveAlternateScreen, cursor::Show);
@@ -69,7 +69,7 @@ fn give_back() {
     }
 }
 
-/// Gives the terminal back before a panic says what happened.
+/// Restores the terminal before a panic message is printed.
 fn give_back_on_panic() {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -85,7 +85,7 @@ mod tests {
 
     use super::*;
 
-    /// Run by the other test, in a terminal.
+    /// Run in a terminal by the other test.
     #[test]
     #[ignore = "it takes the terminal over and panics"]
     fn panics_on_its_screen() {

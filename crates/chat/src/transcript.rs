@@ -1,4 +1,4 @@
-//! The transcript: what was said and noted, wrapped once for the width that there is.
+//! The transcript: messages and notes, wrapped for the current width.
 
 use std::fmt::Write as _;
 
@@ -6,68 +6,68 @@ use convoke_core::MessageId;
 
 use crate::text::{printable, printable_line, wrap};
 
-/// How many entries are kept on the screen's side; everything is in the store.
+/// The maximum number of entries in memory; the store has all of them.
 const MOST_ENTRIES: usize = 2_000;
-/// How many of them go at once when there are more.
+/// The number of entries that are removed at once over the maximum.
 const FORGOTTEN: usize = 200;
-/// How much of one text is shown.
+/// The maximum size of a text that is shown.
 const MOST_BYTES: usize = 256 << 10;
 
-/// What was said and noted.
+/// Messages and notes.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Transcript {
     entries: Vec<Entry>,
     width: usize,
     height: usize,
-    /// How many messages came before those that are shown, and the command that prints them.
+    /// The number of messages before those that are shown.
     left_out: u64,
     command: String,
-    /// How many lines were taken away at the beginning.
+    /// The number of lines removed at the beginning.
     gone: usize,
 }
 
-/// One thing in the transcript.
+/// A message or a note.
 #[derive(Debug, Clone)]
 pub(crate) struct Entry {
     pub(crate) kind: EntryKind,
     text: String,
-    /// The text in lines of the width.
+    /// The wrapped text.
     pub(crate) lines: Vec<String>,
 }
 
-/// What an entry is.
+/// The kind of an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum EntryKind {
-    /// Somebody said something.
+    /// A message.
     Said(MessageHeader),
-    /// Convoke has something to say.
+    /// A note of Convoke.
     Note(Tone),
 }
 
-/// The line above what was said.
+/// The heading of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MessageHeader {
     pub(crate) id: MessageId,
     pub(crate) from: String,
     pub(crate) to: String,
     pub(crate) is_person: bool,
-    /// What the turn took, when it is known.
+    /// Time and tokens of the turn, if known.
     pub(crate) cost: String,
 }
 
-/// How a note is meant.
+/// The tone of a note.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tone {
-    /// For information.
+    /// Information.
     Quiet,
-    /// Something to look at.
+    /// A warning.
     Warning,
-    /// Something that failed.
+    /// A failure.
     Bad,
 }
 
 impl Entry {
-    /// Returns how many lines it takes, with its head and the blank line after it.
+    /// Returns the number of lines, with heading and trailing blank line.
     pub(crate) fn height(&self) -> usize {
         let head = usize::from(matches!(self.kind, EntryKind::Said(_)));
         head + self.lines.len() + 1
@@ -80,7 +80,7 @@ impl Transcript {
         &self.entries
     }
 
-    /// Creates the transcript of a session, before which so many messages are not shown.
+    /// Creates the transcript of a session of which the first `left_out` messages are not shown.
     pub(crate) fn of(session: &str, left_out: u64) -> Self {
         let command = format!("convoke sessions show {session}");
         let mut transcript = Self { left_out, command, ..Self::default() };
@@ -88,34 +88,34 @@ impl Transcript {
         transcript
     }
 
-    /// Returns how many lines there are.
+    /// Returns the number of lines.
     pub(crate) fn height(&self) -> usize {
         self.height
     }
 
-    /// Returns how many lines there have been; it grows by what is added at the end.
+    /// Returns the number of lines ever added.
     pub(crate) fn height_ever(&self) -> usize {
         self.height + self.gone
     }
 
-    /// Adds what somebody said.
+    /// Adds a message.
     pub(crate) fn say(&mut self, head: MessageHeader, text: &str) {
         let shown = &text[..text.floor_char_boundary(MOST_BYTES)];
         let mut shown = printable(shown).into_owned();
         if text.len() > MOST_BYTES {
             let more = text.len() - MOST_BYTES;
             // Writing to a string cannot fail.
-            let _ = write!(shown, "\n… {more} bytes more; `convoke sessions show` prints them all");
+            let _ = write!(shown, "\n… {more} more bytes; `convoke sessions show` prints all");
         }
         self.push(EntryKind::Said(head), shown);
     }
 
-    /// Adds something that Convoke has to say.
+    /// Adds a note.
     pub(crate) fn note(&mut self, tone: Tone, text: &str) {
         self.push(EntryKind::Note(tone), printable_line(text));
     }
 
-    /// Says what a message's turn took.
+    /// Sets the time and tokens of a message's turn.
     pub(crate) fn account(&mut self, message: &MessageId, taken: String) {
         let heads = self.entries.iter_mut().rev().filter_map(|entry| match &mut entry.kind {
             EntryKind::Said(head) => Some(head),
@@ -126,7 +126,7 @@ impl Transcript {
         }
     }
 
-    /// Wraps everything for another width.
+    /// Wraps everything for a new width.
     pub(crate) fn resize(&mut self, width: usize) {
         if width == self.width {
             return;
@@ -147,8 +147,7 @@ impl Transcript {
         }
     }
 
-    /// Takes the oldest entries away, and says so in their place. Many at once, because moving the rest
-    /// costs as much as the rest.
+    /// Removes the oldest entries, many at once because each removal moves the rest, and counts them in a note.
     fn forget(&mut self) {
         let gone: Vec<Entry> = self.entries.drain(..FORGOTTEN).collect();
         let is_message = |entry: &&Entry| matches!(entry.kind, EntryKind::Said(_));
@@ -159,7 +158,7 @@ impl Transcript {
         self.gone += before.saturating_sub(self.height);
     }
 
-    /// Says how many messages are not shown, in a note before all others.
+    /// Updates the first note, which counts the messages that are not shown.
     fn note_left_out(&mut self) {
         let Self { left_out, command, width, .. } = self;
         let text = match left_out {

@@ -1,4 +1,4 @@
-//! Intentions: what a line that a person entered asks for, in a full screen or line by line.
+//! Parses input lines into actions.
 
 use convoke_core::marker::scan;
 use convoke_core::name::NameKey;
@@ -7,38 +7,41 @@ use convoke_team::Team;
 
 use crate::command::{Command, Verb, parse};
 
-/// What a person wants.
+/// The most bytes of a name after an `@`.
+const LONGEST_NAME: usize = 64;
+
+/// The action of an input line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UserAction {
-    /// To say something.
+    /// Send a message.
     Say {
-        /// What, markers and all.
+        /// The text, with its markers.
         text: String,
-        /// Who is called when the text calls nobody.
+        /// The recipients if the text addresses nobody.
         to: Vec<String>,
     },
-    /// To address others from now on.
+    /// Change the recipients of the following messages.
     Address(Vec<String>),
-    /// To speak as another person.
+    /// Speak as another person.
     SpeakAs(MemberName),
-    /// To end the turn that is under way.
+    /// Cancel the running turn.
     Cancel,
-    /// To have a turn tried again.
+    /// Retry the last turn that failed or was cancelled.
     Retry,
-    /// To go on with what waits.
+    /// Run the queued turns.
     GoOn,
-    /// To see what was sent.
+    /// Show the last prompt of a member, or of all.
     Look(PromptView, Option<MemberName>),
-    /// To be helped.
+    /// Show the help.
     Help,
-    /// To leave.
+    /// Quit.
     Quit,
 }
 
-/// What of a prompt to look at.
+/// The view of a prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PromptView {
-    /// The account of its bytes.
+    /// The ledger.
     Ledger,
     /// The texts.
     Prompt,
@@ -56,9 +59,9 @@ impl<'a> InputParser<'a> {
         Self { team }
     }
 
-    /// Reads a line. `to` is who is addressed when the line says nothing about it.
+    /// Parses a line. `to` are the recipients if the line names none.
     ///
-    /// Names at the very beginning, each with an `@`, address a message; they are not part of it.
+    /// Names with `@` at the beginning of the line are recipients and not part of the message.
     pub fn understand(self, line: &str, to: &[String]) -> Result<UserAction, String> {
         match parse(line) {
             None => Ok(self.say(line, to)),
@@ -67,7 +70,7 @@ impl<'a> InputParser<'a> {
         }
     }
 
-    /// Returns who is meant: `all` is everyone but the speaker.
+    /// Resolves recipients: `all` is everyone but the speaker.
     pub fn meant(self, speaker: &MemberName, to: Vec<String>) -> Vec<String> {
         if to.iter().all(|name| !NameKey::new(name).is_all()) {
             return to;
@@ -75,24 +78,32 @@ impl<'a> InputParser<'a> {
         self.team.everyone_but(speaker).iter().map(ToString::to_string).collect()
     }
 
-    fn say(self, line: &str, to: &[String]) -> UserAction {
+    /// Returns the members whom `@NAME` at the beginning of a message addresses, and the rest of the message.
+    pub fn addressed(self, line: &str) -> (Vec<String>, &str) {
         let mut named = Vec::new();
         let mut rest = line.trim();
         while let Some((name, after)) = self.mention(rest) {
             named.push(name);
             rest = after.trim_start_matches([',', ':', '，', '：']).trim_start();
         }
+        (named, rest)
+    }
+
+    fn say(self, line: &str, to: &[String]) -> UserAction {
+        let (named, rest) = self.addressed(line);
         if named.is_empty() {
-            // What a person writes is sent as it was written.
+            // The text is sent as written.
             return UserAction::Say { text: line.to_owned(), to: to.to_vec() };
         }
         UserAction::Say { text: rest.to_owned(), to: named }
     }
 
-    /// Takes a name with an `@` off the beginning; the longest that fits.
+    /// Splits the longest matching `@name` off the beginning.
     fn mention(self, text: &str) -> Option<(String, &str)> {
         let after = text.strip_prefix('@')?;
         let ends = after.char_indices().map(|(at, c)| at + c.len_utf8());
+        // Names are short: bound the search.
+        let ends = ends.take_while(|end| *end <= LONGEST_NAME);
         let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
         let found = ends.filter_map(|end| {
             let (name, rest) = after.split_at(end);
@@ -100,8 +111,7 @@ impl<'a> InputParser<'a> {
             let meant = is_whole.then(|| self.member(name)).flatten()?;
             Some((meant, rest))
         });
-        // Names are short: no need to look through a whole page for the end of one.
-        found.take_while(|(_, rest)| after.len() - rest.len() <= 64).last()
+        found.last()
     }
 
     fn member(self, written: &str) -> Option<String> {
@@ -116,7 +126,7 @@ impl<'a> InputParser<'a> {
             Verb::To => UserAction::Address(self.members(rest)?),
             Verb::As => match self.team.resolve_person(rest) {
                 Some(person) => UserAction::SpeakAs(person.clone()),
-                None => return Err(format!("no person is called `{rest}`; {}", self.people())),
+                None => return Err(format!("no person has the name `{rest}`; {}", self.people())),
             },
             Verb::Drop => {
                 let names = self.members(rest)?.join(", ");
@@ -133,20 +143,20 @@ impl<'a> InputParser<'a> {
         })
     }
 
-    /// Says what a marker says, when this team's texts have it.
+    /// Sends a message with one marker, if the team's text policy supports it.
     fn marker(
         self,
         text: String,
         is_there: impl Fn(&convoke_core::marker::Scan<'_>) -> bool,
     ) -> Result<UserAction, String> {
         if !is_there(&scan(&text, self.team.context.text)) {
-            return Err("the text policy of this team does not know that marker".to_owned());
+            return Err("the text policy of this team does not support that marker".to_owned());
         }
         Ok(UserAction::Say { text, to: Vec::new() })
     }
 
     fn members(self, written: &str) -> Result<Vec<String>, String> {
-        // A name may have spaces: so they only separate names when there is no comma.
+        // A name may contain spaces, so spaces separate names only if there is no comma.
         let whole = self.member(written).map(|member| vec![member]);
         let names: Vec<&str> = if written.contains([',', '，']) {
             written.split([',', '，']).collect()
@@ -156,7 +166,8 @@ impl<'a> InputParser<'a> {
         let each = || {
             let names = names.iter().map(|name| name.trim().trim_start_matches('@'));
             names.filter(|name| !name.is_empty()).map(|name| {
-                let unknown = || format!("no member is called `{name}`; {}", self.team.hint(name));
+                let unknown =
+                    || format!("no member has the name `{name}`; {}", self.team.hint(name));
                 self.member(name).ok_or_else(unknown)
             })
         };
@@ -168,12 +179,12 @@ impl<'a> InputParser<'a> {
             return Ok(None);
         }
         let found = self.team.resolve(written.trim_start_matches('@'));
-        let unknown = || format!("no member is called `{written}`; {}", self.team.hint(written));
+        let unknown = || format!("no member has the name `{written}`; {}", self.team.hint(written));
         found.map(|member| Some(member.clone())).ok_or_else(unknown)
     }
 
     fn people(self) -> String {
         let people: Vec<&str> = self.team.people().map(MemberName::as_str).collect();
-        format!("there are {}", people.join(", "))
+        format!("people: {}", people.join(", "))
     }
 }

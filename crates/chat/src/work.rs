@@ -1,4 +1,4 @@
-//! Work: a member's turn while it is under way.
+//! A running turn.
 
 use std::time::Duration;
 
@@ -9,28 +9,28 @@ use convoke_session::{MemberName, TurnId};
 
 use crate::text::{Flow, printable, printable_line};
 
-/// A member's turn while it is under way.
+/// A running turn.
 #[derive(Debug, Clone)]
 pub(crate) struct Work {
     pub(crate) turn: TurnId,
     pub(crate) member: MemberName,
-    /// When it began, on the clock of the screen.
+    /// The start time, on the clock of the screen.
     pub(crate) began: Duration,
-    /// How many events came back.
+    /// The number of events.
     pub(crate) events: u64,
-    /// What the agent does besides writing.
+    /// The current activity.
     pub(crate) activity: String,
     /// The estimated tokens that were sent.
     sent: u64,
     usage: Option<Usage>,
     reply: Flow,
-    /// How much of the reply is certain; the rest runs ahead.
+    /// The size of the confirmed part of the reply; the rest is streamed text.
     certain: usize,
     written: u64,
 }
 
 impl Work {
-    /// Begins a turn.
+    /// Creates a turn.
     pub(crate) fn new(
         turn: TurnId,
         member: MemberName,
@@ -43,7 +43,7 @@ impl Work {
             member,
             began,
             events: 0,
-            activity: "was sent its prompt".to_owned(),
+            activity: "prompt sent".to_owned(),
             sent,
             usage: None,
             reply: Flow::new(width),
@@ -62,12 +62,12 @@ impl Work {
         self.reply.text()
     }
 
-    /// Wraps the reply for another width.
+    /// Wraps the reply for a new width.
     pub(crate) fn resize(&mut self, width: usize) {
         self.reply.resize(width);
     }
 
-    /// Says what was sent and what came back, as far as it is counted.
+    /// Formats the token counts, estimated or counted.
     pub(crate) fn tokens(&self) -> String {
         let grouped = convoke_core::figures::thousands;
         if let Some(usage) = self.usage {
@@ -77,7 +77,7 @@ impl Work {
         format!("~{} in, ~{} out", grouped(self.sent), grouped(out))
     }
 
-    /// Takes up what the agent did.
+    /// Applies an event of the agent.
     pub(crate) fn observe(&mut self, event: &Event<'_>) {
         self.events += 1;
         let is_own = event.sub_agent.is_none();
@@ -93,40 +93,34 @@ impl Work {
             EventKind::Text { text, part: TextPart::Whole } if is_own => {
                 self.settle(&printable(text))
             }
-            EventKind::Text { .. } => "a sub-agent writes".clone_into(&mut self.activity),
+            EventKind::Text { .. } => "sub-agent writing".clone_into(&mut self.activity),
             EventKind::Thinking { .. } => "thinks".clone_into(&mut self.activity),
             EventKind::ToolStarted { name, input, .. } => {
                 let name = if name.is_empty() { "a tool" } else { name };
                 self.activity = format!("uses {} {}", printable_line(name), brief(input));
             }
             EventKind::ToolFinished { ok: false, output, .. } => {
-                self.activity = format!("a tool failed: {}", brief(output));
+                self.activity = format!("tool failed: {}", brief(output));
             }
             EventKind::FileChange { changes } => {
                 let paths: Vec<&str> = changes.iter().map(|change| &*change.path).collect();
                 self.activity = format!("changed {}", brief(&paths.join(", ")));
             }
             EventKind::Request { purpose: RequestPurpose::Compaction, .. } => {
-                "compacts its thread".clone_into(&mut self.activity);
+                "compacting its thread".clone_into(&mut self.activity);
             }
             EventKind::Usage(usage) => self.usage = Some(*usage),
             EventKind::Retry { reason, .. } => {
-                self.activity = format!("tries again: {}", brief(reason));
+                self.activity = format!("retrying: {}", brief(reason));
             }
-            EventKind::Started { .. }
-            | EventKind::Request { .. }
-            | EventKind::ToolFinished { .. }
-            | EventKind::Todo { .. }
-            | EventKind::Warning(_)
-            | EventKind::Unknown { .. }
-            | EventKind::Finished { .. } => {}
+            _ => {}
         }
     }
 
-    /// Puts a whole text in the place of the pieces that ran ahead of it.
+    /// Replaces streamed text by the complete text.
     fn settle(&mut self, whole: &str) {
         let text = self.reply.text();
-        // The end of a long reply is all that is kept of it.
+        // Only the end of a long reply is kept.
         let certain = text.get(..self.certain).unwrap_or_default();
         let space = if certain.is_empty() { "" } else { "\n\n" };
         let settled = format!("{certain}{space}{whole}");
@@ -138,7 +132,7 @@ impl Work {
     }
 }
 
-/// Returns the beginning of a text, as one line.
+/// Returns the beginning of a text as one line.
 fn brief(text: &str) -> String {
     printable_line(&text[..text.floor_char_boundary(200)])
 }

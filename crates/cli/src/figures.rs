@@ -1,16 +1,16 @@
-//! How figures look: numbers, times and shares.
+//! Formatting of numbers, times and percentages.
 
 use std::time::Duration;
 
 pub use convoke_core::figures::thousands as number;
 
-/// Returns how many of something there are: `1 turn`, `2 turns`.
+/// Formats a count with its noun: `1 turn`, `2 turns`.
 pub fn count(many: u64, what: &str) -> String {
     let plural = if many == 1 { "" } else { "s" };
     format!("{} {what}{plural}", number(many))
 }
 
-/// Returns a time as people say it.
+/// Formats a duration: `1.2 s`, `2 min 05 s`.
 pub fn seconds(time: Duration) -> String {
     match time.as_secs() {
         whole @ 60.. => format!("{} min {:02} s", whole / 60, whole % 60),
@@ -28,7 +28,7 @@ pub fn dollars(amount: f64) -> String {
     }
 }
 
-/// Returns a difference with its sign: `+1,204`.
+/// Formats a difference with its sign: `+1,204`.
 pub fn signed(before: u64, after: u64) -> String {
     if after >= before {
         format!("+{}", number(after - before))
@@ -37,8 +37,7 @@ pub fn signed(before: u64, after: u64) -> String {
     }
 }
 
-/// Returns a share in percent, with one digit after the point; a little is not nothing, and almost
-/// all is not all.
+/// Formats a share in percent with one decimal. Only nothing is `0%`, and only everything is `100%`.
 pub fn percent(part: u64, whole: u64) -> String {
     let (wide, half) = (u128::from(part) * 1000, u128::from(whole / 2));
     let tenths = (wide + half).checked_div(whole.into()).unwrap_or(0);

@@ -1,4 +1,4 @@
-//! Following the turn of a model to its end.
+//! Follows the turn of a model to its end.
 
 use std::io;
 
@@ -7,15 +7,15 @@ use convoke_agent::{AgentTurn, TurnResult};
 
 /// A turn that has ended.
 pub struct Followed {
-    /// How it ended.
+    /// The result.
     pub ended: TurnResult,
-    /// The thread that it was taken with.
+    /// The thread of the turn.
     pub thread: Option<String>,
-    /// Whether all of it could be shown.
+    /// Whether all output could be written.
     pub shown: io::Result<()>,
 }
 
-/// Follows a turn to its end. An interrupt cancels it, and so does a reader that went away.
+/// Follows a turn to its end. An interrupt cancels it, and so does a closed output.
 pub async fn follow(
     mut turn: AgentTurn,
     mut show: impl FnMut(&Event<'_>) -> io::Result<()>,
@@ -23,7 +23,7 @@ pub async fn follow(
     let canceller = turn.canceller();
     let on_interrupt = canceller.clone();
     let interrupt = tokio::spawn(async move {
-        // Without the signal nothing can be cancelled, and the turn goes on.
+        // Without a signal handler the turn cannot be cancelled and runs to its end.
         if tokio::signal::ctrl_c().await.is_ok() {
             on_interrupt.cancel();
         }
@@ -36,7 +36,7 @@ pub async fn follow(
         }
         shown = show(&event);
         if shown.is_err() {
-            // A reader that went away wants no more; the turn still gets to its end.
+            // The output is closed: cancel the turn, and still follow it to its end.
             canceller.cancel();
             break;
         }

@@ -1,13 +1,13 @@
-//! What this process finds around it, for libraries that do not look by themselves.
+//! The environment of this process, for libraries that do not read it themselves.
 
 use anyhow::Context;
 use convoke_inspect::HostEnvironment;
 
-/// Returns the surroundings of this process.
+/// Reads the environment of this process.
 pub fn of_process() -> anyhow::Result<HostEnvironment> {
     Ok(HostEnvironment {
         environment: std::env::vars_os().collect(),
-        home: std::env::home_dir().context("there is no home directory; set HOME")?,
-        cwd: std::env::current_dir().context("the working directory is gone")?,
+        home: std::env::home_dir().context("no home directory found; set HOME")?,
+        cwd: std::env::current_dir().context("cannot determine the working directory")?,
     })
 }

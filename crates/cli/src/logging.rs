@@ -1,9 +1,9 @@
-//! The log, on standard error: what `CONVOKE_LOG` asks for (error, warn, info, debug or trace).
+//! Logging to standard error, at the level of `CONVOKE_LOG` (error, warn, info, debug or trace).
 
 use crate::terminal::stderr;
 use tracing_subscriber::filter::LevelFilter;
 
-/// Starts the log; without `CONVOKE_LOG`, with what the command says.
+/// Starts logging, at `default` without `CONVOKE_LOG`.
 pub fn start(default: LevelFilter) {
     let asked = std::env::var("CONVOKE_LOG").ok().and_then(|level| level.parse().ok());
     tracing_subscriber::fmt()

@@ -1,4 +1,4 @@
-//! The machine and its user, as far as requests depend on them.
+//! The facts about this machine and its user that requests depend on.
 
 use std::path::{Path, PathBuf};
 
@@ -10,13 +10,13 @@ use nix::unistd::{Uid, User};
 
 use crate::outcome::UsageError;
 
-/// Where shells are looked for beside `PATH`.
+/// Directories that are searched for shells in addition to `PATH`.
 const SHELL_FOLDERS: [&str; 4] = ["/bin", "/usr/bin", "/usr/local/bin", "/opt/homebrew/bin"];
 
-/// Asks the system about itself. `codex_home` is where the user's own documents, skills and settings
-/// are; a login shell that is given stands for the one that the system knows.
+/// Reads the facts of this machine. `codex_home` holds the user's own instructions, skills and settings;
+/// `login_shell` overrides the shell of the user database.
 pub fn of_process(codex_home: PathBuf, login_shell: Option<&Path>) -> anyhow::Result<Machine> {
-    let cwd = std::env::current_dir().context("the working directory is gone")?;
+    let cwd = std::env::current_dir().context("cannot determine the working directory")?;
     let user = User::from_uid(Uid::current()).ok().flatten();
     let login_shell = login_shell.or(user.as_ref().map(|user| user.shell.as_path()));
     let mut search_path: Vec<PathBuf> =
@@ -38,21 +38,21 @@ pub fn home() -> Option<PathBuf> {
     named.or_else(|| User::from_uid(Uid::current()).ok().flatten().map(|user| user.dir))
 }
 
-/// Returns Codex's home. One that was named must be there, as in Codex; the default one need not.
+/// Returns Codex's home directory. Like Codex, requires that an explicitly named one exists.
 pub fn codex_home(given: Option<&Path>) -> anyhow::Result<PathBuf> {
-    let cwd = std::env::current_dir().context("the working directory is gone")?;
+    let cwd = std::env::current_dir().context("cannot determine the working directory")?;
     let from_environment = variable("CODEX_HOME").map(PathBuf::from);
     let (named, by) = match (given, from_environment) {
         (Some(given), _) => (absolute(&cwd, given), "--codex-home"),
         (None, Some(named)) => (absolute(&cwd, &named), "CODEX_HOME"),
         (None, None) => {
-            let missing = || UsageError("HOME is not set; name --codex-home DIR".to_owned());
+            let missing = || UsageError("HOME is not set; pass --codex-home DIR".to_owned());
             return Ok(home().map(|home| home.join(".codex")).ok_or_else(missing)?);
         }
     };
-    // Codex resolves the links of a home that is named, and shows the result in skill paths.
+    // Codex resolves links in an explicitly named home, and the result appears in skill paths.
     let found = named.canonicalize().ok().filter(|found| found.is_dir());
-    let missing = || UsageError(format!("{by}: {} is no directory", named.display()));
+    let missing = || UsageError(format!("{by}: {} is not a directory", named.display()));
     Ok(found.ok_or_else(missing)?)
 }
 

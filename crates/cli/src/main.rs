@@ -22,7 +22,7 @@ mod tokens;
 use outcome::Outcome;
 use terminal::OutputSettings;
 
-/// Runs a conversation between people and coding agents, and shows exactly what each was sent.
+/// Run conversations between people and coding agents, and see exactly what each agent was sent
 #[derive(Debug, Parser)]
 #[command(name = "convoke", version, propagate_version = true)]
 struct Arguments {
@@ -33,7 +33,7 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
-    // The same program holds the agents that it starts, as a process of its own.
+    // This program is also the guardian process of the agents that it starts.
     if let Some(code) = convoke_agent::process::guardian::run_if_asked() {
         return code;
     }
@@ -52,7 +52,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// A reader that went away (`convoke … | head`) is no failure of ours.
+/// Returns whether the reader closed the pipe (`convoke … | head`), which is not a failure.
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
         let io = cause.downcast_ref::<std::io::Error>().map(std::io::Error::kind);

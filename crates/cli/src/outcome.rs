@@ -1,4 +1,4 @@
-//! How a command ends, and the exit code that says so.
+//! Outcomes of commands and their exit codes.
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -11,14 +11,14 @@ use crate::conversation::project::TeamFileReport;
 use crate::host_environment;
 use crate::terminal::{stderr, stdout};
 
-/// How a command ended.
+/// The outcome of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// The work is done.
+    /// The command succeeded.
     Done,
-    /// The work failed, and the output says how.
+    /// The command failed, and its output says why.
     Failed,
-    /// A diagnostic that the user denied was given.
+    /// A diagnostic named by `--deny` was given.
     Denied,
 }
 
@@ -37,7 +37,7 @@ impl From<Outcome> for ExitCode {
 #[error("{0}")]
 pub struct UsageError(pub String);
 
-/// Explains an error to a person and returns its exit code.
+/// Prints an error and returns its exit code.
 pub fn report(error: &anyhow::Error) -> ExitCode {
     if let Some(report) = error.downcast_ref::<TeamFileReport>() {
         let text = Redactor::default().redact(&report.to_string()).into_owned();
@@ -52,7 +52,7 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
     ExitCode::from(if error.is::<UsageError>() { 2 } else { 1 })
 }
 
-/// Shows help, the version or a mistake in the arguments, and returns the exit code.
+/// Prints help, the version or a usage error, and returns the exit code.
 pub fn show_usage(usage: &clap::Error) -> ExitCode {
     let mut screen = if usage.use_stderr() { stderr() } else { stdout() };
     let shown = write!(screen, "{}", usage.render());
@@ -60,7 +60,7 @@ pub fn show_usage(usage: &clap::Error) -> ExitCode {
     if is_done { ExitCode::SUCCESS } else { ExitCode::from(2) }
 }
 
-/// Returns what an error says, and its causes as far as they say more.
+/// Returns the text of an error with those causes that add information.
 fn explained(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain().map(ToString::to_string) {
@@ -73,7 +73,7 @@ fn explained(error: &anyhow::Error) -> String {
     text
 }
 
-/// Names the file of a database that failed, which its own errors do not.
+/// Returns the path of the database if it failed: its own errors do not name it.
 fn where_it_failed(error: &anyhow::Error) -> String {
     match host_environment::of_process() {
         Ok(host_environment) if is_of_database(error) => {
@@ -88,7 +88,7 @@ fn where_it_failed(error: &anyhow::Error) -> String {
     }
 }
 
-/// Tells whether the database failed, also in the middle of a conversation.
+/// Returns whether the database caused an error.
 fn is_of_database(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
         let in_conversation = match cause.downcast_ref() {

@@ -1,6 +1,6 @@
-//! How this program is called, for commands that a user can copy.
+//! The name of this program, for commands that a user can copy.
 
-/// Returns what to type: the name, or the path by which it was called.
+/// Returns the name or path by which this program was started.
 pub fn name() -> String {
     let called = std::env::args().next().unwrap_or_default();
     if called.contains('/') { called } else { "convoke".to_owned() }

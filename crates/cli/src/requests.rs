@@ -1,4 +1,4 @@
-//! Stored requests, as people and programs see them.
+//! Stored requests as text and as JSON.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -13,12 +13,12 @@ use serde_json::{Value, json};
 use crate::figures::{number, seconds};
 use crate::terminal::{Paint, printable};
 
-/// Which requests are meant, on the command line.
+/// A selection of requests on the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wanted {
-    /// All that there are.
+    /// All of them.
     All,
-    /// The one of this number.
+    /// The request with this number.
     One(u64),
 }
 
@@ -29,7 +29,7 @@ impl FromStr for Wanted {
         match (written, written.parse()) {
             ("all", _) => Ok(Self::All),
             (_, Ok(number)) if number > 0 => Ok(Self::One(number)),
-            _ => Err("a request is a number, from 1".to_owned()),
+            _ => Err("a request number is 1 or more".to_owned()),
         }
     }
 }
@@ -47,7 +47,7 @@ pub fn json(record: &RequestRecord<()>, texts: &RequestTexts) -> serde_json::Res
     }))
 }
 
-/// Returns the title of a request: its number, its purpose, and how much of it is new.
+/// Returns the title of a request: number, purpose, size and unchanged bytes.
 pub fn title<T>(record: &RequestRecord<T>) -> String {
     let RequestMeta { purpose, bytes, unchanged_bytes, .. } = &record.meta;
     format!(
@@ -59,21 +59,21 @@ pub fn title<T>(record: &RequestRecord<T>) -> String {
     )
 }
 
-/// Returns remarks on the outcome of a request, and on whether its stored body is all that was sent.
+/// Returns notes on the outcome of a request and on redactions in its stored body.
 pub fn remarks<T>(record: &RequestRecord<T>) -> Vec<String> {
     let RequestOutcome { failed, end, usage, .. } = &record.outcome;
     let mut remarks = Vec::new();
     if record.meta.redacted {
-        remarks.push("the key stood in it, and was taken out of what is kept".to_owned());
+        remarks.push("the request contained the key; the stored copy is redacted".to_owned());
     }
     for (index, why) in failed.iter().enumerate() {
         remarks.push(format!("attempt {} failed: {}", index + 1, printable(why)));
     }
     match end {
         Some(RequestEnd::Answered | RequestEnd::Failed) => {}
-        Some(RequestEnd::Cancelled) => remarks.push("it was cancelled".to_owned()),
-        Some(RequestEnd::TimedOut) => remarks.push("the turn took too long".to_owned()),
-        None => remarks.push("no end of it is known".to_owned()),
+        Some(RequestEnd::Cancelled) => remarks.push("cancelled".to_owned()),
+        Some(RequestEnd::TimedOut) => remarks.push("the turn timed out".to_owned()),
+        None => remarks.push("unknown outcome".to_owned()),
     }
     if let Some(usage) = usage {
         remarks.push(format!("the provider counted {}", tokens(usage)));
@@ -92,7 +92,7 @@ pub fn write_ledger(
     write!(out, "{}", Table { ledger: &texts.parse_ledger(meta)?, style })
 }
 
-/// Returns tokens as a provider counted them, in words.
+/// Formats the token counts of a provider.
 pub fn tokens(usage: &convoke_agent::usage::Usage) -> String {
     let mut text = format!("{} tokens in", number(usage.input));
     if usage.cached > 0 {
@@ -102,11 +102,11 @@ pub fn tokens(usage: &convoke_agent::usage::Usage) -> String {
     text
 }
 
-/// Says that a request failed and is sent again, where an event tells so.
+/// Returns the text of a retry event.
 pub fn retry(event: &EventKind<'_>) -> Option<String> {
     let EventKind::Retry { attempt, max, wait_ms, reason, .. } = event else { return None };
     let of = max.map_or_else(String::new, |max| format!(" of {max}"));
     let after = wait_ms
         .map_or_else(String::new, |wait| format!(" in {}", seconds(Duration::from_millis(wait))));
-    Some(format!("attempt {attempt}{of} failed: {}; trying again{after}", printable(reason)))
+    Some(format!("attempt {attempt}{of} failed: {}; retrying{after}", printable(reason)))
 }

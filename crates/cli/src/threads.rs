@@ -1,4 +1,4 @@
-//! The threads of models: what is shown of their compactions, and what an import may bring.
+//! Threads of models: the texts about compaction, and the check of imported threads.
 
 use convoke_model::log::{self, Compaction};
 use convoke_session::transfer::BadThread;
@@ -7,14 +7,14 @@ use serde::Serialize;
 
 use crate::figures::count;
 
-/// What came back with an undone compaction.
+/// The items restored by undoing a compaction.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct BroughtBack {
-    /// How many items of the thread.
+    /// The number of items.
     items: u64,
     /// The bytes of their texts.
     bytes: u64,
-    /// The summary that stood for them.
+    /// The summary that had replaced them.
     summary: String,
 }
 
@@ -34,12 +34,12 @@ impl BroughtBack {
     }
 }
 
-/// Returns a summary with the command that undoes the compaction.
+/// Returns the report of a compaction: the summary, and the command that undoes it.
 pub fn compacted(who: &str, summary: &str, undo: &str) -> String {
     format!("{summary}\n\n{who} continues from this summary; {undo} restores the earlier items")
 }
 
-/// Refuses the lines of an imported thread that no model member writes.
+/// Rejects lines that no model member could have written.
 pub fn check(lines: &[&str]) -> Result<(), BadThread> {
     log::check(lines).map_err(|bad| BadThread { line: bad.line, reason: bad.reason })
 }

@@ -1,20 +1,20 @@
-//! Exact token counts, for those who ask: loading the vocabulary takes longer than everything else.
+//! Exact token counts, on request only: loading the vocabulary takes longer than everything else.
 
 use convoke_core::AssemblerOutput;
 
-/// The encoding that is counted in.
+/// The token encoding.
 pub const ENCODING: &str = "o200k_base";
 
-/// The tokens of each text. Only whole texts can be counted exactly: a token may span two entries.
+/// Token counts of whole texts: a token may span two ledger entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TokenCount {
-    /// Of the prompt.
+    /// The tokens of the prompt.
     pub prompt: usize,
-    /// Of the system text beside it.
+    /// The tokens of the system text.
     pub system: usize,
 }
 
-/// Counts the tokens of a prompt. Names of special tokens in it are counted as the text that they are.
+/// Counts the tokens of a prompt. Names of special tokens are counted as plain text.
 pub fn count(prompt: &AssemblerOutput<'_>) -> TokenCount {
     let encoding = tiktoken::encoding::o200k_base();
     TokenCount {

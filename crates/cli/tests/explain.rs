@@ -149,7 +149,7 @@ fn an_installed_version_newer_than_every_edition_is_explained_by_the_newest() {
     let note = "Claude Code 2.1.400 is installed; the newest known rules are those of 2.1.325\n";
     assert!(text.contains(note), "{text}");
     let text = explained("claude@2.1.197", &[]);
-    let note = "Claude Code 2.1.400 is installed; explained by the rules of 2.1.197\n";
+    let note = "Claude Code 2.1.400 is installed; the rules of 2.1.197 were applied\n";
     assert!(text.contains(note), "{text}");
     let cases = [("claude", "2.1.400", "2.1.325"), ("claude@2.1.197", "2.1.197", "2.1.197")];
     for (agent, version, edition) in cases {

@@ -1,4 +1,4 @@
-//! The scenarios of `convoke-explain`'s own harness once more, through the binary and its JSON.
+//! Runs the scenarios of `convoke-explain` through the binary and its JSON output.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop, and say so")]
 
@@ -23,8 +23,8 @@ fn the_binary_reports_what_the_real_programs_were_seen_to_load() {
     for path in convoke_conformance::files(&folders, "json") {
         let scenario =
             Scenario::read(&path).unwrap_or_else(|reason| panic!("{}: {reason}", path.display()));
-        // The order of rule files is the disk's, and of UTF-16 nothing can be recognised.
-        if scenario.order_is_free || scenario.files.iter().any(scenario::Entry::is_utf16) {
+        // The order of rule files is the file system's.
+        if scenario.order_is_free {
             continue;
         }
         let Ok(laid) = layout::on_disk(&scenario) else {
@@ -32,7 +32,8 @@ fn the_binary_reports_what_the_real_programs_were_seen_to_load() {
         };
         for (agent, expected) in &scenario.results {
             let report = report(&laid, &scenario, agent);
-            if let Some(difference) = difference(&laid, expected, &report["agents"][0]) {
+            let agent_report = &report["agents"][0];
+            if let Some(difference) = difference(&laid, &scenario, expected, agent_report) {
                 failures.push(format!("{}: {agent}: {difference}", path.display()));
             }
         }
@@ -70,8 +71,27 @@ fn report(laid: &Laid, scenario: &Scenario, agent: &str) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-fn difference(laid: &Laid, expected: &Expected, agent: &Value) -> Option<String> {
-    let loaded = agent["loaded"].as_array().unwrap();
+fn difference(
+    laid: &Laid,
+    scenario: &Scenario,
+    expected: &Expected,
+    agent: &Value,
+) -> Option<String> {
+    let is_hidden = |file: &&Value| {
+        scenario.files.iter().any(|entry| {
+            scenario.hidden_utf16(expected, &entry.path).is_some()
+                && file["path"] == *laid.path(&entry.path).to_str().unwrap()
+        })
+    };
+    let (hidden, loaded): (Vec<_>, Vec<_>) =
+        agent["loaded"].as_array().unwrap().iter().partition(is_hidden);
+    let is_reported = |file: &&Value| {
+        let diagnostics = agent["diagnostics"].as_array().unwrap();
+        diagnostics.iter().any(|it| it["code"] == "file.utf16" && it["path"] == file["path"])
+    };
+    if let Some(file) = hidden.iter().find(|file| !is_reported(file)) {
+        return Some(format!("{} is UTF-16 and not reported", file["path"]));
+    }
     if loaded.len() != expected.loaded.len() {
         return Some(format!("{} files, found {}", expected.loaded.len(), loaded.len()));
     }

@@ -30,7 +30,7 @@ impl AgentType {
             "claude" | "claude-code" => Self::ClaudeCode,
             "codex" | "openai-codex" => Self::OpenaiCodex,
             "gemini" | "google-gemini" => Self::GoogleGemini,
-            // A model behind an endpoint is no program with a format of its own.
+            // A model behind an endpoint has no program with its own format.
             "plain" | "api" => Self::Plain,
             _ => Self::Other(name.to_owned()),
         }

@@ -1,8 +1,8 @@
-//! The budget: what is kept of each fragment, decided on sizes before anything is written.
+//! Budget planning: decides from sizes how much of each fragment to keep, before any text is rendered.
 //!
-//! In this order, until it fits: context messages go, oldest first, whole; the end of the message
-//! goes, down to its first 64 bytes; the instruction file's text keeps its head and tail; the message
-//! goes on to nothing but its mark. The configured system text and the team task are never cut.
+//! In this order, until it fits: context messages are dropped whole, oldest first; the message is cut to its first 64
+//! bytes; the instruction file is cut to its head and tail; the message is cut to its mark. The configured system text
+//! and the team task are never cut.
 
 use crate::assembler::{Format, SystemPlace};
 use crate::diagnostic::Diagnostic;
@@ -10,7 +10,7 @@ use crate::diagnostics;
 use crate::fragment::{Fragment, Fragments, Section};
 use crate::truncation::Kept;
 
-/// What may not be cut does not fit, or leaves no room for the marks of what was cut.
+/// The fragments that may not be cut do not fit, with the marks of the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the budget of {available} bytes is too small: {smallest} bytes are the least that this prompt \
@@ -31,16 +31,16 @@ impl BudgetTooSmall {
     pub const CODE: &'static str = "budget.too-small";
 }
 
-/// How much of the message is never the first to go.
+/// The size of the message that is kept until the instruction file is cut.
 const MESSAGE_FLOOR: usize = 64;
 
-/// What is kept of each fragment, and the arithmetic that led to it.
+/// The kept part of each fragment, and the arithmetic behind it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Plan {
     pub(crate) max_bytes: u64,
     /// The bytes that everything would have needed.
     pub(crate) needed: u64,
-    /// How many of the oldest context messages are dropped.
+    /// The number of dropped context messages, oldest first.
     pub(crate) dropped: usize,
     /// The bytes of their lines.
     pub(crate) dropped_bytes: u64,
@@ -52,7 +52,7 @@ pub(crate) struct Plan {
     pub(crate) apart_len: usize,
 }
 
-/// Decides what is kept, in one pass over the context from its newest message to its oldest.
+/// Plans the budget, in one pass over the context from newest to oldest.
 pub(crate) fn plan(
     format: &Format,
     fragments: &Fragments<'_>,
@@ -85,7 +85,7 @@ pub(crate) fn plan(
 }
 
 struct FittedContext {
-    /// What everything would need.
+    /// The size of everything.
     needed: usize,
     dropped: usize,
     dropped_bytes: usize,

@@ -1,8 +1,7 @@
-//! Context: what an agent is told of the conversation when it is its turn.
+//! The context of a turn: the earlier messages that an agent gets.
 //!
-//! It is a function over messages. Whoever owns them (a [`ContextManager`](crate::ContextManager), a
-//! store) hands in the message to answer and the earlier ones, newest first; no more of those are
-//! looked at than the window holds.
+//! It is a function over messages. Their owner (a [`ContextManager`](crate::ContextManager), a store) passes the message
+//! to answer and the earlier ones, newest first; only as many are read as the window holds.
 
 use std::borrow::Cow;
 use std::str::FromStr;
@@ -10,12 +9,12 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::escape::Escaping;
-use crate::input::{DEFAULT_MAX_BYTES, Fencing, PromptContextMessage};
+use crate::input::{DEFAULT_MAX_BYTES, Fencing, PromptContextMessage, Trimming};
 use crate::marker::TextPolicy;
 use crate::message::ConversationMessage;
 use crate::name::NameKey;
 
-/// How many context messages an agent gets when nothing else is said.
+/// The default number of context messages.
 pub const DEFAULT_CONTEXT_WINDOW: usize = 5;
 
 /// The options of an agent's prompts: of a team, of a member, and in the record of a turn.
@@ -35,6 +34,9 @@ pub struct ContextOptions {
     /// The characters of content that are escaped; records of earlier versions have none.
     #[serde(default)]
     pub escaping: Escaping,
+    /// The white space that is removed around the message to answer; records of earlier versions have none.
+    #[serde(default)]
+    pub trimming: Trimming,
 }
 
 impl Default for ContextOptions {
@@ -46,18 +48,19 @@ impl Default for ContextOptions {
             visibility: Visibility::default(),
             fencing: Fencing::default(),
             escaping: Escaping::default(),
+            trimming: Trimming::default(),
         }
     }
 }
 
-/// Which messages a member sees.
+/// The messages that a member sees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Visibility {
     /// Every message; the line of each says whom it was sent to.
     #[default]
     All,
-    /// Only what the member wrote, what was sent to it, and what was sent to everyone.
+    /// Only messages from the member, to it, or to everyone.
     Addressed,
 }
 
@@ -121,7 +124,7 @@ pub(crate) fn format_addressees(addressees: &[String]) -> Cow<'_, str> {
     }
 }
 
-/// Tells whether a member, known by any of these names, sees a message.
+/// Returns whether a member, known by any of these names, sees a message.
 pub fn is_visible_to(message: &ConversationMessage, names: &[NameKey]) -> bool {
     message.is_to_everyone() || readers(message).any(|name| names.contains(&name))
 }

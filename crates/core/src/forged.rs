@@ -1,9 +1,8 @@
-//! Content that looks like ours: a line that could be taken for a section header or for another
-//! speaker's line.
+//! Detects forged content: lines that look like a section header or like another speaker's line.
 //!
-//! The bytes stay as they were written; the user is told, and can have content indented. All content
-//! that is sent is looked at, so this must cost less than writing it: the search is for bytes that
-//! every line of ours holds and that are rare elsewhere, and only a line that holds one is read.
+//! The bytes are not changed; a diagnostic is given, and `fence` can indent content. All content is searched, so this must
+//! cost less than writing it: it looks for bytes that every line of ours contains and that are rare elsewhere, and only
+//! reads lines with such a byte.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -206,14 +205,14 @@ impl<'a> Speakers<'a> {
         Self { context, escaping, names: OnceCell::new(), longest, ends }
     }
 
-    /// Tells whether a name is that of a speaker: bodies are escaped already, messages are not yet.
+    /// Returns whether a name is that of a speaker: bodies are escaped already, messages are not yet.
     fn include(&self, name: &str) -> bool {
         let escaped = |message: &'a PromptContextMessage<'_>| self.escaping.escape(&message.from);
         let names = self.names.get_or_init(|| self.context.iter().map(escaped).collect());
         names.contains(&*self.escaping.escape(name))
     }
 
-    /// Tells whether a name may end at a colon: the first of its line, and near the line's start.
+    /// Returns whether a name may end at a colon: the first of its line, and near the line's start.
     #[inline]
     fn may_end_at(&self, text: &[u8], searched: usize, colon: usize) -> bool {
         let reach = self.longest + b"\n- ".len();
@@ -273,7 +272,7 @@ impl TellTales {
         }
     }
 
-    /// Tells whether a tell-tale stands where one stands in a header: what is before it, and the
+    /// Returns whether a tell-tale stands where one stands in a header: what is before it, and the
     /// header's first and last byte around it.
     #[inline]
     fn is_in_header(&self, text: &[u8], at: usize) -> bool {

@@ -1,7 +1,7 @@
-//! Fragments: texts with their sources, of which prompts and requests are made.
+//! Fragments: the typed pieces of prompts and requests, each with its source.
 //!
-//! They are data. What is kept of them is decided on their sizes (`budget`), and the text is written
-//! once, with its ledger, from what was decided (`render`). Rendered text is never read again.
+//! Fragments are data. `budget` decides from their sizes how much of each is kept, and `render` writes the text once, with
+//! its ledger. Rendered text is never parsed again.
 
 use std::borrow::Cow;
 
@@ -9,21 +9,21 @@ use memchr::memchr_iter;
 
 use crate::assembler::{Format, LineStyle};
 use crate::escape::Escaping;
-use crate::input::{AssemblerInput, Fencing, PromptContextMessage};
+use crate::input::{AssemblerInput, Fencing, PromptContextMessage, Trimming};
 use crate::ledger::Source;
 use crate::line_break::{count_line_breaks, line_starts};
-use crate::whitespace::{trim, trim_start};
+use crate::whitespace::{trim, trim_end, trim_start};
 
 /// A part of a prompt under one header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Section {
-    /// Who the agent is and how it works.
+    /// The system text.
     System,
-    /// What the team is to do.
+    /// The team task.
     TeamTask,
-    /// What was said before.
+    /// Earlier messages.
     Context,
-    /// What to answer.
+    /// The message to answer.
     Message,
 }
 
@@ -44,7 +44,7 @@ impl Section {
 pub struct Fragment<'a> {
     /// The text.
     pub text: Cow<'a, str>,
-    /// Where it came from.
+    /// The source.
     pub source: Source<'a>,
 }
 
@@ -54,9 +54,22 @@ impl<'a> Fragment<'a> {
         Self { text: text.into(), source }
     }
 
-    /// Trims a text, escapes it and sets it off as the input asks; a blank one is none.
+    /// Trims, escapes and fences a text; `None` if it is blank.
     fn of(text: Option<&'a str>, input: &AssemblerInput<'_>, source: Source<'a>) -> Option<Self> {
-        let text = trim(text?);
+        Self::trimmed(trim(text?), input, source)
+    }
+
+    /// Creates the message to answer, trimmed as the input asks.
+    fn of_message(input: &'a AssemblerInput<'_>, source: Source<'a>) -> Option<Self> {
+        let text = &*input.current_message;
+        let text = match input.trimming {
+            Trimming::BothEnds => trim(text),
+            Trimming::End => trim_end(text),
+        };
+        Self::trimmed(text, input, source)
+    }
+
+    fn trimmed(text: &'a str, input: &AssemblerInput<'_>, source: Source<'a>) -> Option<Self> {
         if text.is_empty() {
             return None;
         }
@@ -87,12 +100,12 @@ pub(crate) struct Fragments<'a> {
     pub(crate) context: ContextLines<'a>,
     /// May lose its end.
     pub(crate) message: Option<Fragment<'a>>,
-    /// How many characters of all but the context are escaped.
+    /// The number of escaped characters outside the context.
     escapes: usize,
 }
 
 impl<'a> Fragments<'a> {
-    /// Takes an input apart.
+    /// Creates the fragments of an input.
     pub(crate) fn new(format: &Format, input: &'a AssemblerInput<'a>) -> Self {
         let setting = Source::setting;
         let file_source = match &input.instruction_file_path {
@@ -120,7 +133,7 @@ impl<'a> Fragments<'a> {
                 fencing: input.fencing,
                 escaping: input.escaping,
             },
-            message: Fragment::of(Some(&input.current_message), input, message_source),
+            message: Fragment::of_message(input, message_source),
             escapes: escapes(input),
         }
     }
@@ -209,7 +222,7 @@ impl<'a> ContextLines<'a> {
     }
 }
 
-/// What fenced lines begin with.
+/// The indentation of fenced lines.
 const INDENT: &str = "  ";
 
 impl Fencing {

@@ -1,4 +1,4 @@
-//! What an assembler is given (000 §2.1): all that goes into one prompt, and its budget.
+//! The input of an assembler (000 §2.1): the parts of one prompt, and its budget.
 
 use std::borrow::Cow;
 
@@ -24,15 +24,26 @@ pub enum Fencing {
     Indented,
 }
 
+/// The white space, with byte order marks, that is removed around the message to answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Trimming {
+    /// At both ends, as the specification has it.
+    #[default]
+    BothEnds,
+    /// At its end: the first line keeps its indentation.
+    End,
+}
+
 /// A context message as an assembler sees it: markers are gone, addressees are one text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PromptContextMessage<'a> {
-    /// Who said it.
+    /// The author.
     pub from: Cow<'a, str>,
     /// To whom; absent is everyone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<Cow<'a, str>>,
-    /// What was said.
+    /// The text.
     pub content: Cow<'a, str>,
     /// The message's id, for the ledger.
     #[serde(skip)]
@@ -83,12 +94,12 @@ pub struct AssemblerInput<'a> {
     pub current_message_id: Option<Cow<'a, str>>,
     /// The team's task.
     pub team_task: Option<Cow<'a, str>>,
-    /// A short line that says who the agent is; it stands first and is never cut.
+    /// The role summary of the agent; first in the system text and never cut.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub role_summary: Option<Cow<'a, str>>,
     /// The configured part of the system text; it is never cut.
     pub system_instruction: Option<Cow<'a, str>>,
-    /// Who the teammates are and how to address them; it follows the configured part and is never cut.
+    /// The briefing about teammates; after the configured part and never cut.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub briefing: Option<Cow<'a, str>>,
     /// The instruction file's text.
@@ -104,6 +115,9 @@ pub struct AssemblerInput<'a> {
     /// The characters of content that are escaped.
     #[serde(skip)]
     pub escaping: Escaping,
+    /// The white space that is removed around the message.
+    #[serde(skip)]
+    pub trimming: Trimming,
 }
 
 impl Default for AssemblerInput<'_> {
@@ -121,6 +135,7 @@ impl Default for AssemblerInput<'_> {
             max_bytes: DEFAULT_MAX_BYTES,
             fencing: Fencing::default(),
             escaping: Escaping::default(),
+            trimming: Trimming::default(),
         }
     }
 }
@@ -142,6 +157,7 @@ impl<'a> AssemblerInput<'a> {
             max_bytes: options.max_bytes,
             fencing: options.fencing,
             escaping: options.escaping,
+            trimming: options.trimming,
             ..Self::default()
         }
     }
@@ -164,7 +180,7 @@ impl<'a> AssemblerInput<'a> {
 }
 
 impl AssemblerInput<'static> {
-    /// Reads an input; fields that are not known are ignored.
+    /// Parses an input; unknown fields are ignored.
     pub fn from_json(value: Value) -> Result<Self, InvalidField> {
         let Value::Object(mut object) = value else {
             return Err(InvalidField::must_be("input", "an object"));
@@ -183,6 +199,7 @@ impl AssemblerInput<'static> {
             max_bytes: read_max_bytes(object)?,
             fencing: read_fencing(object)?,
             escaping: Escaping::default(),
+            trimming: Trimming::default(),
         })
     }
 }

@@ -1,24 +1,24 @@
-//! Reading JSON by hand, so that an error can name the field and say what was wrong with it.
+//! Parses JSON values with errors that name the field.
 
 use serde_json::{Map, Value};
 
-/// A field of the input that is not what it must be.
+/// An invalid field of the input.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{field}` {problem}")]
 pub struct InvalidField {
     /// The path of the field, for example `contextMessages[2].content`.
     pub field: String,
-    /// What is wrong with it, for example `must be a string`.
+    /// The problem, for example `must be a string`.
     pub problem: String,
 }
 
 impl InvalidField {
-    /// Says that a field must be something else.
+    /// Creates an error of the form `must be …`.
     pub fn must_be(field: impl Into<String>, what: &str) -> Self {
         Self { field: field.into(), problem: format!("must be {what}") }
     }
 
-    /// Puts the path of the object that holds the field before the field's own.
+    /// Prefixes the field with the path of its object.
     #[must_use]
     pub fn within(mut self, path: &str) -> Self {
         self.field = match self.field.as_str() {
@@ -29,7 +29,7 @@ impl InvalidField {
     }
 }
 
-/// Takes a string out of an object; absent and null are none.
+/// Takes a string out of an object; `None` if absent or null.
 pub fn take_string(
     object: &mut Map<String, Value>,
     field: &'static str,
@@ -41,8 +41,7 @@ pub fn take_string(
     }
 }
 
-/// Reads a whole number that is not negative; JSON's `1.0` is one, and one that is too large to hold is
-/// the largest.
+/// Parses a non-negative integer; `1.0` is accepted, and larger numbers saturate.
 pub fn whole_number(value: &Value) -> Option<u64> {
     if let Some(number) = value.as_u64() {
         return Some(number);

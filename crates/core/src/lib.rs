@@ -123,7 +123,9 @@ pub use context::{ContextOptions, Visibility};
 pub use diagnostic::{Code, Diagnostic, Severity};
 pub use escape::Escaping;
 pub use fragment::{Fragment, Section};
-pub use input::{AgentContext, AssemblerInput, DEFAULT_MAX_BYTES, Fencing, PromptContextMessage};
+pub use input::{
+    AgentContext, AssemblerInput, DEFAULT_MAX_BYTES, Fencing, PromptContextMessage, Trimming,
+};
 pub use manager::{
     ContextManager, ContextManagerOptions, ContextProvider, ContextSnapshot, History, Hooks,
     InvalidSnapshot, MAX_TEAM_TASK_BYTES, MessageLimit, SnapshotReason, UnknownMessage,

@@ -54,7 +54,7 @@ impl fmt::Display for MessageId {
     }
 }
 
-/// What kind of speaker somebody is.
+/// The kind of a speaker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SpeakerType {
     /// A person.
@@ -89,14 +89,14 @@ impl From<String> for SpeakerType {
     }
 }
 
-/// Who said something.
+/// The author of a message.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Speaker {
     /// The member's id.
     pub role_id: String,
     /// The member's name, as other members see it.
     pub role_name: Option<String>,
-    /// What kind of speaker this is.
+    /// The kind of speaker.
     pub kind: Option<SpeakerType>,
     /// Fields that are not known here.
     pub extra: Map<String, Value>,
@@ -122,13 +122,13 @@ impl Speaker {
         self.role_name.as_deref().unwrap_or(&self.role_id)
     }
 
-    /// Tells whether an agent spoke.
+    /// Returns whether the speaker is an agent.
     pub fn is_ai(&self) -> bool {
         self.kind == Some(SpeakerType::Ai)
     }
 }
 
-/// Whom a message was sent to.
+/// The routing of a message.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Routing {
     /// The `[NEXT: …]` markers as they stood in the text.
@@ -142,11 +142,11 @@ pub struct Routing {
 /// A message that has no id yet.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewMessage {
-    /// What was said, markers and all.
+    /// The text, with markers.
     pub content: String,
-    /// Who said it.
+    /// The author.
     pub speaker: Speaker,
-    /// When, if it is known.
+    /// The time, if known.
     pub timestamp: Option<Timestamp>,
     /// To whom.
     pub routing: Option<Routing>,
@@ -169,7 +169,7 @@ impl NewMessage {
         }
     }
 
-    /// Says whom the message was sent to.
+    /// Sets the recipients.
     #[must_use]
     pub fn to<S: Into<String>>(mut self, addressees: impl IntoIterator<Item = S>) -> Self {
         let routing = self.routing.get_or_insert_default();
@@ -177,7 +177,7 @@ impl NewMessage {
         self
     }
 
-    /// Says which message this one answers.
+    /// Sets the message that this one answers.
     #[must_use]
     pub fn in_reply_to(mut self, id: impl Into<MessageId>) -> Self {
         self.in_reply_to = Some(id.into());
@@ -212,18 +212,18 @@ impl NewMessage {
         Ok(Self { content, speaker, timestamp, routing, in_reply_to, extra: object })
     }
 
-    /// Gives the message its id.
+    /// Adds the id.
     pub fn with_id(self, id: MessageId) -> ConversationMessage {
         ConversationMessage { id, said: self }
     }
 }
 
-/// A message of the conversation: what was said, under its id.
+/// A message of the conversation, with its id.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ConversationMessage {
     /// The id.
     pub id: MessageId,
-    /// What was said, by whom and to whom.
+    /// The message.
     pub said: NewMessage,
 }
 
@@ -244,7 +244,7 @@ impl ConversationMessage {
         routing.and_then(|routing| routing.resolved_addressees.as_deref()).unwrap_or_default()
     }
 
-    /// Tells whether the message was sent to everyone.
+    /// Returns whether the message was sent to everyone.
     pub fn is_to_everyone(&self) -> bool {
         let addressees = self.addressees();
         addressees.is_empty() || addressees.iter().any(|name| NameKey::new(name).is_all())
@@ -253,11 +253,12 @@ impl ConversationMessage {
 
 /// A message that cannot be stored.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum InvalidMessage {
-    /// There is none.
+    /// The message is missing.
     #[error("Message cannot be null or undefined")]
     Absent,
-    /// Its content is no string.
+    /// The content is not a string.
     #[error("Message content must be a string")]
     Content,
     /// It has no speaker.
@@ -266,12 +267,12 @@ pub enum InvalidMessage {
     /// Its speaker has no id.
     #[error("Message speaker.roleId is required")]
     RoleId,
-    /// Another field is not what it must be.
+    /// Another field is invalid.
     #[error("Message {0}")]
     Field(#[from] InvalidField),
 }
 
-/// Tells whether JavaScript takes a value for absent.
+/// Returns whether a value is falsy in JavaScript.
 fn is_falsy(value: &Value) -> bool {
     match value {
         Value::Null => true,

@@ -40,7 +40,7 @@ impl fmt::Display for MemberName {
 pub struct NameKey(String);
 
 impl NameKey {
-    /// Returns the key of a name as somebody wrote it.
+    /// Returns the key of a name.
     ///
     /// ```
     /// use convoke_core::name::NameKey;
@@ -56,13 +56,13 @@ impl NameKey {
         &self.0
     }
 
-    /// Tells whether this name stands for everyone else.
+    /// Returns whether this name means everyone else.
     pub fn is_all(&self) -> bool {
         self.0 == "all"
     }
 }
 
-/// Returns the candidate that is nearest to what was written, if any is near enough to be meant.
+/// Returns the candidate that is nearest to a text, if one is near enough.
 ///
 /// ```
 /// use convoke_core::name::nearest;

@@ -10,7 +10,7 @@ use crate::context::{ContextOptions, Visibility};
 use crate::input::{AgentContext, AssemblerInput, PromptContextMessage};
 use crate::name::NameKey;
 
-/// How an agent takes its system text.
+/// The delivery of a system text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SystemDelivery {
     /// As its type does: Claude apart from the prompt, others in it.
@@ -27,7 +27,7 @@ pub struct PromptInput<'a> {
     pub agent_type: &'a str,
     /// The agent's name, by which messages are addressed to it.
     pub agent_name: &'a str,
-    /// A short line that says who the agent is; it stands first and is never cut.
+    /// The role summary of the agent; first in the system text and never cut.
     pub role_summary: Option<&'a str>,
     /// The configured system text.
     pub system_instruction_text: Option<&'a str>,
@@ -35,11 +35,11 @@ pub struct PromptInput<'a> {
     pub instruction_file_text: Option<&'a str>,
     /// The team's task.
     pub team_task: Option<&'a str>,
-    /// What was said before, oldest first.
+    /// Earlier messages, oldest first.
     pub context_messages: Vec<PromptContextMessage<'a>>,
     /// The message to answer.
     pub message: &'a str,
-    /// How the system text is delivered.
+    /// The delivery of the system text.
     pub system_delivery: SystemDelivery,
     /// The window, visibility, budget and fencing. Messages are given without markers, so that `text`
     /// does not apply.
@@ -63,8 +63,7 @@ impl<'a> PromptInput<'a> {
         }
     }
 
-    /// Returns what the agent's assembler is given: the newest messages that the agent sees, as many
-    /// as the window holds.
+    /// Returns the input of the agent's assembler, with the newest visible messages up to the window.
     fn assembler_input(&self) -> AssemblerInput<'_> {
         let me = NameKey::new(self.agent_name);
         let is_seen = |message: &&PromptContextMessage<'_>| match self.options.visibility {
@@ -90,7 +89,7 @@ impl<'a> PromptInput<'a> {
     }
 }
 
-/// Tells whether a list of addressees, as one text, names a member or everyone.
+/// Returns whether a list of recipients, as one text, names a member or everyone.
 fn is_addressed(to: Option<&str>, member: &NameKey) -> bool {
     let Some(to) = to else { return true };
     let names = to.split([',', '，']).map(NameKey::new);
@@ -121,8 +120,7 @@ pub fn build_prompt(input: &PromptInput<'_>) -> Result<AssemblerOutput<'static>,
     Ok(output.into_owned())
 }
 
-/// Displays what is about to be sent, for debugging: the prompt, the system text, and every decision
-/// to leave something out.
+/// Displays a prompt for debugging: the prompt, the system text, and every omission.
 #[derive(Debug, Clone, Copy)]
 pub struct DebugSend<'o, 'a>(pub &'o AssemblerOutput<'a>);
 

@@ -1,4 +1,4 @@
-//! Writing what was decided: the text once, into a buffer of the right size, and the ledger with it.
+//! Writes the planned text once, into a buffer of the right size, with its ledger.
 
 use memchr::memchr_iter;
 
@@ -16,7 +16,7 @@ pub(crate) struct Rendered<'a> {
     pub(crate) prompt: String,
     pub(crate) system_flag: Option<String>,
     pub(crate) ledger: Ledger<'a>,
-    /// What looks forged in the content that was written.
+    /// Diagnostics of forged content.
     pub(crate) forged: Vec<Diagnostic>,
 }
 
@@ -87,7 +87,7 @@ impl<'a> Writer<'a> {
         self.out.section(section.name());
     }
 
-    /// Begins a section: a blank line after what stands before it, then its header.
+    /// Writes the header of a section, after a blank line.
     fn header(&mut self, section: Section, header: &'static str) {
         self.section(section);
         if !self.out.text().is_empty() {
@@ -110,7 +110,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Writes what is kept of a fragment, with a mark where text is missing.
+    /// Writes the kept part of a fragment, with a mark where text is missing.
     fn fragment(&mut self, fragment: Fragment<'a>, kept: Kept) {
         let Kept::Ends { head, tail, mark, resumption } = kept else {
             self.watch.body(self.section, &fragment.text);

@@ -48,7 +48,7 @@ impl<'a> SourcedText<'a> {
         })
     }
 
-    /// Takes text and entries apart.
+    /// Returns the text and its entries.
     pub fn into_parts(self) -> (String, Vec<Entry<'a>>) {
         (self.text, self.entries)
     }
@@ -98,7 +98,7 @@ impl<'a> TextWriter<'a> {
         self.cut_fragment(fragment, 0, Rule::Fits);
     }
 
-    /// Writes what is kept of a fragment of which so many bytes were cut.
+    /// Writes the kept part of a fragment of which `cut_bytes` were cut.
     pub fn cut_fragment(&mut self, fragment: Fragment<'a>, cut_bytes: u64, rule: Rule<'a>) {
         let Fragment { text, source } = fragment;
         self.piece(&text, source, cut_bytes, rule);

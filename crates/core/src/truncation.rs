@@ -1,20 +1,20 @@
-//! What is kept of a text that may be cut, and the mark that stands where text is missing.
+//! The kept part of a truncated text, and the truncation mark.
 
 use std::fmt;
 
 use crate::escape::Escaping;
 
-/// What is kept of a text.
+/// The kept part of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kept {
     /// All of it.
     Whole,
-    /// Its head and its tail (either may be empty), and a mark between them on a line of its own.
-    /// What stands between the mark and the tail is `resumption`.
+    /// The head and the tail (either may be empty) with a mark on a separate line between them. `resumption` comes
+    /// between the mark and the tail.
     Ends { head: usize, tail: usize, mark: Mark, resumption: &'static str },
 }
 
-/// Says how many bytes are missing: `[… N bytes cut]`.
+/// The mark of missing bytes: `[… N bytes cut]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Mark {
     pub(crate) cut: usize,

@@ -3,7 +3,7 @@
 /// The most characters of a name; a key that was put in its place is often longer.
 const LONGEST: usize = 64;
 
-/// Tells whether this can be the name of a variable. A setting that wants one and holds something else
+/// Returns whether this can be the name of a variable. A setting that wants one and holds something else
 /// may hold a secret by mistake, and is not to be repeated.
 ///
 /// ```
@@ -18,7 +18,7 @@ pub fn is_variable_name(name: &str) -> bool {
         && name.bytes().next().is_some_and(|first| !first.is_ascii_digit())
 }
 
-/// Tells whether a name reads like a key: long, and of letters and digits without a system.
+/// Returns whether a name reads like a key: long, and of letters and digits without a system.
 ///
 /// ```
 /// use convoke_core::variable::looks_like_a_key;

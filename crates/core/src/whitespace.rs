@@ -3,7 +3,7 @@
 //! The specification was written against a JavaScript runtime, whose set differs from
 //! [`char::is_whitespace`] in exactly those two characters.
 
-/// Tells whether a character is white space.
+/// Returns whether a character is white space.
 pub const fn is_space(c: char) -> bool {
     matches!(
         c,
@@ -36,7 +36,7 @@ pub fn trim_end(text: &str) -> &str {
     text.trim_end_matches(is_space)
 }
 
-/// Tells whether the text holds nothing but white space.
+/// Returns whether the text holds nothing but white space.
 pub fn is_blank(text: &str) -> bool {
     text.chars().all(is_space)
 }

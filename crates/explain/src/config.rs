@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::diagnostics;
 use crate::report::AgentReport;
 
-/// Reads a JSON object; comments are skipped. What is wrong with it is reported once.
+/// Reads a JSON object with comments. Errors are reported once.
 pub(crate) fn json(files: &dyn Files, path: &Path, report: &mut AgentReport) -> Option<Value> {
     let text = text(files, path, report)?;
     if text.trim().is_empty() {
@@ -28,7 +28,7 @@ pub(crate) fn json(files: &dyn Files, path: &Path, report: &mut AgentReport) -> 
     }
 }
 
-/// Reads a TOML table. What is wrong with it is reported once.
+/// Reads a TOML table. Errors are reported once.
 pub(crate) fn toml(
     files: &dyn Files,
     path: &Path,

@@ -7,6 +7,7 @@ use serde::{Serialize, Serializer};
 
 /// An agent at the version whose rules are applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum Edition {
     /// Claude Code 2.1.197.
     Claude197,
@@ -20,7 +21,7 @@ pub enum Edition {
     Codex0166,
 }
 
-/// What is known of an edition.
+/// The facts about an edition.
 struct Facts {
     agent: &'static str,
     title: &'static str,
@@ -81,7 +82,7 @@ impl Edition {
 
     /// Returns whether a version of the agent is newer than the one on which these rules were measured.
     pub fn is_older_than(self, version: &str) -> bool {
-        // `0.98` stands for all of `0.98.x`.
+        // `0.98` matches `0.98.x`.
         let length = self.version().split('.').count();
         match (numbers(version), numbers(self.version())) {
             (Some(installed), Some(measured)) => installed[..length] > measured[..length],
@@ -90,7 +91,7 @@ impl Edition {
     }
 }
 
-/// The numbers of a version such as `2.1.325` or `0.98`; what follows a hyphen is passed over.
+/// Parses a version such as `2.1.325` or `0.98`; a suffix after a hyphen is ignored.
 fn numbers(version: &str) -> Option<[u64; 3]> {
     let release = version.split(['-', '+']).next().unwrap_or_default();
     let mut numbers = [0; 3];

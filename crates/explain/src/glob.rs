@@ -11,7 +11,7 @@ use ignore::gitignore::{Gitignore, GitignoreBuilder};
 #[derive(Debug, Default)]
 pub(crate) struct Globs {
     set: GlobSet,
-    /// Which glob each of the set is.
+    /// The index of each compiled glob.
     compiled: Vec<usize>,
     /// A pattern always matches itself.
     written: HashMap<String, usize>,
@@ -72,7 +72,7 @@ pub(crate) struct Selection {
 pub(crate) struct Invalid;
 
 impl Selection {
-    /// Reads patterns; those that say nothing are passed over. Braces stand for themselves.
+    /// Compiles patterns; empty ones are skipped. Braces are literal.
     pub(crate) fn new(patterns: &[String]) -> Result<Self, Invalid> {
         let mut lines = GitignoreBuilder::new("");
         lines.case_insensitive(true).map_err(|_| Invalid)?;

@@ -15,8 +15,8 @@
 //! assert_eq!(report.agents[1].loaded[0].bytes_loaded, 9);
 //! ```
 //!
-//! The rules were measured on the real programs. The library reads files through
-//! [`Files`] and asks the system nothing else: same files, same session, same report.
+//! The rules were measured on the real programs. The library only reads files, through [`Files`]: the same files and
+//! session give the same report.
 
 mod claude;
 mod codex;

@@ -18,11 +18,10 @@ const MAX_READ: u64 = 64 * 1024 * 1024;
 /// Values by the bytes of a path, which are compared faster than its components.
 pub(crate) type ByPath<V> = HashMap<OsString, V>;
 
-/// Files of which some directories are listed once, and of which nothing is asked twice.
+/// A cache of files and directory listings.
 ///
-/// Every agent asks for a dozen names in every directory up to the root, and almost none exist; a
-/// listing answers all of them. Only the given directories are listed, so that a large one that
-/// nobody looks into costs nothing.
+/// Every agent looks up a dozen names in every directory up to the root, and almost none exist; one listing answers all
+/// of them. Only the given directories are listed, so that large directories elsewhere cost nothing.
 pub(crate) struct Listed<'a> {
     files: &'a dyn Files,
     heads: RefCell<ByPath<Head>>,
@@ -57,15 +56,15 @@ impl<'a> Listed<'a> {
         Self { files, heads, entries, read: Cell::new(0), listings }
     }
 
-    /// Returns what stands in a directory, sorted by name, if it was listed.
+    /// Returns the entries of a directory, sorted by name, if it was listed.
     pub(crate) fn listed(&self, directory: &Path) -> Option<&[(OsString, EntryKind)]> {
         let listings = self.listings.get(&directory.as_os_str().len())?;
         let same = |listing: &&Listing| listing.directory.as_os_str() == directory.as_os_str();
         listings.iter().find(same).map(|listing| listing.entries.as_slice())
     }
 
-    /// Returns what the listings tell about a path: an error when nothing stands there, a kind when
-    /// it is an entry of a listed directory, and nothing when the system must be asked.
+    /// Looks a path up in the listings: an error if it does not exist, its kind if it does, and `None` if the system
+    /// must be asked.
     fn known(&self, path: &Path) -> io::Result<Option<EntryKind>> {
         // Names are looked for at most a few levels below a directory of the chain.
         let mut below = path;
@@ -104,7 +103,7 @@ impl Files for Listed<'_> {
             let end = usize::try_from(limit).unwrap_or(usize::MAX).min(head.bytes.len());
             return Ok(Head { bytes: head.bytes[..end].to_vec(), size: head.size });
         }
-        // What a size asks for is not read, so that many files cannot fill the memory either.
+        // A lookup of the size reads nothing; the total that is read is bounded.
         if limit > 0 && self.read.get() >= MAX_READ {
             return Err(too_much());
         }
@@ -163,7 +162,7 @@ pub(crate) fn chain(directory: &Path) -> Vec<PathBuf> {
     chain
 }
 
-/// Returns the nearest directory, going up, in which one of the markers stands.
+/// Returns the nearest directory, going up, that contains one of the markers.
 pub(crate) fn nearest_with(
     files: &dyn Files,
     directory: &Path,

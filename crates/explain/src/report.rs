@@ -1,4 +1,4 @@
-//! What is found for each agent: the files that it loads, those that it does not, and what to know.
+//! The report on each agent: loaded files, ignored files and diagnostics.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
@@ -14,7 +14,7 @@ use crate::place::ByPath;
 use crate::skills::{OmittedSkill, Skill, SkillRule, SkillSource, SkillsBudget};
 use convoke_core::diagnostics;
 
-/// What every agent loads in one directory.
+/// The report on all agents in one directory.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
     /// The version of this format.
@@ -29,7 +29,7 @@ pub struct Report {
     pub agents: Vec<AgentReport>,
 }
 
-/// What one agent loads.
+/// The report on one agent.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentReport {
@@ -44,7 +44,7 @@ pub struct AgentReport {
     pub verified: Option<bool>,
     /// The files that reach the model, in order.
     pub loaded: Vec<Loaded>,
-    /// The files that stand here and do not.
+    /// The instruction files that exist but are not loaded.
     pub ignored: Vec<Ignored>,
     /// The skills that the model is told of, in the order of the list.
     pub skills: Vec<Skill>,
@@ -52,15 +52,15 @@ pub struct AgentReport {
     pub skills_omitted: Vec<OmittedSkill>,
     /// The limit on the list of skills.
     pub skills_budget: Option<SkillsBudget>,
-    /// What a user should know.
+    /// The diagnostics.
     pub diagnostics: Vec<Diagnostic>,
     /// The most bytes that the agent takes, and of which files.
     #[serde(skip)]
     pub limit: Option<Limit>,
-    /// Where the agent looks.
+    /// The search of the agent.
     #[serde(skip)]
     pub(crate) search: Search,
-    /// Where in `ignored` a path is noted, so that none is noted twice.
+    /// The index in `ignored` by path.
     #[serde(skip)]
     ignored_at: ByPath<usize>,
     /// The places in `ignored` whose files are loaded after all; they are removed together.
@@ -73,14 +73,14 @@ pub struct AgentReport {
 /// The most diagnostics of one kind about one file.
 const MAX_ALIKE: usize = 20;
 
-/// What was noted of one kind about one file.
+/// The diagnostics of one code about one file.
 #[derive(Debug, Clone, Default)]
 struct Given {
     first: Option<usize>,
     once: HashSet<(Option<u64>, String)>,
 }
 
-/// Where an agent looks for project files.
+/// The search of an agent for project files.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Search {
     /// The names that it reads.
@@ -109,11 +109,11 @@ pub struct Loaded {
     pub path: PathBuf,
     /// The bytes of the file.
     pub bytes: u64,
-    /// The bytes that stand for it in the request, imports that are pasted into it included.
+    /// The number of bytes in the request, including imports pasted into it.
     pub bytes_loaded: u64,
     /// Whether all of it arrives, outer white space aside.
     pub whole: bool,
-    /// Why it is loaded.
+    /// The reason why it is loaded.
     pub why: LoadReason,
     /// The text that arrives.
     #[serde(skip)]
@@ -121,16 +121,17 @@ pub struct Loaded {
     /// The file without links.
     #[serde(skip)]
     pub real_path: PathBuf,
-    /// How many imports lead to it.
+    /// The number of imports that lead to it.
     #[serde(skip)]
     pub depth: usize,
-    /// Whether its text stands inside that of the file that imports it.
+    /// Whether its text is pasted into the importing file.
     #[serde(skip)]
     pub is_pasted: bool,
 }
 
-/// Why a file is loaded.
+/// The reason why a file is loaded.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum LoadReason {
     /// The administrator's instructions.
     Managed,
@@ -146,7 +147,7 @@ pub enum LoadReason {
     Local,
     /// The instructions of a further directory of the workspace.
     ExtraDirectory,
-    /// What the agent noted for itself.
+    /// The agent's own notes.
     Memory,
     /// An extension's instructions.
     Extension(String),
@@ -159,7 +160,7 @@ pub enum LoadReason {
     },
     /// A file in or below its directory was read.
     Read(PathBuf),
-    /// A configured name that stands in for AGENTS.md.
+    /// A configured fallback for AGENTS.md.
     Fallback,
 }
 
@@ -192,10 +193,10 @@ impl Serialize for LoadReason {
     }
 }
 
-/// A file that stands here and does not reach the model.
+/// An instruction file that exists but is not loaded.
 #[derive(Debug, Clone, Serialize)]
 pub struct Ignored {
-    /// Where it stands.
+    /// The path.
     #[serde(serialize_with = "as_text")]
     pub path: PathBuf,
     /// The rule that keeps it out.
@@ -204,6 +205,7 @@ pub struct Ignored {
 
 /// The rule that keeps a file out.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Rule {
     /// Another agent's file.
     OtherAgent(&'static str),
@@ -211,13 +213,13 @@ pub enum Rule {
     WrongCase(&'static str),
     /// The right name in a place where it is not looked for.
     WrongPlace,
-    /// It lies above the directory where the search stops.
+    /// It is above the directory where the search stops.
     AboveRoot(PathBuf),
-    /// It lies above the working directory, and no marker says where the project begins.
+    /// It is above the working directory, and there is no project marker.
     NoRoot,
     /// A file of the same directory comes before it.
     Shadowed(PathBuf),
-    /// Nothing is left of it once white space and comments are gone.
+    /// It is empty without white space and comments.
     Blank,
     /// The shared budget was used up.
     OverBudget,
@@ -397,7 +399,7 @@ impl AgentReport {
         }
     }
 
-    /// Returns the bytes that reach the model; what is pasted into another file counts there.
+    /// Returns the number of bytes that reach the model; pasted imports count with their importer.
     pub fn bytes_loaded(&self) -> u64 {
         let counted = self.loaded.iter().filter(|file| !file.is_pasted);
         counted.map(|file| file.bytes_loaded).sum()
@@ -409,7 +411,7 @@ impl AgentReport {
             || self.loaded.iter().any(|file| file.path == path || file.real_path == path)
     }
 
-    /// Notes a file that is not loaded, once.
+    /// Records an ignored file, once.
     pub(crate) fn ignore(&mut self, path: &Path, rule: Rule) {
         if let Entry::Vacant(entry) = self.ignored_at.entry(path.as_os_str().to_owned()) {
             entry.insert(self.ignored.len());
@@ -425,7 +427,7 @@ impl AgentReport {
         }
     }
 
-    /// Keeps those of the ignored files that were not loaded after all and that `counts` accepts.
+    /// Keeps the ignored files that were not loaded after all and that `counts` accepts.
     pub(crate) fn retain_ignored(&mut self, counts: impl Fn(&Path) -> bool) {
         let withdrawn = std::mem::take(&mut self.withdrawn);
         let ignored = std::mem::take(&mut self.ignored).into_iter().enumerate();
@@ -435,8 +437,7 @@ impl AgentReport {
         self.ignored_at = places.map(|(at, file)| (file.path.clone().into(), at)).collect();
     }
 
-    /// Says that a file could not be opened, and returns the rule behind the error. A directory of
-    /// its name is no loss.
+    /// Reports a file that could not be opened, and returns the rule. A directory of its name is not reported.
     pub(crate) fn miss(&mut self, path: &Path, error: &io::Error) -> Rule {
         let (rule, what) = match error.kind() {
             io::ErrorKind::IsADirectory => return Rule::Directory,
@@ -448,13 +449,12 @@ impl AgentReport {
         rule
     }
 
-    /// Notes something that the user should know about a file.
+    /// Adds a diagnostic about a file.
     pub(crate) fn warn(&mut self, code: Code, path: &Path, message: impl Into<String>) {
         self.diagnose(Diagnostic::new(code, message).at_path(path.to_string_lossy()));
     }
 
-    /// Notes something that the user should know, once. Of one kind about one file so many are noted
-    /// that a person sees the pattern; the first then says how many there are.
+    /// Adds a diagnostic, once. For one code and file only a few are kept; the first has their count.
     pub(crate) fn diagnose(&mut self, diagnostic: Diagnostic) {
         let kind = (diagnostic.code, diagnostic.path.clone());
         let given = self.given.entry(kind).or_default();
@@ -469,26 +469,26 @@ impl AgentReport {
         }
     }
 
-    /// Notes several things.
+    /// Adds diagnostics.
     pub(crate) fn diagnose_all(&mut self, diagnostics: impl IntoIterator<Item = Diagnostic>) {
         for diagnostic in diagnostics {
             self.diagnose(diagnostic);
         }
     }
 
-    /// Takes back what was noted.
+    /// Removes all diagnostics.
     pub(crate) fn clear_diagnostics(&mut self) {
         self.diagnostics.clear();
         self.given.clear();
     }
 
-    /// Takes back what was noted, except for one kind.
+    /// Removes all diagnostics except those of one code.
     pub(crate) fn clear_diagnostics_but(&mut self, kept: Code) {
         self.diagnostics.retain(|diagnostic| diagnostic.code == kept);
         self.given.retain(|(code, _), _| *code == kept);
     }
 
-    /// Takes back everything that would have been loaded, because no request is made.
+    /// Marks all files as not loaded, because no request is made.
     pub(crate) fn withhold(&mut self, rule: &Rule) {
         for file in std::mem::take(&mut self.loaded) {
             self.ignore(&file.path, rule.clone());

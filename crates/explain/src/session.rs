@@ -1,20 +1,20 @@
-//! What a run of an agent is started with: everything that its rules depend on beside the files.
+//! The session of an agent: everything besides files that its rules depend on.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use convoke_files::absolute;
 
-/// The start of a run: where, by whom, and how.
+/// The session of an agent: directories, arguments and variables.
 ///
-/// The library reads no environment and no home directory of its own: the caller says all.
+/// The library does not read the environment or the home directory: the caller passes everything in.
 #[derive(Debug, Clone)]
 pub struct Session {
     /// The working directory, absolute.
     pub cwd: PathBuf,
     /// The user's home directory, absolute.
     pub home: PathBuf,
-    /// Where the machine's administrator keeps configuration (`/etc`).
+    /// The directory of the administrator's configuration (`/etc`).
     pub etc: PathBuf,
     /// The environment variables that the agents look at ([`VARIABLES`]).
     pub variables: BTreeMap<String, String>,

@@ -1,4 +1,4 @@
-//! The instruction files that stand around a working directory, whoever they are for.
+//! All instruction files around a working directory, of any agent.
 
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -53,7 +53,7 @@ enum Name {
     InPlaceOf(&'static str),
 }
 
-/// What stands around a working directory.
+/// All instruction files around a working directory.
 pub(crate) struct Survey {
     candidates: Vec<Candidate>,
 }
@@ -98,7 +98,7 @@ impl Survey {
     pub(crate) fn account(&self, session: &Session, report: &mut AgentReport) {
         let loaded = report.loaded.iter().flat_map(|file| [&file.path, &file.real_path]);
         let loaded: HashSet<OsString> = loaded.map(|path| path.clone().into()).collect();
-        // What is nothing by itself may still come as an import.
+        // A file that is not loaded itself may still be imported.
         report.retain_ignored(|path| !loaded.contains(path.as_os_str()));
         let left_out = self.candidates.iter().filter(|it| !loaded.contains(it.path.as_os_str()));
         let left_out: Vec<_> =

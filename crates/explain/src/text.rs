@@ -14,7 +14,7 @@ pub(crate) fn looks_like_utf16(bytes: &[u8]) -> bool {
         || all_zero(even.take(pairs).filter(|byte| **byte == 0).count())
 }
 
-/// Returns the 1-based line that a byte offset lies on.
+/// Returns the 1-based line of a byte offset.
 pub(crate) fn line_at(text: &str, offset: usize) -> u64 {
     let before = &text.as_bytes()[..offset.min(text.len())];
     memchr::memchr_iter(b'\n', before).count() as u64 + 1
@@ -46,7 +46,7 @@ impl<'a> LineCounter<'a> {
     }
 }
 
-/// Estimates the tokens of so many bytes: four bytes a token, rounded up.
+/// Estimates the tokens of a number of bytes: four bytes per token, rounded up.
 pub fn tokens_estimate(bytes: u64) -> u64 {
     bytes.div_ceil(4)
 }

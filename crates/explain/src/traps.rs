@@ -15,7 +15,7 @@ use crate::report::{AgentReport, LoadReason, Loaded, Rule};
 use crate::session::Session;
 use crate::survey::Survey;
 
-/// Copies of fewer bytes than this are no waste worth a word.
+/// The minimum size of copies that are reported.
 const WORTH_MENTIONING: usize = 32;
 
 /// Adds what only a look at the whole shows.
@@ -71,7 +71,7 @@ fn names(agent: &mut AgentReport) {
     }
 }
 
-/// Nothing of the project is loaded, and instructions for another agent stand in it.
+/// Reports an agent that loads nothing although the project has instructions for another agent.
 fn unread(agent: &mut AgentReport, session: &Session, survey: &Survey, root: Option<&Path>) {
     let is_own = |file: &Loaded| {
         matches!(
@@ -87,7 +87,7 @@ fn unread(agent: &mut AgentReport, session: &Session, survey: &Survey, root: Opt
     let withheld = |rule: &Rule| {
         !matches!(rule, Rule::OtherAgent(_) | Rule::AboveRoot(_) | Rule::NoRoot | Rule::WrongPlace)
     };
-    // What another rule keeps out has its own diagnostic.
+    // Files that another rule excludes have their own diagnostic.
     let has_own =
         agent.loaded.iter().any(is_own) || agent.ignored.iter().any(|file| withheld(&file.rule));
     if has_own {
@@ -104,7 +104,7 @@ fn unread(agent: &mut AgentReport, session: &Session, survey: &Survey, root: Opt
     }
 }
 
-/// Claude Code goes on above the directory where the other agents stop.
+/// Reports files above the project, which Claude Code loads and the other agents do not.
 fn parents(
     agent: &mut AgentReport,
     session: &Session,
@@ -151,7 +151,7 @@ fn roots(agent: &mut AgentReport, session: &Session, root: Option<&Path>, kind: 
     let cut_off = agent.ignored.iter().find(|file| matches!(file.rule, Rule::AboveRoot(_)));
     if let (Some(GitKind::Stray), Some(cut_off)) = (kind, cut_off) {
         let message = format!(
-            "{} is no repository, and still cuts {} off",
+            "{} is not a repository, but still hides {}",
             root.join(".git").display(),
             cut_off.path.display()
         );

@@ -1,19 +1,19 @@
-//! Git repositories, as far as their `.git` tells.
+//! Git repositories, recognised by their `.git`.
 
 use std::path::{Path, PathBuf};
 
 use crate::{EntryKind, FileKind, Files, absolute};
 
-/// What stands at the `.git` of a repository's root.
+/// The kind of a `.git`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GitKind {
-    /// A repository of its own.
+    /// A repository.
     Repository,
     /// A linked worktree of the repository at this root.
     Worktree(PathBuf),
     /// A submodule of another repository.
     Submodule,
-    /// A `.git` that no repository lies behind.
+    /// A `.git` without a repository.
     Stray,
 }
 

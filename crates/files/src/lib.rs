@@ -18,7 +18,7 @@ pub use disk::Disk;
 pub use limit::{FileKind, TooLarge};
 pub use memory::MemoryTree;
 
-/// What stands at a path.
+/// The kind of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EntryKind {
     /// A regular file.
@@ -42,7 +42,7 @@ pub struct Head {
 
 /// Read access to a tree of files. Paths are absolute.
 pub trait Files {
-    /// Returns what stands at a path, without following a link in its last component.
+    /// Returns the kind of an entry, without following a link in the last component.
     fn entry_kind(&self, path: &Path) -> io::Result<EntryKind>;
 
     /// Returns what a path leads to, links followed.
@@ -57,7 +57,7 @@ pub trait Files {
     /// Returns the path without links, `.` and `..`.
     fn canonicalize(&self, path: &Path) -> io::Result<PathBuf>;
 
-    /// Returns the names in a directory, sorted, each with what stands there; links stay links.
+    /// Returns the entries of a directory with their kinds, sorted by name; links are not followed.
     fn entries(&self, directory: &Path) -> io::Result<Vec<(OsString, EntryKind)>> {
         let names = self.names(directory)?.into_iter();
         let entry = |name: OsString| {

@@ -1,8 +1,7 @@
-//! The most bytes that a file of each kind may have.
+//! The size limit of each kind of file.
 //!
-//! A file over its limit is refused before it is read ([`Files::read`](crate::Files::read)), so that the
-//! memory that a project can claim does not grow with what it holds. The limits are far above what
-//! people write, and above what the programs that are described here can use.
+//! A file over its limit is rejected before it is read ([`Files::read`](crate::Files::read)), which bounds the memory that
+//! a project can claim. The limits are far above normal files, and above what the supported programs can use.
 
 use std::fmt;
 use std::fs::File;
@@ -25,7 +24,7 @@ macro_rules! kinds {
             /// Every kind, the smallest limits first.
             pub const ALL: &'static [FileKind] = &[$(FileKind::$kind,)+];
 
-            /// Returns the most bytes that a file of this kind may have.
+            /// Returns the maximum size of this kind of file.
             pub const fn limit(self) -> u64 {
                 match self { $(FileKind::$kind => $limit,)+ }
             }

@@ -1,4 +1,4 @@
-//! Asking a program a question that it answers at once: run, bounded in time, and read.
+//! Runs a program and reads its short output, with a time limit.
 
 use std::ffi::OsString;
 use std::io::{self, Read};
@@ -12,20 +12,20 @@ use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 
-/// Long enough for a program that a busy machine is slow to start.
+/// The time limit, long enough for a busy machine.
 const PATIENCE: Duration = Duration::from_mins(1);
-/// How often a program is looked after.
+/// The polling interval.
 const ROUND: Duration = Duration::from_millis(5);
-/// No answer that is understood is longer.
+/// The maximum size of the output.
 const LONGEST: usize = 64 * 1024;
 
 pub(crate) struct Answer {
     pub code: Option<i32>,
-    /// What it wrote, to its standard output and then to its standard error.
+    /// The standard output followed by the standard error.
     pub said: String,
 }
 
-/// Returns the answer; none if the program does not run, or takes too long.
+/// Returns the output; `None` if the program does not run or exceeds the time limit.
 pub(crate) fn ask(
     program: &Path,
     arguments: &[&str],
@@ -50,7 +50,7 @@ fn ask_within(
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        // So that what it leaves behind can be ended with it.
+        // So that its children can be killed with it.
         .process_group(0)
         .spawn()
         .ok()?;
@@ -72,8 +72,7 @@ fn ask_within(
         }
     };
     end_group(&child);
-    // Whatever it wrote is in the pipes by now. Their end may never come: a process that it has left
-    // holds them open, and has nothing to answer.
+    // Its output is in the pipes by now. Do not wait for their end: a remaining child may hold them open.
     output.listen();
     errors.listen();
     output.said.append(&mut errors.said);
@@ -83,12 +82,12 @@ fn ask_within(
 
 fn end_group(child: &Child) {
     if let Ok(id) = i32::try_from(child.id()) {
-        // An empty group is what is hoped for.
+        // The group is usually empty.
         let _ = killpg(Pid::from_raw(id), Signal::SIGKILL);
     }
 }
 
-/// A pipe that is never waited for, and what has come out of it.
+/// A non-blocking pipe and its output so far.
 struct Heard<P> {
     pipe: P,
     said: Vec<u8>,
@@ -101,8 +100,7 @@ impl<P: Read + AsFd> Heard<P> {
         Some(Self { pipe, said: Vec::new() })
     }
 
-    /// Takes what is in the pipe. What is too long is taken all the same, so that the program can end;
-    /// one that never stops is not listened to forever.
+    /// Reads what is in the pipe, also beyond the limit, so that the program can end; bounded in time.
     fn listen(&mut self) {
         let mut buffer = [0; 8 * 1024];
         let mut taken = 0;

@@ -2,13 +2,13 @@
 
 convoke_core::diagnostic_codes! {
     CAPTURE_ELSEWHERE = "capture.elsewhere", Note,
-        "The captured program tried to reach other hosts than its model; nothing was let out.",
-        "Nothing to do; the program's own settings say whether it may report to its vendor.";
+        "The captured program tried to reach other hosts than its model; all were blocked.",
+        "Nothing; turn off telemetry in the program's settings if it should not report to its vendor.";
     CAPTURE_FAILED = "capture.failed", Error,
-        "The captured program ended with an error; what it had sent by then is shown.",
+        "The captured program ended with an error; its requests up to then are shown.",
         "Run the command by itself, or read its error output.";
     CAPTURE_TIMED_OUT = "capture.timed-out", Error,
-        "The captured program did not end in time and was killed; what it had sent by then is shown.",
+        "The captured program exceeded its time limit and was killed; its requests up to then are shown.",
         "Give it more time with --timeout.";
     CAPTURE_TRUST_SUPPLIED = "capture.trust-supplied", Note,
         "The program would make no request in this directory, and was given the trust that it asks for.",
@@ -29,11 +29,11 @@ convoke_core::diagnostic_codes! {
         "An agent is not installed.",
         "Install it, or leave it out of the team.";
     DOCTOR_VERSION_UNKNOWN = "doctor.version-unknown", Note,
-        "An agent does not say its version.",
-        "Run it with --version and see what it says.";
+        "The version of an agent is unknown.",
+        "Run it with --version.";
     DOCTOR_VERSION_UNMEASURED = "doctor.version-unmeasured", Note,
         "An agent's version is not one that Convoke was measured with.",
-        "It may well work; install a measured version if something goes wrong.";
+        "It will probably work; install a measured version if it does not.";
     DOCTOR_FLAG_GONE = "doctor.flag-gone", Error,
         "An agent's version refuses a flag that Convoke starts it with.",
         "Install a version that Convoke was measured with, or a newer Convoke.";
@@ -50,20 +50,20 @@ convoke_core::diagnostic_codes! {
         "An installed program sends other instructions than its explained ones.",
         "Go by what arrived: `convoke request --agent` shows it.";
     DOCTOR_INTERPRETER_MISSING = "doctor.interpreter-missing", Error,
-        "An agent is a script whose interpreter is not there.",
+        "An agent is a script whose interpreter is not installed.",
         "Install the interpreter, or add its directory to the PATH.";
     DOCTOR_SHADOWED = "doctor.shadowed", Note,
         "An agent is installed more than once, and one copy hides the other.",
-        "Remove one of them, or name the one that you mean by its path.";
+        "Remove one of them, or configure the path of the other.";
     DOCTOR_NOT_SIGNED_IN = "doctor.not-signed-in", Error,
-        "No sign-in of the agent was found.",
+        "No credentials of the agent were found.",
         "Sign in to it, or give it a key.";
     DOCTOR_KEY_IGNORED = "doctor.key-ignored", Note,
         "A key is set that the agent does not read.",
         "Set the variable that it reads.";
     DOCTOR_SIGN_IN_CONFLICT = "doctor.sign-in-conflict", Note,
-        "An agent has a key beside a sign-in, and uses the key.",
-        "Unset the key, if the subscription is to pay.";
+        "An agent has both a key and a sign-in, and uses the key.",
+        "Unset the key to use the subscription.";
     DOCTOR_CREDENTIALS_EXPOSED = "doctor.credentials-exposed", Error,
         "A file with credentials can be read by other users.",
         "Remove the permissions of other users.";

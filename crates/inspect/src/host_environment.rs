@@ -1,13 +1,13 @@
-//! What a program finds around it: environment, home and working directory.
+//! The environment of a program: variables, home and working directory.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-/// What a program finds around it.
+/// The environment of a program.
 #[derive(Debug, Clone)]
 pub struct HostEnvironment {
-    /// The environment.
+    /// The variables.
     pub environment: BTreeMap<OsString, OsString>,
     /// The user's home directory.
     pub home: PathBuf,

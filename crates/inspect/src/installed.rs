@@ -1,4 +1,4 @@
-//! A CLI that is installed: where it really lies, and which version it is.
+//! Installed CLIs and their versions.
 
 use std::path::{Path, PathBuf};
 
@@ -10,22 +10,22 @@ use crate::host_environment::HostEnvironment;
 use convoke_agent::Vendor;
 use convoke_agent::process::PrivateDir;
 
-/// A CLI that is installed.
+/// An installed CLI.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Installed {
-    /// Which one it is.
+    /// The CLI.
     pub agent: Vendor,
-    /// Where it was found.
+    /// The path where it was found.
     pub path: PathBuf,
-    /// The file that this leads to.
+    /// The real path.
     pub real_path: PathBuf,
-    /// Its version, if it could be found out.
+    /// The version, if known.
     pub version: Option<String>,
 }
 
 impl Installed {
-    /// Looks at a program: without running it, where its package says its version.
+    /// Inspects a program; runs it only if its package does not name its version.
     pub fn at(path: &Path, agent: Vendor, host_environment: &HostEnvironment) -> Self {
         let mut installed = Self::on_disk(path, agent);
         if installed.version.is_none() {
@@ -34,20 +34,20 @@ impl Installed {
         installed
     }
 
-    /// Looks at a program without running it. The version is absent where its package does not say it.
+    /// Inspects a program without running it. The version is absent if its package does not name it.
     pub fn on_disk(path: &Path, agent: Vendor) -> Self {
         let real_path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let version = version_on_disk(&real_path, agent);
         Self { agent, path: path.to_owned(), real_path, version }
     }
 
-    /// Says whether Convoke was measured with this very version.
+    /// Returns whether Convoke was measured with exactly this version.
     pub fn is_measured(&self) -> bool {
         let version = self.version.as_deref();
         version.is_some_and(|version| self.agent.facts().versions.contains(&version))
     }
 
-    /// Returns the interpreter that the program's first line asks for, for example `node`.
+    /// Returns the interpreter in the program's first line, for example `node`.
     pub fn interpreter(&self) -> Option<String> {
         let bytes = read_beginning(&self.real_path)?;
         let line = bytes.strip_prefix(b"#!")?;
@@ -67,14 +67,14 @@ fn read_beginning(path: &Path) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// Finds a program's version without running it: in the package that it belongs to, or in its own path.
+/// Finds a program's version without running it: in its package, or in its path.
 pub fn version_on_disk(program: &Path, agent: Vendor) -> Option<String> {
     let mut names = program.components().rev().take(2);
     let in_path = || names.find_map(|name| version_in(name.as_os_str().to_str()?));
     version_of_package(program, agent.facts().package).or_else(in_path)
 }
 
-/// A package lies around its program, with a `package.json` that names it.
+/// Finds the version in the `package.json` of the package that contains the program.
 fn version_of_package(program: &Path, package: &str) -> Option<String> {
     program.ancestors().skip(1).take(6).find_map(|directory| {
         let text = Disk.read(&directory.join("package.json"), FileKind::Configuration).ok()?;
@@ -85,7 +85,7 @@ fn version_of_package(program: &Path, package: &str) -> Option<String> {
     })
 }
 
-/// Even `--version` makes some CLIs write into their user's home; so it gets another one.
+/// Runs `--version` with a private home, because some CLIs write to it even then.
 fn version_by_asking(program: &Path, host_environment: &HostEnvironment) -> Option<String> {
     let home = PrivateDir::create(&std::env::temp_dir()).ok()?;
     let path = host_environment.variable("PATH").unwrap_or_default();
@@ -95,7 +95,7 @@ fn version_by_asking(program: &Path, host_environment: &HostEnvironment) -> Opti
     version_in(&answer.said)
 }
 
-/// Returns the first word that is a version: three numbers, with dots between them.
+/// Returns the first version in a text: three numbers separated by dots.
 pub(crate) fn version_in(text: &str) -> Option<String> {
     let mut words = text.split_whitespace().map(|word| word.trim_start_matches('v'));
     let is_version = |word: &&str| {

@@ -1,8 +1,8 @@
 //! Looks at the agent CLIs of a machine: what they send to their models ([`capture`]), whether they load what is
 //! explained ([`verify`]), and whether they would work ([`doctor`]).
 //!
-//! Neither reads the environment or the home directory by itself: the caller hands them in as
-//! [`HostEnvironment`]. Neither writes into a CLI's own configuration.
+//! Neither reads the environment or the home directory itself: the caller passes them as [`HostEnvironment`]. Neither
+//! writes to a CLI's configuration.
 
 mod asking;
 pub mod capture;

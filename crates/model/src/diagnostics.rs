@@ -5,7 +5,7 @@ convoke_core::diagnostic_codes! {
         "The key was not sent, because it was configured for another URL.",
         "Configure the key for that URL in agents.toml, or name it with --key-env.";
     THREAD_COMPACTED = "thread.compacted", Note,
-        "A thread was compacted: a summary replaces its earlier items.",
+        "A thread was compacted: a summary replaced its earlier items.",
         "Nothing to do: the replaced items are stored, and the compaction can be undone.";
     THREAD_COMPACTION_FAILED = "thread.compaction-failed", Error,
         "A thread reached its limit and could not be compacted; it continues unchanged.",

@@ -1,4 +1,4 @@
-//! Where a model is: the address, the wire, and the way there.
+//! The endpoint of a model: address, wire format and proxies.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -7,35 +7,35 @@ use std::net::IpAddr;
 use convoke_thread::config::Wire;
 use reqwest::{NoProxy, Proxy, Url};
 
-/// Where a model is served.
+/// The endpoint of a model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Endpoint {
     base: Url,
-    /// What is spoken there.
+    /// The wire format.
     pub wire: Wire,
 }
 
-/// An address that cannot be used.
+/// An invalid address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EndpointError {
-    /// It is no address.
+    /// Not a URL.
     #[error("`base-url` is not an address: {0}; write it like https://api.example.com/v1")]
     NotAnAddress(String),
-    /// It is of another kind.
+    /// The scheme is not supported.
     #[error("`base-url` begins with `{0}:`, and only http: and https: are spoken")]
     Scheme(String),
-    /// It carries a name or a password.
+    /// The address contains credentials.
     #[error(
-        "`base-url` holds a name or a password: put the key into a variable, and its name into `key-env`"
+        "`base-url` contains credentials; put the key into a variable and name it in `key-env`"
     )]
     Credentials,
-    /// A variable that names a proxy holds no address.
+    /// A proxy variable does not contain a valid address.
     #[error("the variable `{0}` does not hold the address of a proxy")]
     Proxy(&'static str),
 }
 
 impl Endpoint {
-    /// Reads an address.
+    /// Parses an address.
     pub fn new(base_url: &str, wire: Wire) -> Result<Self, EndpointError> {
         let base = Url::parse(base_url.trim())
             .map_err(|error| EndpointError::NotAnAddress(error.to_string()))?;
@@ -46,12 +46,12 @@ impl Endpoint {
             return Err(EndpointError::Credentials);
         }
         if base.host_str().is_none_or(str::is_empty) {
-            return Err(EndpointError::NotAnAddress("it names no host".to_owned()));
+            return Err(EndpointError::NotAnAddress("it has no host".to_owned()));
         }
         Ok(Self { base, wire })
     }
 
-    /// Returns the address of a path below the base. A query of the base stays at the end.
+    /// Returns the address of a path below the base. The query of the base is kept.
     pub(crate) fn url(&self, path: &str) -> Url {
         let mut url = self.base.clone();
         let below = format!("{}{path}", url.path().trim_end_matches('/'));
@@ -59,12 +59,12 @@ impl Endpoint {
         url
     }
 
-    /// Returns whether another endpoint is served by the same server, who may then have the same key.
+    /// Returns whether another endpoint has the same server, which may then get the same key.
     pub fn is_of_same_server(&self, other: &Self) -> bool {
         self.base.origin() == other.base.origin()
     }
 
-    /// Returns whether it is on this machine, where no proxy may stand between.
+    /// Returns whether it is on this machine, where no proxy is used.
     pub fn is_loopback(&self) -> bool {
         let host = self.base.host_str().unwrap_or_default();
         let bare = host.trim_start_matches('[').trim_end_matches(']');
@@ -76,7 +76,7 @@ impl Endpoint {
 }
 
 impl fmt::Display for Endpoint {
-    /// Shows the address without its query, which may hold a key.
+    /// Formats the address without its query, which may contain a key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = self.base.clone();
         shown.set_query(None);
@@ -84,7 +84,7 @@ impl fmt::Display for Endpoint {
     }
 }
 
-/// The proxies that an environment names.
+/// The proxies of an environment.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Proxies {
     http: Option<Named>,
@@ -100,7 +100,7 @@ struct Named {
 }
 
 impl fmt::Debug for Proxies {
-    /// An address of a proxy may hold a password.
+    /// Hides the addresses, which may contain passwords.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let named = [&self.http, &self.https, &self.all];
         let names = named.iter().filter_map(|it| it.as_ref().map(|it| it.variable));
@@ -109,8 +109,8 @@ impl fmt::Debug for Proxies {
 }
 
 impl Proxies {
-    /// Reads the variables that programs agree on. Lower case comes first, and upper-case `HTTP_PROXY`
-    /// counts for nothing in a CGI program, where a client could set it.
+    /// Reads the usual variables. Lower case has precedence, and upper-case `HTTP_PROXY` is ignored in a CGI
+    /// program, where a client could set it.
     pub fn from_env(env: &[(OsString, OsString)]) -> Self {
         let value = |name: &str| {
             let found = env.iter().rev().find(|(key, _)| key == name);
@@ -134,7 +134,7 @@ impl Proxies {
         }
     }
 
-    /// Returns the proxies on the way to an endpoint, most particular first.
+    /// Returns the proxies for an endpoint, most specific first.
     pub(crate) fn towards(&self, endpoint: &Endpoint) -> Result<Vec<Proxy>, EndpointError> {
         if endpoint.is_loopback() {
             return Ok(Vec::new());

@@ -1,10 +1,9 @@
 //! A model behind an OpenAI-compatible endpoint, as a member of a team.
 //!
-//! The way of a turn: [`member`] prepares it and stores what came of it, `turn` goes from request to
-//! answer to tool and back, [`client`] sends a request and repeats it where that can help, [`wire`]
-//! reads what the model says, [`tools`] look into the working directory, [`log`] parses stored threads,
-//! and `sent` records requests; both are kept in a [`convoke_agent::thread::ThreadStore`]. The text of a
-//! request is decided by `convoke-thread` alone.
+//! [`member`] prepares a turn and stores its result, `turn` loops over requests, responses and tool calls, [`client`]
+//! sends and retries requests, [`wire`] parses responses, [`tools`] read the working directory, [`log`] parses stored
+//! threads, and `sent` records requests; both are stored in a [`convoke_agent::thread::ThreadStore`]. The content of
+//! requests is decided by `convoke-thread` alone.
 
 pub mod client;
 pub mod diagnostics;

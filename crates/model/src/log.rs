@@ -1,10 +1,9 @@
-//! What the lines of a stored thread say.
+//! Parses the lines of stored threads.
 //!
-//! Most lines are the thread's own record ([`convoke_thread::record`]). Four kinds are ours: what the
-//! model was last told of its situation, the note that a compaction was undone, which turn of its session
-//! an attempt was made at, and the note that an attempt was taken back because its turn is taken once
-//! more. Nothing is ever taken out: an undone compaction and an attempt that was taken back are passed
-//! over when the lines are read, and what they had replaced is there as before.
+//! Most lines are the thread's record ([`convoke_thread::record`]). Four kinds are ours: the situation that the model was
+//! last told, an undone compaction, the turn of an attempt, and a withdrawn attempt, whose turn is retried. Lines are
+//! never removed: an undone compaction and a withdrawn attempt are skipped when the lines are read, so that the items
+//! that they had replaced are back.
 
 mod check;
 mod found;
@@ -28,29 +27,28 @@ use self::own::{OwnLine, taken_back};
 /// A stored thread.
 #[derive(Debug, Clone, Default)]
 pub struct Log {
-    /// What happened in it.
+    /// The record.
     pub record: Record,
-    /// What its model was last told of its situation.
+    /// The situation that the model was last told.
     pub told: LastSituation,
-    /// The turns of its session that it holds, by the names that their deliveries gave them, oldest
-    /// first.
+    /// The names of the session's turns in the thread, oldest first.
     pub turns: Vec<String>,
-    /// The compactions that hold, oldest first.
+    /// The compactions in effect, oldest first.
     pub compactions: Vec<Compaction>,
-    /// What the user should know.
+    /// The diagnostics.
     pub diagnostics: Vec<Diagnostic>,
-    /// How many lines there are.
+    /// The number of lines.
     pub(crate) lines: usize,
 }
 
-/// A compaction that holds.
+/// A compaction in effect.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Compaction {
-    /// The line that tells of it, from 0.
+    /// Its line, from 0.
     pub line: usize,
     /// The summary that the model wrote.
     pub summary: String,
-    /// What it replaced.
+    /// The replaced items.
     pub replaced: Vec<ResponseItem>,
 }
 
@@ -60,7 +58,7 @@ pub enum LogError {
     /// There is no such thread.
     #[error("there is no thread {0}")]
     Unknown(ThreadId),
-    /// Its lines are no thread's.
+    /// The lines are not those of a thread.
     #[error("the thread {thread} cannot be read: {reason}")]
     Unreadable {
         /// The thread.
@@ -77,7 +75,7 @@ pub enum LogError {
 }
 
 impl Log {
-    /// Loads a thread; `None` when there is none.
+    /// Loads a thread; `None` if there is none.
     pub async fn load(
         store: &dyn ThreadStore,
         thread: &ThreadId,
@@ -86,7 +84,7 @@ impl Log {
         Self::read(&lines).map_err(|reason| LogError::Unreadable { thread: thread.clone(), reason })
     }
 
-    /// Reads the lines of a thread; `None` when none of them holds. Costs one pass over their bytes.
+    /// Parses the lines of a thread; `None` if none is in effect. O(bytes).
     pub fn read<L: AsRef<str>>(lines: &[L]) -> Result<Option<Self>, String> {
         let mut log = Self { lines: lines.len(), ..Self::default() };
         let taken_back = taken_back(lines)?;
@@ -121,8 +119,8 @@ impl Log {
 
     fn find_compactions(&mut self, kept: &[usize]) {
         let mut before: Vec<ResponseItem> = Vec::new();
-        // The first line is the start. A line that is no event shifts the rest; then a compaction
-        // cannot be told by its line, and is not offered to be undone.
+        // The first line is the start. An unknown line shifts the rest; then compactions cannot be found by line and
+        // cannot be undone.
         let is_exact = kept.len() == self.record.events.len() + 1;
         for (event, line) in self.record.events.iter().zip(kept.iter().skip(1)) {
             match event {
@@ -139,8 +137,8 @@ impl Log {
     }
 }
 
-/// Undoes the last compaction of a thread, so that its next turn has what the summary had replaced.
-/// Returns the compaction.
+/// Undoes the last compaction of a thread, so that its next turn has the replaced items again. Returns the
+/// compaction.
 pub async fn undo_compaction(
     store: &dyn ThreadStore,
     thread: &ThreadId,
@@ -149,7 +147,7 @@ pub async fn undo_compaction(
     let mut log = log.ok_or_else(|| LogError::Unknown(thread.clone()))?;
     let last = log.compactions.pop();
     let last = last.ok_or_else(|| LogError::NotCompacted(thread.clone()))?;
-    // Nobody has counted what the thread has now; a quarter of its bytes is the usual estimate.
+    // The size of the thread is not counted; estimate a quarter of its bytes.
     let bytes: u64 = last.replaced.iter().map(ResponseItem::text_bytes).sum();
     let usage = log.record.last_usage().unwrap_or_default();
     let total = usage.total;

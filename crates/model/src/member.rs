@@ -1,9 +1,8 @@
-//! The member: a model that takes turns like any other agent, with a thread that lives in a store.
+//! The model member: an agent whose thread is in a store.
 //!
-//! A turn is stored whole or not at all: a turn that fails leaves the thread as it was, so that it can
-//! be tried again, and a program that dies in the middle of one loses nothing that was acknowledged. A
-//! turn that the user cancelled is stored with the note that it was. For a caller that keeps what its
-//! agents remember, the lines are not stored here: they come with the outcome.
+//! A turn is stored atomically: a failed turn leaves the thread unchanged and can be retried, and a crash loses nothing
+//! that was acknowledged. A cancelled turn is stored as such. If the caller writes the thread, the lines are returned with
+//! the result instead.
 
 use std::cell::Cell;
 use std::ffi::OsString;
@@ -41,19 +40,19 @@ use crate::settings::Settings;
 use crate::tools::Toolbox;
 use crate::turn::Driver;
 
-/// Nothing from a server for this long is a failure, whatever a turn may take in all.
+/// The maximum time without data from a server.
 const LONGEST_SILENCE: Duration = Duration::from_mins(5);
 
-/// What a member needs of the machine. Nothing else of it is read, but the files of the directory.
+/// The facts about the machine that a member needs, besides the files of the directory.
 #[derive(Clone)]
 pub struct Host {
     /// The environment: the key and the proxies are looked up in it.
     pub env: Vec<(OsString, OsString)>,
-    /// The machine and its user. A delivery's directory stands for the working directory.
+    /// The machine and its user. The working directory is that of each turn.
     pub machine: Machine,
-    /// The texts and model facts.
+    /// The prompt texts and model settings.
     pub pack: Arc<Pack>,
-    /// The store of threads; of a caller that writes them itself, the one that it writes to.
+    /// The store of threads, also if the caller writes to it.
     pub store: Arc<dyn ThreadStore>,
 }
 
@@ -70,8 +69,7 @@ impl ModelAgent {
         Self { settings: Arc::new(settings), host: Arc::new(host) }
     }
 
-    /// Begins to compact a thread: the outcome's reply is the summary. Everything else about the
-    /// delivery is as for a turn, and its prompt is passed over.
+    /// Starts to compact a thread: the reply is the summary. The prompt of the input is ignored.
     pub fn start_compaction(&self, turn_input: TurnInput) -> AgentTurn {
         self.begin(turn_input, Task::Compact)
     }
@@ -80,8 +78,7 @@ impl ModelAgent {
         let (turn, side) = AgentTurn::open(self.redactor());
         let agent = self.clone();
         let runtime = tokio::runtime::Handle::current();
-        // A thread reads files as it goes and cannot move between the runtime's workers, so each turn
-        // has a thread of the blocking pool to itself.
+        // A thread reads files and is not `Send`, so each turn runs on a thread of the blocking pool.
         tokio::task::spawn_blocking(move || {
             runtime.block_on(async move {
                 let result = agent.take_turn(&turn_input, task, &side).await;
@@ -91,14 +88,13 @@ impl ModelAgent {
         turn
     }
 
-    /// Returns the key, when there is one that can be used. A turn without it says so.
+    /// Returns the key, if there is a valid one. A turn without it fails with the reason.
     pub fn key(&self) -> Option<Key> {
         let name = self.settings.api.key_env.as_deref()?;
         Key::from_env(name, &self.host.env).ok()
     }
 
-    /// Returns what takes secrets out of what is told of a turn: those of the environment, and the key,
-    /// whatever the variable is called that holds it.
+    /// Returns the redactor of a turn: for the secrets of the environment and the key.
     pub fn redactor(&self) -> Redactor {
         let redactor = Redactor::for_env(&self.host.env);
         self.key().map_or_else(|| redactor.clone(), |key| key.known_to(&redactor))
@@ -111,15 +107,14 @@ impl ModelAgent {
         }
     }
 
-    /// Brings together what a turn needs; everything that is wrong with the settings shows here.
+    /// Prepares a turn; reports all errors in the settings.
     fn prepare<'t>(&'t self, turn_input: &'t TurnInput) -> Result<Prepared<'t>, Failure> {
         let api = &self.settings.api;
         let usage = |what: String| Failure::new(FailureReason::Usage, what);
         let model = turn_input.model.as_ref().or(self.settings.model.as_ref());
-        let model = model.ok_or_else(|| usage("`model` is not set: name one".to_owned()))?;
+        let model = model.ok_or_else(|| usage("`model` is not set".to_owned()))?;
         let base_url = api.base_url.as_ref();
-        let base_url = base_url
-            .ok_or_else(|| usage("`base-url` is not set: say where the model is".to_owned()))?;
+        let base_url = base_url.ok_or_else(|| usage("`base-url` is not set".to_owned()))?;
         let wire = match api.wire {
             ApiWire::Responses => Wire::Responses,
             ApiWire::Chat => Wire::Chat,
@@ -165,8 +160,8 @@ impl ModelAgent {
         Ok(Prepared { host, turn_input, client, key, files, machine, config, toolbox, thread })
     }
 
-    /// Makes the configuration of a thread: the directory's documents and skills, and for the rest
-    /// what is true of a member that can at the most read.
+    /// Creates the configuration of a thread: the directory's instruction files and skills, and read-only
+    /// permissions.
     fn config(
         &self,
         turn_input: &TurnInput,
@@ -194,7 +189,7 @@ impl ModelAgent {
                     ApiDeveloperRole::Developer => DeveloperRole::Developer,
                     ApiDeveloperRole::System => DeveloperRole::System,
                 },
-                // The client repeats what can be repeated.
+                // The client retries.
                 stream_max_retries: 0,
                 request_max_retries: 0,
             },
@@ -216,14 +211,14 @@ impl Agent for ModelAgent {
     }
 }
 
-/// What a turn is for.
+/// The task of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Task {
     Answer,
     Compact,
 }
 
-/// Everything that one turn works with.
+/// A prepared turn.
 struct Prepared<'t> {
     host: &'t Host,
     turn_input: &'t TurnInput,
@@ -236,22 +231,22 @@ struct Prepared<'t> {
     thread: Option<ThreadId>,
 }
 
-/// One attempt at the work of a turn.
+/// One attempt at a turn.
 #[derive(Clone, Copy)]
 struct Attempt<'t> {
     task: Task,
     found: &'t Found,
     beforehand: Beforehand,
-    /// When the turn has to be over, however often it is attempted.
+    /// The deadline of the turn over all attempts.
     deadline: Instant,
 }
 
-/// What is done before the work itself.
+/// The compaction before the turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Beforehand {
-    /// What is wise: a thread that the turn would fill is compacted.
+    /// Compact if the turn would fill the thread.
     Wise,
-    /// The thread is compacted, or the turn fails.
+    /// Compact, or fail the turn.
     Compaction,
 }
 
@@ -273,7 +268,7 @@ impl Prepared<'_> {
         let (mut ended, mut progress) = self.attempt(attempt, &mut recorder, side).await?;
         let has_begun = found.log.is_some();
         if is_full(&ended) && task == Task::Answer && !progress.has_compacted() && has_begun {
-            // The server knows its limit better than we do: compact what was there, then ask again.
+            // The server reports a lower limit than expected: compact the thread, then retry.
             attempt.beforehand = Beforehand::Compaction;
             let spent = progress.usage;
             (ended, progress) = self.attempt(attempt, &mut recorder, side).await?;
@@ -305,7 +300,7 @@ impl Prepared<'_> {
         })
     }
 
-    /// Finds the thread of the turn, and what the user should know about it.
+    /// Finds the thread of the turn, with diagnostics.
     async fn find_thread(&self, task: Task) -> Result<(Found, Vec<Diagnostic>), Failure> {
         let unknown = |name: &str| {
             Failure::new(FailureReason::Session, format!("there is no thread `{name}`"))
@@ -328,14 +323,13 @@ impl Prepared<'_> {
             log.map(|log| std::mem::take(&mut log.diagnostics)).unwrap_or_default();
         if let Some(line) = found.takes_back {
             let count = (found.known - line) as u64;
-            let message =
-                format!("{count} lines of an earlier attempt at this turn are passed over");
+            let message = format!("{count} lines of an earlier attempt at this turn are skipped");
             diagnostics
                 .push(Diagnostic::new(diagnostics::THREAD_TURN_RETRIED, message).with_count(count));
         } else if found.log.is_none() && task == Task::Compact {
             return Err(unknown(found.id.as_str()));
         } else if found.log.is_none() && self.turn_input.resume.is_some() {
-            let message = format!("there is no thread `{}`; a new one was begun", found.id);
+            let message = format!("there is no thread `{}`; a new one was started", found.id);
             diagnostics
                 .push(Diagnostic::new(convoke_agent::diagnostics::AGENT_SESSION_ANEW, message));
             found = Found::new();
@@ -343,7 +337,7 @@ impl Prepared<'_> {
         Ok((found, diagnostics))
     }
 
-    /// Does the work once, from the thread as it is stored, and stores what came of it.
+    /// Runs the turn once, from the stored thread, and stores the result.
     async fn attempt(
         &self,
         attempt: Attempt<'_>,
@@ -371,7 +365,7 @@ impl Prepared<'_> {
         }
         let mut progress = Progress::new(&thread, log);
         tell(self.files.take_refused(), &mut progress, side).await;
-        // Whether the work itself has begun, after what may come before it.
+        // Whether the turn itself has started, after a compaction.
         let has_begun = Cell::new(false);
         let ended = {
             let mut driver = Driver {
@@ -387,7 +381,7 @@ impl Prepared<'_> {
                 if wanted || (task == Task::Answer && self.would_fill(&thread)) {
                     let step = self.first_step(Task::Compact, &mut thread)?;
                     let compacted = driver.drive(&mut thread, step).await;
-                    // One that was only wise has been told of when it failed, and the turn may still fit.
+                    // The failure of an optional compaction was reported, and the turn may still fit.
                     if wanted || !driver.progress.has_compacted() {
                         compacted?;
                     }
@@ -419,8 +413,7 @@ impl Prepared<'_> {
             (Verdict::Done, _) => {}
             (Verdict::Cancelled, Task::Answer) => {
                 if !has_begun.get() {
-                    // The question is kept with the note that it was cancelled, or the note would stand
-                    // for the turn before.
+                    // Store the prompt with the cancellation, which would otherwise apply to the previous turn.
                     thread.abandon_compaction();
                     if let Err(failure) = self.first_step(task, &mut thread) {
                         return Ok((Verdict::Failed(failure), progress));
@@ -442,7 +435,7 @@ impl Prepared<'_> {
         }
     }
 
-    /// Says whether a thread that is not full would be with this turn's text, and a summary could help.
+    /// Returns whether this turn would fill the thread and a compaction could help.
     fn would_fill(&self, thread: &Thread<'_>) -> bool {
         let Some(limit) = thread.compaction_limit() else { return false };
         let (held, text) =
@@ -471,7 +464,7 @@ fn entries_of(turn_input: &TurnInput, target: Target) -> Vec<Entry<'static>> {
     entries.filter(|entry| entry.target == target).collect()
 }
 
-/// Tells the user what there is to know.
+/// Reports diagnostics.
 async fn tell(diagnostics: Vec<Diagnostic>, progress: &mut Progress, side: &TurnSide) {
     for diagnostic in diagnostics {
         side.warn(diagnostic.clone()).await;

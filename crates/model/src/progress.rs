@@ -1,4 +1,4 @@
-//! What a turn has come to so far, and how it is stored.
+//! The progress of a turn, and its storage.
 
 use convoke_agent::thread::{ThreadAppend, ThreadStore, ThreadStoreError};
 use convoke_agent::turn_input::ThreadWriter;
@@ -12,33 +12,33 @@ use crate::log::{self, Found, Log};
 use crate::secret::Key;
 use crate::wire::FinishReason;
 
-/// What a turn has come to so far.
+/// The progress of a turn.
 #[derive(Debug)]
 pub(crate) struct Progress {
     pub usage: Option<Usage>,
     pub model: Option<String>,
     pub reply: String,
-    /// The last summary that was written.
+    /// The last summary.
     pub summary: String,
     pub diagnostics: Vec<Diagnostic>,
     pub lines: Vec<String>,
     told: LastSituation,
     pub stopped: Option<FinishReason>,
     pub compaction: Compactions,
-    /// What a caller is to store.
+    /// The lines for the caller to store.
     pub thread_append: Option<ThreadAppend>,
     stored: bool,
 }
 
-/// What compactions have done in this turn.
+/// The compactions of this turn.
 #[derive(Debug, Default)]
 pub(crate) struct Compactions {
     pub done: usize,
-    /// The requests of the one that is under way.
+    /// The number of requests of the running compaction.
     pub requests: usize,
-    /// Why another one would not help.
+    /// The reason why another one would not help.
     pub futile: Option<String>,
-    /// What is told of those that were done, once they are stored: a turn that fails undoes them.
+    /// Diagnostics to report once the turn is stored: a failed turn undoes its compactions.
     pub untold: Vec<Diagnostic>,
 }
 
@@ -63,13 +63,13 @@ impl Progress {
         }
     }
 
-    /// Adds tokens that were used.
+    /// Adds token counts.
     pub fn spend(&mut self, usage: Option<Usage>) {
         let Some(usage) = usage else { return };
         self.usage = Some(self.usage.unwrap_or_default().and(usage));
     }
 
-    /// Says whether a compaction was tried in this turn.
+    /// Returns whether a compaction was tried in this turn.
     pub fn has_compacted(&self) -> bool {
         self.compaction.done > 0 || self.compaction.futile.is_some()
     }
@@ -78,27 +78,27 @@ impl Progress {
         self.stored
     }
 
-    /// Returns why the model's last answer was not whole.
+    /// Returns the failure of an incomplete last response.
     pub fn stopped(&self) -> Option<Failure> {
         Some(match self.stopped? {
             FinishReason::OutputFull => Failure::new(
                 FailureReason::OutputFull,
-                "the model stopped at its limit of output tokens",
+                "the model reached its limit of output tokens",
             ),
             FinishReason::Refused => {
-                Failure::new(FailureReason::Refused, "the model's answer was stopped by a filter")
+                Failure::new(FailureReason::Refused, "the response was stopped by a filter")
             }
         })
     }
 
-    /// Writes down what happened in the thread since the last time.
+    /// Records the events of the thread since the last call.
     pub fn note(&mut self, thread: &mut Thread<'_>) {
         let mut events = thread.take_events();
         fill_in_compactions(&mut events, thread);
         self.lines.extend(events.iter().map(record::write_event));
     }
 
-    /// Stores the turn, or hands it to whoever keeps it: all of it, or nothing.
+    /// Stores the turn atomically, or prepares its lines for the caller.
     pub async fn store(
         &mut self,
         thread: &mut Thread<'_>,
@@ -133,8 +133,7 @@ impl Progress {
     }
 }
 
-/// Adds to the note of a compaction the history that it left, so that the thread goes on with these
-/// very items and not with ones that are built anew.
+/// Adds the remaining history to a compaction event, so that the thread continues with exactly these items.
 fn fill_in_compactions(events: &mut [ThreadEvent], thread: &Thread<'_>) {
     let mut after = 0;
     for event in events.iter_mut().rev() {
@@ -144,7 +143,7 @@ fn fill_in_compactions(events: &mut [ThreadEvent], thread: &Thread<'_>) {
                 let entries = thread.history().entries();
                 let left = entries.len().saturating_sub(after);
                 *history = Some(entries[..left].to_vec());
-                // An earlier one of the same batch left what this one has replaced.
+                // Only the last compaction of a batch leaves the current history.
                 return;
             }
             _ => {}

@@ -1,8 +1,8 @@
-//! The files of a project that the user does not trust: what lies in it is read, and no link of it leads
-//! out. Otherwise a project could have any file of the user's read to a model.
+//! The files of an untrusted project: links that lead outside are not followed. Otherwise a project could send any file
+//! of the user to a model.
 //!
-//! A project is the repository around the working directory, or the directory alone. Documents are looked
-//! for above it too, since to Codex any `.git` marks a root; a link there may not leave its own directory.
+//! A project is the repository around the working directory, or the directory alone. Instruction files above it are read
+//! too, since for Codex any `.git` marks a root; a link there may not leave its own directory.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -18,26 +18,26 @@ use crate::diagnostics;
 use crate::redacted::{self, LONGEST_KEY};
 use crate::secret::Key;
 
-/// The files of this machine, as far as a project may lead to them.
+/// The files that a project may refer to.
 #[derive(Debug)]
 pub(crate) struct ProjectFiles {
-    /// The project, when links may not lead out of it.
+    /// The project, if it is untrusted.
     confined_to: Option<Project>,
-    /// The user's own configuration, which may lie in a project, and lead anywhere.
+    /// The user's configuration directory, which may lie in a project and contain links to anywhere.
     configuration: PathBuf,
-    /// What no file may bring into a thread.
+    /// The key, which is removed from all files.
     key: Option<Key>,
     refused: RefCell<BTreeSet<PathBuf>>,
 }
 
-/// A project that is not trusted.
+/// An untrusted project.
 #[derive(Debug)]
 struct Project {
-    /// Its real path.
+    /// The real path.
     root: PathBuf,
-    /// The same, as the working directory spells it.
+    /// The path as derived from the working directory.
     spelt: PathBuf,
-    /// The working directory as it is spelt, and its real path.
+    /// The working directory as given, and its real path.
     cwd: [PathBuf; 2],
     home: Option<PathBuf>,
 }
@@ -53,8 +53,8 @@ impl Project {
         }
     }
 
-    /// Returns the real directory that a path may not lead out of, however it is spelt. What lies in the
-    /// home directory, above it or apart from the working directory is not the project's.
+    /// Returns the real directory that a path must stay in. Files in or above the home directory, or outside the
+    /// directories of the working directory, do not belong to the project.
     fn bounds(&self, path: &Path) -> Option<PathBuf> {
         if path.starts_with(&self.root) || path.starts_with(&self.spelt) {
             return Some(self.root.clone());
@@ -71,7 +71,7 @@ impl Project {
 }
 
 impl ProjectFiles {
-    /// Opens the project of a working directory: the repository that it lies in, or it alone.
+    /// Opens the project of a working directory: its repository, or the directory alone.
     pub fn open(
         cwd: &Path,
         home: Option<&Path>,
@@ -86,19 +86,19 @@ impl ProjectFiles {
         Self { confined_to, configuration, key, refused: RefCell::default() }
     }
 
-    /// Returns a diagnostic for each file that was not read since this was last asked.
+    /// Takes a diagnostic for each refused file.
     pub fn take_refused(&self) -> Vec<Diagnostic> {
         let refused = std::mem::take(&mut *self.refused.borrow_mut());
         let diagnostic = |path: PathBuf| {
             let shown = path.display().to_string();
             let message =
-                format!("{shown} leads out of a project that is not trusted: it was not read");
+                format!("{shown} leads out of a project that is not trusted; it was not read");
             Diagnostic::new(diagnostics::PROJECT_FILE_OUTSIDE, message).at_path(shown)
         };
         refused.into_iter().map(diagnostic).collect()
     }
 
-    /// Returns the path to read instead of a given one; a link that leads out is not there.
+    /// Resolves a path; a link that leads outside counts as missing.
     fn inside(&self, path: &Path) -> io::Result<PathBuf> {
         let Some(project) = &self.confined_to else { return Ok(path.to_owned()) };
         let real = path.canonicalize()?;
@@ -111,20 +111,20 @@ impl ProjectFiles {
         Err(io::ErrorKind::NotFound.into())
     }
 
-    /// Says whether a path leads out, and notes it; one that leads nowhere does not.
+    /// Returns whether a path leads outside, and records it. A dangling link does not.
     fn is_refused(&self, path: &Path) -> bool {
         self.inside(path).is_err() && self.refused.borrow().contains(path)
     }
 }
 
-/// Returns the root of the project that a directory belongs to: its repository, or it alone.
+/// Returns the root of a directory's project: its repository, or the directory alone.
 pub fn root_of(cwd: &Path, home: Option<&Path>) -> PathBuf {
     git::project_root(&Disk, cwd, home).unwrap_or_else(|| cwd.to_owned())
 }
 
 impl Files for ProjectFiles {
     fn entry_kind(&self, path: &Path) -> io::Result<EntryKind> {
-        // Not there at all, or it would be missed a second time as a link that leads nowhere.
+        // Missing, so that it is not also reported as a dangling link.
         if self.is_refused(path) {
             return Err(io::ErrorKind::NotFound.into());
         }
@@ -229,7 +229,7 @@ mod tests {
         assert_eq!(read(unpacked.join(".agents/secret")), None);
         assert_eq!(files.take_refused().len(), 2);
         assert_eq!(read(unpacked.join("inner.md")).as_deref(), Some("inside"));
-        // The user's own document in the home directory may lead anywhere.
+        // The user's own file in the home directory may be a link to anywhere.
         assert_eq!(read(home.join("AGENTS.md")).as_deref(), Some("a secret"));
         assert!(files.take_refused().is_empty());
     }

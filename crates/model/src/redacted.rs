@@ -1,5 +1,5 @@
-//! The key is taken out of what enters a thread, wherever it comes from. So what is sent, what is stored
-//! and what the model is taken to know are one text, and none of it holds the key.
+//! Removes the key from everything that enters a thread. So the text that is sent, the stored text and the thread are
+//! the same, and none of them contains the key.
 
 use std::borrow::Cow;
 
@@ -12,11 +12,11 @@ use crate::secret::Key;
 use crate::wire::Answer;
 use crate::wire::strings::each_string;
 
-/// No key is longer. So much more of a file is read, that no limit leaves a part of one.
+/// The maximum length of a key. This much more of a file is read, so that a limit never cuts a key.
 pub(crate) const LONGEST_KEY: u64 = 8 << 10;
 
-/// Returns a text without the key, with the entries that cover it. A text that the given entries do not
-/// cover, or whose key stands across two of them, is one message of the user.
+/// Returns a text without the key, with the entries that cover it. If the given entries do not cover the text, or the
+/// key spans two of them, the whole text becomes one message of the user.
 pub(crate) fn sourced(
     key: Option<&Key>,
     text: &str,
@@ -38,7 +38,7 @@ pub(crate) fn sourced(
     })
 }
 
-/// Takes the key out of each entry's own text.
+/// Removes the key from the text of each entry.
 fn without_key_in(key: &Key, text: &SourcedText<'static>) -> SourcedText<'static> {
     let mut out = TextWriter::new("");
     for (own, entry) in text.pieces() {
@@ -51,7 +51,7 @@ fn without_key_in(key: &Key, text: &SourcedText<'static>) -> SourcedText<'static
     out.finish()
 }
 
-/// Removes the key from everything that a server sent: texts, calls, ids, names.
+/// Removes the key from everything in a response: texts, calls, ids, names.
 pub(crate) fn answer(key: &Key, answer: &mut Answer) {
     answer.model.iter_mut().for_each(|model| key.take_out_of(model));
     for item in &mut answer.items {
@@ -59,8 +59,8 @@ pub(crate) fn answer(key: &Key, answer: &mut Answer) {
     }
 }
 
-/// Returns a request without the key, when it stands in one all the same: in the name of a directory. Its
-/// ledger covers the body that is sent.
+/// Returns a request without the key, if it contains the key nevertheless, for example in the name of a directory. The
+/// ledger covers the new body.
 pub(crate) fn request(key: &Key, request: &Request) -> Option<Request> {
     let Cow::Owned(body) = key.redactor().redact_known(&request.body) else { return None };
     let entries = request.ledger.entries().collect();
@@ -78,7 +78,7 @@ pub(crate) fn request(key: &Key, request: &Request) -> Option<Request> {
     Some(Request { body, ledger, ..request.clone() })
 }
 
-/// Takes the key out of the start of a file, of which `limit` bytes are wanted and more were read.
+/// Removes the key from the start of a file, of which more than `limit` bytes were read.
 pub(crate) fn head(key: &Key, read: Head, limit: u64) -> Head {
     let Head { bytes, size } = read;
     let rest = size.saturating_sub(bytes.len() as u64);
@@ -90,7 +90,7 @@ pub(crate) fn head(key: &Key, read: Head, limit: u64) -> Head {
 
 fn without_key(key: &Key, bytes: &[u8]) -> Vec<u8> {
     let mut clean = Vec::with_capacity(bytes.len());
-    // What is no text stays as it is; a key is text.
+    // Invalid UTF-8 is unchanged; a key is text.
     for chunk in bytes.utf8_chunks() {
         let mut text = chunk.valid().to_owned();
         key.take_out_of(&mut text);

@@ -1,4 +1,4 @@
-//! The key to an endpoint. It comes from a variable and goes into one header, and nowhere else.
+//! The key of an endpoint: read from a variable, and sent in one header only.
 
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
@@ -8,7 +8,7 @@ use convoke_core::variable::{is_variable_name, looks_like_a_key};
 use convoke_redact::Redactor;
 use reqwest::header::HeaderValue;
 
-/// A key, which is never shown.
+/// A key. Never displayed.
 #[derive(Clone)]
 pub struct Key {
     value: String,
@@ -22,22 +22,22 @@ impl fmt::Debug for Key {
     }
 }
 
-/// A key that cannot be used.
+/// An unusable key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
-    /// What should name a variable cannot, and may be the key.
+    /// The name is not a valid variable name, and may be the key itself.
     #[error("`key-env` must be the name of a variable, not the key itself")]
     NotAName,
-    /// The variable is not there, or it is empty.
+    /// The variable is not set, or empty.
     #[error("the variable `{0}`, which `key-env` names, is not set")]
     Unset(String),
-    /// The variable holds what no header may.
+    /// The value is not valid in a header.
     #[error("the variable `{0}`, which `key-env` names, holds characters that no key has")]
     Unusable(String),
 }
 
 impl Key {
-    /// Takes the key from the variable of this name.
+    /// Reads the key from a variable.
     pub fn from_env(name: &str, env: &[(OsString, OsString)]) -> Result<Self, KeyError> {
         if !is_variable_name(name) {
             return Err(KeyError::NotAName);
@@ -67,20 +67,20 @@ impl Key {
         self.header.clone()
     }
 
-    /// Takes the key out of a text, should it stand there.
+    /// Removes the key from a text.
     pub(crate) fn take_out_of(&self, text: &mut String) {
         if let Cow::Owned(clean) = self.redactor.redact_known(text) {
             *text = clean;
         }
     }
 
-    /// Returns a redactor that knows this key, too.
+    /// Adds this key to a redactor.
     #[must_use]
     pub fn known_to(&self, redactor: &Redactor) -> Redactor {
         redactor.and_key(&self.value)
     }
 
-    /// Returns what takes this key out of texts.
+    /// Returns the redactor of this key.
     pub fn redactor(&self) -> &Redactor {
         &self.redactor
     }

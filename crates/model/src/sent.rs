@@ -1,7 +1,7 @@
-//! Recording requests: each is stored before it is sent, with its ledger, and its outcome after.
+//! Records requests: each is stored with its ledger before it is sent, and its outcome afterwards.
 //!
-//! The key is in neither: it goes into a header, and is taken out of everything else before it is sent, so
-//! that what is stored is what was sent.
+//! The key is in neither: it is sent in a header and removed from everything else before sending, so that the stored
+//! body is the one that was sent.
 
 use convoke_agent::event::RequestPurpose;
 use convoke_agent::id::{AttemptRef, ThreadId, now};
@@ -36,8 +36,8 @@ impl<'r> Recorder<'r> {
         Self { store, thread, attempt, last: None, has_read_last: false, is_open: false }
     }
 
-    /// Stores a request that is about to be sent. Returns its number and what is known of it, and a
-    /// diagnostic if the request before could not be read.
+    /// Stores a request before it is sent. Returns its number and facts, and a diagnostic if the previous request
+    /// could not be read.
     pub async fn sending(
         &mut self,
         request: &Request,
@@ -82,7 +82,7 @@ impl<'r> Recorder<'r> {
         Ok((number, meta, diagnostic))
     }
 
-    /// Records that an attempt failed and that the request is sent again.
+    /// Records a failed attempt that is retried.
     pub async fn attempt_failed(&mut self, why: String) -> Result<(), ThreadStoreError> {
         self.update(|outcome| outcome.failed.push(why)).await
     }
@@ -110,7 +110,7 @@ impl<'r> Recorder<'r> {
         self.close(end).await
     }
 
-    /// Records how the open request ended, if there is one.
+    /// Records the end of the open request, if there is one.
     pub async fn ended(&mut self, end: RequestEnd) -> Result<(), ThreadStoreError> {
         self.close(|outcome| outcome.end = Some(end)).await
     }
@@ -137,7 +137,7 @@ impl<'r> Recorder<'r> {
     }
 }
 
-/// Returns how many bytes two texts begin with alike.
+/// Returns the length of the common prefix of two texts.
 fn common_start(one: &str, other: &str) -> u64 {
     let pairs = one.bytes().zip(other.bytes());
     pairs.take_while(|(one, other)| one == other).count() as u64

@@ -14,16 +14,15 @@ use crate::endpoint::Endpoint;
 pub struct Settings {
     /// The endpoint and the tools.
     pub api: Api,
-    /// The model of turns that name none.
+    /// The default model.
     pub model: Option<String>,
-    /// The thread of turns that name none, created with the first turn. Without it, each such turn
-    /// starts a thread of its own.
+    /// The default thread, created with the first turn. `None` starts a new thread for each turn.
     pub thread: Option<ThreadId>,
 }
 
 impl Settings {
-    /// Joins the user's configuration of an agent with what a team file says of a member, after
-    /// [`convoke_team::gate`]. Returns a diagnostic if the key does not go to the member's endpoint.
+    /// Merges the user's configuration of an agent with a member's settings in the team file, after
+    /// [`convoke_team::gate`]. Returns a diagnostic if the key is withheld from the member's endpoint.
     pub fn for_member(
         member: &AgentSettings,
         configured: &Definition,

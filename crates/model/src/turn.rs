@@ -1,4 +1,4 @@
-//! The work of a turn: requests go out, answers and tool results come in, until the thread is done.
+//! The loop of a turn: sends requests, runs tools, until the thread is done.
 
 use std::borrow::Cow;
 
@@ -24,12 +24,12 @@ use crate::sent::Recorder;
 use crate::tools::{self, ToolOutput, Toolbox};
 use crate::wire::Answer;
 
-/// How often a model may call tools in one turn.
+/// The maximum number of tool rounds in one turn.
 const MOST_ROUNDS: usize = 50;
-/// How many requests one compaction may take: each that is too long leaves out the oldest item.
+/// The maximum number of requests of one compaction: each retry leaves out the oldest item.
 const MOST_COMPACTION_REQUESTS: usize = 64;
 
-/// Does the work of a turn.
+/// Runs the loop of a turn.
 pub(crate) struct Driver<'d, 'r> {
     pub client: &'d Client,
     pub key: Option<&'d Key>,
@@ -40,7 +40,7 @@ pub(crate) struct Driver<'d, 'r> {
 }
 
 impl Driver<'_, '_> {
-    /// Goes from step to step until the thread is done.
+    /// Runs steps until the thread is done.
     pub async fn drive(&mut self, thread: &mut Thread<'_>, first: Step) -> Result<(), Failure> {
         let mut step = first;
         let mut rounds = 0;
@@ -73,7 +73,7 @@ impl Driver<'_, '_> {
                         self.after_compaction(thread, next.as_ref().ok(), last_error.as_ref())
                             .await;
                     } else if self.progress.stopped.is_some() {
-                        // What it wanted to call may be cut off too.
+                        // Its tool calls may be incomplete too.
                         self.progress.note(thread);
                         return Ok(());
                     }
@@ -94,7 +94,7 @@ impl Driver<'_, '_> {
         }
     }
 
-    /// Sends a request and hands on what the model says. The outer error ends the turn.
+    /// Sends a request and forwards the model's text. The outer error ends the turn.
     async fn send(
         &mut self,
         thread: &Thread<'_>,
@@ -147,10 +147,10 @@ impl Driver<'_, '_> {
                 }
             }
         }
-        Ok(Err(CallError::Cut("the call ended without a word".to_owned())))
+        Ok(Err(CallError::Cut("the response ended without an event".to_owned())))
     }
 
-    /// Keeps a request that is about to be sent, and tells of it.
+    /// Stores a request before it is sent, and reports it.
     async fn record(&mut self, request: &Request) -> Result<(), Failure> {
         let recorded = self.recorder.sending(request).await.map_err(unstored)?;
         let (number, RequestMeta { purpose, bytes, unchanged_bytes, .. }, diagnostic) = recorded;
@@ -170,12 +170,12 @@ impl Driver<'_, '_> {
         let tokens = self.count(request, &answer).await;
         let said = answer.items.iter().any(|item| item.role().is_some() || item.is_tool_call());
         if !said && answer.stopped.is_none() {
-            return Err(CallError::Useless("the model answered with nothing"));
+            return Err(CallError::Useless("the response is empty"));
         }
         if is_compaction {
-            // What stands for everything that was said has to be whole, and has to say something.
+            // A summary must be complete and not empty.
             if answer.stopped.is_some() {
-                return Err(CallError::Useless("the summary is not whole"));
+                return Err(CallError::Useless("the summary is incomplete"));
             }
             if texts(&answer.items).trim().is_empty() {
                 return Err(CallError::Useless("the summary is empty"));
@@ -201,7 +201,7 @@ impl Driver<'_, '_> {
         Ok(ThreadAnswer { items: answer.items, tokens: Some(tokens), ..ThreadAnswer::default() })
     }
 
-    /// Counts the tokens of a request and its answer; estimates them where the server does not.
+    /// Counts the tokens of a request and its response; estimates them if the server does not.
     async fn count(&mut self, request: &Request, answer: &Answer) -> u64 {
         let Some(usage) = answer.usage else {
             let output: u64 = answer.items.iter().map(ResponseItem::text_bytes).sum();
@@ -244,7 +244,7 @@ impl Driver<'_, '_> {
                     results.push(custom_output(call.call_id, output.text));
                     continue;
                 }
-                // Whatever else it may be, nobody here can run it; the thread notes that by itself.
+                // Other calls cannot be run; the thread records that itself.
                 _ => continue,
             };
             let output = match self.toolbox {
@@ -262,7 +262,7 @@ impl Driver<'_, '_> {
         results
     }
 
-    /// A file may hold the key. The model that it belongs to has no use for it either.
+    /// Removes the key from an output: a file may contain it.
     fn without_key(&self, mut output: ToolOutput) -> ToolOutput {
         if let Some(key) = self.key {
             key.take_out_of(&mut output.text);
@@ -282,7 +282,7 @@ impl Driver<'_, '_> {
         .await;
     }
 
-    /// Refuses a compaction when one in this turn has failed or did not help: the next would not.
+    /// Refuses a compaction if an earlier one in this turn failed or did not help.
     fn expect_use_of_compaction(&mut self) -> Result<(), Failure> {
         let compaction = &mut self.progress.compaction;
         compaction.requests += 1;
@@ -297,7 +297,7 @@ impl Driver<'_, '_> {
         Ok(())
     }
 
-    /// Notes what a compaction came to, once it is over.
+    /// Records the result of a compaction.
     async fn after_compaction(
         &mut self,
         thread: &mut Thread<'_>,
@@ -314,7 +314,7 @@ impl Driver<'_, '_> {
         let compacted = self.progress.lines[lines..].iter();
         let has_compacted = compacted.into_iter().any(|line| line.starts_with("{\"compacted\":"));
         if !has_compacted {
-            let why = error.map_or_else(|| "nobody knows why".to_owned(), ToString::to_string);
+            let why = error.map_or_else(|| "unknown reason".to_owned(), ToString::to_string);
             let message = format!("the thread could not be compacted: {why}");
             self.progress.compaction.futile = Some(message.clone());
             self.warn(Diagnostic::new(diagnostics::THREAD_COMPACTION_FAILED, message)).await;
@@ -350,12 +350,12 @@ impl Driver<'_, '_> {
     }
 }
 
-/// What was not kept is not sent.
+/// Converts a storage error: a request that cannot be stored is not sent.
 fn unstored(error: ThreadStoreError) -> Failure {
     log_failure(&error.into())
 }
 
-/// Returns what the model said in an answer, its messages one after the other.
+/// Returns the messages of a response.
 fn texts(items: &[ResponseItem]) -> String {
     let messages = items.iter().filter_map(|item| match item {
         ResponseItem::Message(message) if message.role == "assistant" => {
@@ -373,7 +373,7 @@ fn custom_output(call_id: String, output: String) -> ResponseItem {
     })
 }
 
-/// The client has already repeated what can be repeated, so all that is left is final.
+/// Converts an error. The client has already retried, so it is final.
 fn as_thread_failure(error: &CallError) -> ThreadFailure {
     match error.reason() {
         FailureReason::ContextFull => ThreadFailure::ContextWindowExceeded,

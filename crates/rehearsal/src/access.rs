@@ -1,5 +1,5 @@
-//! Access to the server. Any program of this machine can reach it, and so can a web page in a browser;
-//! only who was given the address is answered and recorded.
+//! Access control: any program of this machine can connect, and so can a web page in a browser. Only requests with the
+//! secret of the server's address are answered and recorded.
 
 use std::net::SocketAddr;
 
@@ -11,10 +11,10 @@ use hyper::http::uri::PathAndQuery;
 use hyper::{Method, StatusCode, Uri};
 use uuid::Uuid;
 
-/// The name beside the secret where the server is used as a proxy.
+/// The user name of the proxy address; the secret is the password.
 const PROXY_USER: &str = "convoke";
 
-/// Types of a body that a web page may send anywhere without asking first.
+/// Content types that a web page may send anywhere without a preflight request.
 const FORM_TYPES: [&str; 3] =
     ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data"];
 
@@ -72,7 +72,7 @@ impl Access {
         format!("http://{PROXY_USER}:{}@{}", self.secret, self.address)
     }
 
-    /// Checks a request. The secret is taken out of its path.
+    /// Checks a request, and removes the secret from its path.
     pub(crate) fn admit(&self, parts: &mut Parts) -> Result<(), Refused> {
         if parts.headers.contains_key(ORIGIN) {
             return Err(Refused::Origin);
@@ -90,7 +90,7 @@ impl Access {
         Ok(())
     }
 
-    /// Returns the host that a request wants, if it takes this server for a proxy.
+    /// Returns the requested host, if this server is used as a proxy.
     pub(crate) fn elsewhere<'u>(&self, uri: &'u Uri) -> Option<&'u str> {
         let authority = uri.authority()?.as_str();
         (authority != self.address.to_string()).then_some(authority)

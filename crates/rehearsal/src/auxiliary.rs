@@ -1,5 +1,4 @@
-//! The small requests around a model call: is anybody there, which models are there, how many tokens
-//! is this. Reports about the user are swallowed.
+//! Requests besides model calls: health checks, lists of models, token counts. Telemetry is discarded.
 
 use convoke_core::ledger::estimate_tokens;
 use convoke_wire::recognition::one_model;
@@ -10,7 +9,7 @@ use serde_json::{Value, json};
 use crate::script::HttpError;
 use crate::wire;
 
-/// Recognises a request that calls no model, and returns the status and body of its answer.
+/// Recognises a request that is not a model call, and returns the status and body of its response.
 pub(crate) fn answer(parts: &Parts, body: &[u8], number: usize) -> (Kind, u16, Value) {
     let path = parts.uri.path();
     let wire = Wire::spoken_by(parts);
@@ -22,13 +21,16 @@ pub(crate) fn answer(parts: &Parts, body: &[u8], number: usize) -> (Kind, u16, V
             (200, one_model(path).map_or_else(|| models(wire), |name| model(wire, name)))
         }
         Kind::WebSocket => {
-            // This status is what makes Codex go on over HTTP without trying again.
-            (426, json!({"error": {"message": "the rehearsal server has no web sockets"}}))
+            // This status makes Codex fall back to HTTP without retries.
+            (
+                426,
+                json!({"error": {"message": "the rehearsal server does not support web sockets"}}),
+            )
         }
         Kind::ModelCall(_) | Kind::Elsewhere { .. } | Kind::Unknown => {
             let message = format!("the rehearsal server does not know {} {path}", parts.method);
             let mut value = wire::error(wire, &HttpError::new(404, message), number);
-            // It is the address that is unknown, and not a model.
+            // The address is unknown, not a model.
             if let Some(code) = value.pointer_mut("/error/code").filter(|code| code.is_string()) {
                 *code = Value::Null;
             }
@@ -48,7 +50,7 @@ fn token_count(path: &str, tokens: u64) -> Value {
     }
 }
 
-/// The list has one entry: any name is answered.
+/// Returns a list with one model; any name is accepted.
 fn models(wire: Wire) -> Value {
     const NAME: &str = "rehearsal";
     let model = model(wire, NAME);
@@ -57,7 +59,7 @@ fn models(wire: Wire) -> Value {
             json!({"data": [model], "has_more": false, "first_id": NAME, "last_id": NAME})
         }
         Wire::Gemini => json!({"models": [model]}),
-        // `models` beside `data` is what Codex asks for; empty, it keeps the list that it brings along.
+        // Codex reads `models`; if it is empty, Codex keeps its built-in list.
         Wire::Responses | Wire::Chat => json!({"object": "list", "data": [model], "models": []}),
     }
 }

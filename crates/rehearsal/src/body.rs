@@ -1,4 +1,4 @@
-//! The body of a response: frames that are sent, waits between them, a cut or a silence at the end.
+//! The body of a response: frames, waits between them, and a cut or a hang at the end.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -9,14 +9,14 @@ use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use tokio::time::{Sleep, sleep};
 
-/// One thing that happens while a body is sent.
+/// One step of sending a body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Beat {
     Send(Bytes),
     Wait(Duration),
-    /// The connection breaks here.
+    /// Cut the connection.
     Cut,
-    /// Nothing more happens, until the other side or the server goes.
+    /// Send nothing more until either side closes.
     Hang,
 }
 
@@ -25,7 +25,7 @@ pub(crate) struct Played {
     waiting: Option<Pin<Box<Sleep>>>,
 }
 
-/// A body that fails takes with it what has not been flushed yet, which happens when it waits.
+/// The wait before a cut: a failing body loses data that is not flushed, and waiting flushes it.
 const TIME_TO_FLUSH: Duration = Duration::from_millis(20);
 
 impl Played {
@@ -75,7 +75,7 @@ impl Body for Played {
         self.beats.is_empty() && self.waiting.is_none()
     }
 
-    /// Known when everything is sent at once, so that a whole answer has a `content-length`.
+    /// Exact if everything is sent at once, so that the response has a `content-length`.
     fn size_hint(&self) -> SizeHint {
         let sizes = self.beats.iter().map(|beat| match beat {
             Beat::Send(bytes) => Some(bytes.len() as u64),
@@ -88,7 +88,7 @@ impl Body for Played {
     }
 }
 
-/// The script says that the connection breaks here.
+/// The error of a connection that is cut by the script.
 #[derive(Debug, thiserror::Error)]
 #[error("the script cuts the connection here")]
 pub(crate) struct CutOnPurpose;

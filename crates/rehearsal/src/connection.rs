@@ -1,4 +1,4 @@
-//! One connection: reads each request, records it, answers it.
+//! Serves one connection: reads, records and answers requests.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -42,7 +42,7 @@ pub(crate) async fn serve(
         .timer(TokioTimer::new())
         .serve_connection(TokioIo::new(stream), service);
     let mut connection = std::pin::pin!(connection);
-    // A connection that breaks, by the script or by the client, is nothing to report.
+    // A broken connection is not an error here.
     tokio::select! {
         _ = connection.as_mut() => return,
         _ = stopped.changed() => connection.as_mut().graceful_shutdown(),
@@ -50,7 +50,7 @@ pub(crate) async fn serve(
     let _ = connection.await;
 }
 
-/// What all connections share: the script and its state, and the record.
+/// The state that all connections share: the script and the record.
 #[derive(Debug)]
 pub(crate) struct Shared {
     limits: Limits,
@@ -113,7 +113,7 @@ impl Shared {
         self.arrivals.subscribe()
     }
 
-    /// Every change under the lock is one assignment or push, so a panic elsewhere leaves it whole.
+    /// Locks the state. A poisoned lock is ignored: every change is one assignment or push.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -157,7 +157,7 @@ async fn respond(
     })
 }
 
-/// What to answer; decided, and recorded, under one lock, so that calls get their answers in order.
+/// The response to a request, chosen and recorded under one lock, so that calls get their answers in order.
 enum Decision {
     Fixed(u16, Value),
     Scripted(Box<Scripted>),
@@ -171,7 +171,7 @@ struct Scripted {
 }
 
 impl Shared {
-    /// Decides over a request and records it; nothing when the record is full.
+    /// Chooses the response to a request and records it; `None` if the record is full.
     fn decide(&self, parts: &Parts, body: Bytes) -> Option<Decision> {
         let mut state = self.state();
         if state.recorded_bytes + body.len() > self.limits.recorded_bytes {
@@ -206,7 +206,7 @@ impl Shared {
             (kind, Answered::Fixed { status }, Decision::Fixed(status, value))
         };
         if let Some(host) = self.access.elsewhere(&parts.uri).map(str::to_owned) {
-            let message = format!("the rehearsal server lets nothing out, and refused {host}");
+            let message = format!("the rehearsal server blocks all other hosts; refused {host}");
             return fixed(Kind::Elsewhere { host }, 403, json!({"error": {"message": message}}));
         }
         let path = parts.uri.path();
@@ -302,7 +302,7 @@ fn json_response(status: u16, value: &Value) -> Response<Played> {
     response
 }
 
-/// Refuses a request that may not be from a client of ours.
+/// Refuses a request without access.
 fn denial(parts: &Parts, refused: Refused) -> Response<Played> {
     let mut response = refusal(parts, refused.status(), refused.to_string());
     if refused == Refused::ProxySecret {
@@ -312,7 +312,7 @@ fn denial(parts: &Parts, refused: Refused) -> Response<Played> {
     response
 }
 
-/// Refuses a request before it is looked at, as the vendor would say it.
+/// Refuses a request unread, with an error in the vendor's format.
 fn refusal(parts: &Parts, status: StatusCode, message: impl Into<String>) -> Response<Played> {
     let error = HttpError::new(status.as_u16(), message);
     json_response(status.as_u16(), &wire::error(Wire::spoken_by(parts), &error, 0))

@@ -1,8 +1,7 @@
 //! A model server on the loopback interface, so that agents run with no account and no network.
 //!
-//! It speaks OpenAI Responses and Chat Completions, Anthropic Messages and Gemini
-//! `generateContent`, streamed and whole, answers from a [`Script`], and keeps every request that
-//! it was sent, to the byte.
+//! It implements OpenAI Responses and Chat Completions, Anthropic Messages and Gemini `generateContent`, streamed and
+//! not, answers from a [`Script`], and records every request byte for byte.
 //!
 //! ```
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -18,8 +17,8 @@
 //! # }
 //! ```
 //!
-//! The way of a request: [`server`] accepts, `connection` reads and records it, `convoke-wire` says
-//! what it asks for, [`script`] what to answer, and `wire` puts the answer into the vendor's format.
+//! [`server`] accepts connections, `connection` reads and records requests, `convoke-wire` parses them, [`script`]
+//! provides the answers, and `wire` formats them for the vendor.
 
 mod access;
 mod auxiliary;

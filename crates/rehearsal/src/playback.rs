@@ -1,4 +1,4 @@
-//! Which answer a call gets: the first unused one that fits, else the default.
+//! Chooses the answer to a call: the first unused one that matches, else the default.
 
 use bytes::Bytes;
 use convoke_wire::ModelCall;
@@ -17,7 +17,7 @@ impl Playback {
         Self { script, used }
     }
 
-    /// Returns the answer for a call, and uses it up.
+    /// Returns the answer to a call, and marks it as used.
     pub fn next(&mut self, call: &ModelCall, body: &Bytes) -> (Answered, Answer) {
         let answers = self.script.answers.iter().zip(&mut self.used).enumerate();
         for (index, (answer, used)) in answers {
@@ -29,7 +29,7 @@ impl Playback {
         (Answered::Default, self.script.default.clone())
     }
 
-    /// Returns the indices of the answers that no call has got.
+    /// Returns the indices of the unused answers.
     pub fn unused(&self) -> Vec<usize> {
         let unused = self.used.iter().enumerate().filter(|(_, used)| !**used);
         unused.map(|(index, _)| index).collect()
@@ -38,7 +38,7 @@ impl Playback {
 
 fn fits(when: &Condition, call: &ModelCall, body: &[u8]) -> bool {
     let Condition { wire, model, contains } = when;
-    // An aside is nothing that a script knows of, unless an answer is meant for some calls only.
+    // A side request gets an answer of the script only by its condition.
     let is_meant = !call.aside || *when != Condition::default();
     is_meant
         && wire.is_none_or(|wire| wire == call.wire)

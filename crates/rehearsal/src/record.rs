@@ -1,4 +1,4 @@
-//! The record of a request: everything that was sent, except secrets in headers and addresses.
+//! Recorded requests, without secrets in headers and addresses.
 
 use std::time::Duration;
 
@@ -7,29 +7,29 @@ use convoke_wire::{Kind, ModelCall};
 use hyper::http::request::Parts;
 use serde::{Deserialize, Serialize};
 
-/// One request, as it was sent.
+/// One recorded request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recorded {
-    /// Its number, from 1.
+    /// The number, from 1.
     pub number: usize,
-    /// The time from the start of the server to its arrival.
+    /// The time of arrival after the start of the server.
     pub after: Duration,
     /// The method.
     pub method: String,
-    /// The path and query, keys in it redacted; of a request for elsewhere, its whole address.
+    /// The path and query, with keys redacted; the whole address if another host was requested.
     pub target: String,
-    /// The headers, in order, secrets in them redacted.
+    /// The headers, in order, with secrets redacted.
     pub headers: Vec<(String, String)>,
-    /// The body, to the byte.
+    /// The exact body.
     pub body: Bytes,
-    /// What it asked for.
+    /// The kind of request.
     pub kind: Kind,
-    /// What it was answered.
+    /// The response.
     pub answered: Answered,
 }
 
 impl Recorded {
-    /// Returns the call, if it was one of a model.
+    /// Returns the model call, if it is one.
     pub fn model_call(&self) -> Option<&ModelCall> {
         match &self.kind {
             Kind::ModelCall(call) => Some(call),
@@ -37,7 +37,7 @@ impl Recorded {
         }
     }
 
-    /// Says whether it calls a model for a turn, and not for an aside.
+    /// Returns whether it is a model call that is not a side request.
     pub fn is_turn(&self) -> bool {
         self.model_call().is_some_and(|call| !call.aside)
     }
@@ -50,7 +50,7 @@ impl Recorded {
     }
 }
 
-/// What a request was answered.
+/// The response to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "by")]
 pub enum Answered {
@@ -61,9 +61,9 @@ pub enum Answered {
     },
     /// The default answer.
     Default,
-    /// The smallest value of the schema that an aside gave.
+    /// The smallest value of the schema in a side request.
     Schema,
-    /// What the server always answers to this.
+    /// A fixed response.
     Fixed {
         /// The status.
         status: u16,
@@ -86,7 +86,7 @@ pub(crate) fn headers(parts: &Parts) -> Vec<(String, String)> {
     headers.collect()
 }
 
-/// By list, and by name for headers that nobody has thought of.
+/// Returns whether a header is secret, by a list and by words in its name.
 fn is_secret(name: &str) -> bool {
     SECRET_HEADERS.contains(&name)
         || ["token", "secret", "password", "credential"].iter().any(|word| name.contains(word))

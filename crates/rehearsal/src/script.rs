@@ -1,14 +1,14 @@
-//! A script: what the model answers, call by call.
+//! Scripts: the model's answers, call by call.
 //!
-//! A script is data, in TOML or JSON. Each model call takes the first answer that is unused and
-//! whose `when` fits; when none is left, the default answer is given, as often as it takes.
+//! A script is written in TOML or JSON. Each model call gets the first unused answer whose `when` matches, else the
+//! default answer.
 //!
 //! ```toml
 #![doc = include_str!("../examples/script.toml")]
 //! ```
 //!
-//! An aside, a question of the program's own that wants JSON of a given schema and offers no tools,
-//! gets an answer of the script only by `when`; else the smallest value that the schema allows.
+//! A side request of the program, which asks for JSON of a given schema and offers no tools, gets an answer of the script
+//! only by `when`, else the smallest value that the schema allows.
 //!
 //! A `call` whose input is a string is a free-form tool call where the wire has such a thing
 //! (Responses), and `{"input": …}` elsewhere.
@@ -25,12 +25,12 @@ use convoke_wire::Wire;
 
 mod file;
 
-/// What the model answers, call by call.
+/// The model's answers, call by call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Script {
-    /// The answers, in the order in which they are given.
+    /// The answers, in order.
     pub answers: Vec<Answer>,
-    /// The answer when no other is left.
+    /// The default answer.
     pub default: Answer,
 }
 
@@ -41,15 +41,15 @@ impl Default for Script {
 }
 
 impl Script {
-    /// What the model says when a script has nothing left and names no default.
+    /// The text of the default answer.
     pub const DEFAULT_TEXT: &str = "This is a rehearsal: no model was asked.";
 
-    /// Creates a script from its answers, with the usual default.
+    /// Creates a script from its answers, with the standard default.
     pub fn new(answers: impl IntoIterator<Item = Answer>) -> Self {
         Self { answers: answers.into_iter().collect(), default: Answer::say(Self::DEFAULT_TEXT) }
     }
 
-    /// Gives `answer` when no other is left.
+    /// Sets the default answer.
     #[must_use]
     pub fn with_default(mut self, answer: Answer) -> Self {
         self.default = answer;
@@ -86,15 +86,15 @@ impl Script {
 /// One answer of the model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Answer {
-    /// The calls that it may be given to.
+    /// The calls that it matches.
     pub when: Condition,
     /// The time before its first byte.
     pub delay: Duration,
-    /// What is answered.
+    /// The content.
     pub content: Content,
 }
 
-/// What is answered: a reply of the model, or an error instead of one.
+/// The content of an answer: a reply of the model, or an error.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Content {
     /// The model replies.
@@ -147,7 +147,7 @@ impl Answer {
         self
     }
 
-    /// Is given only to calls that fit.
+    /// Restricts the answer to matching calls.
     #[must_use]
     pub fn when(mut self, condition: Condition) -> Self {
         self.when = condition;
@@ -155,7 +155,7 @@ impl Answer {
     }
 }
 
-/// Which calls an answer may be given to; what is absent fits every call.
+/// A condition on calls; absent fields match every call.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Condition {
@@ -170,48 +170,48 @@ pub struct Condition {
 /// A reply of the model: its steps, in order, and its end.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Reply {
-    /// What the model does, in order.
+    /// The steps, in order.
     pub steps: Vec<Step>,
-    /// How the reply ends.
+    /// The end.
     pub end: End,
-    /// The tokens that it says it used; estimated when absent.
+    /// The token counts; estimated if absent.
     pub usage: Option<Usage>,
 }
 
 impl Reply {
-    /// Says a piece of text: one chunk of the stream.
+    /// Adds a piece of text: one chunk of the stream.
     #[must_use]
     pub fn say(self, text: impl Into<String>) -> Self {
         self.step(Step::Say(text.into()))
     }
 
-    /// Thinks a piece of text: one chunk of the stream.
+    /// Adds a piece of reasoning: one chunk of the stream.
     #[must_use]
     pub fn think(self, text: impl Into<String>) -> Self {
         self.step(Step::Think(text.into()))
     }
 
-    /// Waits in the middle of the stream.
+    /// Adds a wait.
     #[must_use]
     pub fn wait(self, time: Duration) -> Self {
         self.step(Step::Wait(time))
     }
 
-    /// Calls a tool.
+    /// Adds a tool call.
     #[must_use]
     pub fn call(self, name: impl Into<String>, input: Value) -> Self {
         let name = name.into();
         self.step(Step::Call { name, input })
     }
 
-    /// Ends in this way.
+    /// Sets the end.
     #[must_use]
     pub fn end(mut self, end: End) -> Self {
         self.end = end;
         self
     }
 
-    /// Says that it used these tokens.
+    /// Sets the token counts.
     #[must_use]
     pub fn with_usage(mut self, usage: Usage) -> Self {
         self.usage = Some(usage);
@@ -224,44 +224,44 @@ impl Reply {
     }
 }
 
-/// One thing that the model does.
+/// One step of a reply.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Step {
-    /// Says a piece of text.
+    /// A piece of text.
     Say(String),
-    /// Thinks a piece of text.
+    /// A piece of reasoning.
     Think(String),
-    /// Calls a tool.
+    /// Adds a tool call.
     Call {
         /// The tool's name.
         name: String,
-        /// What it is called with.
+        /// The input.
         input: Value,
     },
     /// Waits.
     Wait(Duration),
 }
 
-/// How a reply ends.
+/// The end of a reply.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum End {
-    /// Whole: the model is done, or waits for its tools.
+    /// Complete: the model is done, or waits for its tools.
     #[default]
     Done,
     /// The model reached its limit of output tokens.
     MaxTokens,
     /// The model refuses, or a filter stops it.
     Refused,
-    /// The stream says that something failed.
+    /// The stream ends with an error event.
     Failed,
-    /// The connection is cut, in the middle of what was being sent.
+    /// The connection is cut.
     Cut,
-    /// Nothing more comes, and the connection stays open.
+    /// Nothing more is sent, and the connection stays open.
     Hang,
 }
 
-/// The tokens that a reply says it used.
+/// The token counts of a reply.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Usage {
@@ -281,7 +281,7 @@ pub struct Usage {
 pub struct HttpError {
     /// The status, 400 to 599.
     pub status: u16,
-    /// What the vendor's error object says.
+    /// The message of the error object.
     pub message: String,
     /// Headers, for example `retry-after`.
     pub headers: Vec<(String, String)>,
@@ -294,7 +294,7 @@ impl HttpError {
     }
 }
 
-/// A script could not be read.
+/// An error of a script.
 #[derive(Debug, thiserror::Error)]
 pub enum ScriptError {
     /// The file cannot be read.
@@ -308,9 +308,9 @@ pub enum ScriptError {
     /// The file is not a script.
     #[error("the script {}is not valid: {reason}", path.as_ref().map(|path| format!("{} ", path.display())).unwrap_or_default())]
     Invalid {
-        /// The file, when there is one.
+        /// The file, if there is one.
         path: Option<PathBuf>,
-        /// What is wrong, and where.
+        /// The error and its position.
         reason: String,
     },
 }

@@ -1,4 +1,4 @@
-//! The server: accepts connections on the loopback interface and ends them all when it is told to.
+//! The server: accepts connections on the loopback interface, and shuts down.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -17,9 +17,9 @@ pub async fn start(script: Script) -> Result<Rehearsal, StartError> {
     start_with(script, Limits::default()).await
 }
 
-/// Starts a server with limits of one's own.
+/// Starts a server with custom limits.
 pub async fn start_with(script: Script, limits: Limits) -> Result<Rehearsal, StartError> {
-    // Never another address: whoever reaches this server reads what the user's agents are sent.
+    // Loopback only: clients of this server could read the user's prompts.
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
     let address = listener.local_addr()?;
     let shared = Arc::new(Shared::new(script, limits, address));
@@ -28,7 +28,7 @@ pub async fn start_with(script: Script, limits: Limits) -> Result<Rehearsal, Sta
     Ok(Rehearsal { address, shared, stop, accepting })
 }
 
-/// A server that runs. Dropping it ends it at once.
+/// A running server. Dropping it ends it at once.
 #[derive(Debug)]
 pub struct Rehearsal {
     address: SocketAddr,
@@ -38,8 +38,8 @@ pub struct Rehearsal {
 }
 
 impl Rehearsal {
-    /// Returns the address, `http://127.0.0.1:PORT/SECRET`, without a slash at its end. Requests without
-    /// the secret are refused, and not recorded.
+    /// Returns the address, `http://127.0.0.1:PORT/SECRET`, without a final slash. Requests without the secret are
+    /// refused and not recorded.
     pub fn base_url(&self) -> String {
         self.shared.access().base_url()
     }
@@ -49,13 +49,13 @@ impl Rehearsal {
         self.shared.access().port()
     }
 
-    /// Returns the address of the server as a proxy, with the secret. What a client wants from elsewhere is
-    /// refused and recorded.
+    /// Returns the address of the server as a proxy, with the secret. Requests to other hosts are refused and
+    /// recorded.
     pub fn proxy_url(&self) -> String {
         self.shared.access().proxy_url()
     }
 
-    /// Returns how many requests were refused because they lacked the secret, or came from a web page.
+    /// Returns the number of requests refused by the access control.
     pub fn refused(&self) -> usize {
         self.shared.refused()
     }
@@ -65,35 +65,35 @@ impl Rehearsal {
         self.address
     }
 
-    /// Returns the requests so far, in the order in which they arrived.
+    /// Returns the requests so far, in order of arrival.
     pub fn requests(&self) -> Vec<Recorded> {
         self.shared.requests()
     }
 
-    /// Returns the model calls so far, without asides.
+    /// Returns the model calls so far, without side requests.
     pub fn model_calls(&self) -> Vec<Recorded> {
         let mut requests = self.requests();
         requests.retain(Recorded::is_turn);
         requests
     }
 
-    /// Returns the indices of the script's answers that no call has got.
+    /// Returns the indices of the script's unused answers.
     pub fn unused_answers(&self) -> Vec<usize> {
         self.shared.unused_answers()
     }
 
-    /// Waits until there are `count` model calls, asides not counted; `false` when `patience` ends first.
+    /// Waits until there are `count` model calls, without side requests; `false` after `patience`.
     pub async fn has_model_calls(&self, count: usize, patience: Duration) -> bool {
         let mut arrivals = self.shared.arrivals();
         let enough = arrivals.wait_for(|_| self.model_calls().len() >= count);
         matches!(tokio::time::timeout(patience, enough).await, Ok(Ok(_)))
     }
 
-    /// Ends the server and returns everything that it was sent. Answers that are under way may end
-    /// within [`Limits::grace`]; then connections are closed.
+    /// Shuts down and returns all requests. Running responses may complete within [`Limits::grace`]; then connections
+    /// are closed.
     pub async fn shutdown(mut self) -> Vec<Recorded> {
         self.stop.send_replace(Stop::Gracefully);
-        // The accepting task bounds its own end; it can only fail by panicking.
+        // The accepting task ends in bounded time and fails only by panicking.
         let _ = (&mut self.accepting).await;
         self.shared.requests()
     }
@@ -105,16 +105,16 @@ impl Drop for Rehearsal {
     }
 }
 
-/// What the server refuses to be made to hold.
+/// The limits of a server.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// The largest body of a request; a larger one is refused with 413.
+    /// The maximum size of a body; larger ones are refused with 413.
     pub body_bytes: usize,
-    /// The most bytes of bodies that are kept; then requests are refused with 507.
+    /// The maximum size of all recorded bodies; then requests are refused with 507.
     pub recorded_bytes: usize,
-    /// The most connections at a time; more wait to be accepted.
+    /// The maximum number of connections; more wait to be accepted.
     pub connections: usize,
-    /// The time that answers under way have when the server ends.
+    /// The time for running responses at shutdown.
     pub grace: Duration,
 }
 
@@ -154,7 +154,7 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>, mut stopped: watch::
                         let shared = Arc::clone(&shared);
                         connections.spawn(connection::serve(stream, shared, stopped.clone()));
                     }
-                    // Out of file descriptors, or gone before it was accepted: neither is an end.
+                    // Out of file descriptors, or closed before it was accepted: continue.
                     Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
                 }
             }

@@ -1,8 +1,8 @@
-//! Times as people read them.
+//! Formatting of times.
 
 use crate::id::Millis;
 
-/// Returns a time as `2026-11-15 10:42:07 UTC`; one that no calendar has as its milliseconds.
+/// Formats a time as `2026-11-15 10:42:07 UTC`, or in milliseconds if it is out of range.
 ///
 /// ```
 /// use convoke_session::Millis;

@@ -1,7 +1,6 @@
-//! What every store must do: a suite that any implementation of [`Store`] has to pass.
+//! A conformance suite for implementations of [`Store`].
 //!
-//! It panics with the sentence that does not hold. The store may hold other sessions, and keeps those of
-//! the suite.
+//! Panics with the requirement that does not hold. The store may contain other sessions; those of the suite stay in it.
 
 mod listing;
 mod requests;

@@ -43,7 +43,7 @@ impl fmt::Debug for ContentHash {
     }
 }
 
-/// A text that is no hash.
+/// A text that is not a hash.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a SHA-256 in hexadecimal digits")]
 pub struct InvalidHash(pub String);
@@ -79,12 +79,12 @@ impl From<ContentHash> for String {
     }
 }
 
-/// Names a content without holding it.
+/// A reference to a content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ContentRef {
-    /// Its hash.
+    /// The hash.
     pub hash: ContentHash,
-    /// Its bytes.
+    /// The size in bytes.
     pub bytes: u64,
 }
 
@@ -96,7 +96,7 @@ pub struct Content {
 }
 
 impl Content {
-    /// Takes a text.
+    /// Hashes a text.
     pub fn new(text: impl Into<String>) -> Self {
         let text = text.into();
         Self { hash: ContentHash::of(&text), text }
@@ -107,7 +107,7 @@ impl Content {
         &self.text
     }
 
-    /// Returns what names this content.
+    /// Returns a reference to this content.
     pub fn reference(&self) -> ContentRef {
         ContentRef { hash: self.hash, bytes: self.text.len() as u64 }
     }
@@ -120,7 +120,7 @@ pub(crate) mod tests {
     use super::*;
 
     thread_local! {
-        /// The bytes that this thread has hashed.
+        /// The number of bytes hashed by this thread.
         pub(crate) static HASHED: Cell<usize> = const { Cell::new(0) };
     }
 

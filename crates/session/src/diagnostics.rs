@@ -2,7 +2,7 @@
 
 convoke_core::diagnostic_codes! {
     MARKER_UNRESOLVED = "marker.unresolved", Loss,
-        "A marker names somebody who is not a member of the team.",
+        "A marker names a member that does not exist.",
         "Use a member's id, name or display name.";
     MARKER_IGNORED = "marker.ignored", Loss,
         "A marker was ignored because its speaker may not use it.",
@@ -11,8 +11,8 @@ convoke_core::diagnostic_codes! {
         "A message addressed more members than the queue holds; the last ones were left out.",
         "Raise `limits.queue`, or clear the queue with [DROP: ALL].";
     EVENTS_TRUNCATED = "events.truncated", Loss,
-        "A turn had more events than are stored; the later ones were shown only.",
-        "The reply is complete; see the agent's own log for the other events.";
+        "A turn had more events than are stored; later ones were shown but not stored.",
+        "Nothing, the reply is complete; the agent's own log has the other events.";
     REPLY_REDACTED = "reply.redacted", Loss,
         "Part of a reply is a secret or looks like one; `[redacted]` was stored instead.",
         "If it was a secret, rotate it: an agent has read it. If not, ask for a form that does not look like a key.";

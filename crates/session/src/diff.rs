@@ -1,5 +1,4 @@
-//! Diff: what changed between two prompts of one member, and how much of the earlier one a provider's
-//! cache can reuse.
+//! The difference between two prompts of one member, and how much of the earlier one a provider's cache can reuse.
 
 use serde::Serialize;
 
@@ -7,20 +6,20 @@ use crate::id::{MemberName, SessionId, TurnId};
 use crate::store::{Store, StoreError};
 use crate::turn::{Attempt, Turn};
 
-/// What changed between two prompts.
+/// The difference between two prompts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PromptDiff {
-    /// Whose prompts they are.
+    /// The member.
     pub member: MemberName,
-    /// The system texts that travelled apart.
+    /// The system texts.
     pub system: TextDiff,
     /// The prompts.
     pub prompt: TextDiff,
 }
 
 impl PromptDiff {
-    /// Returns the bytes at the beginning that are the same: the system text comes first.
+    /// Returns the number of equal bytes at the beginning; the system text comes first.
     pub fn reusable_bytes(&self) -> u64 {
         if self.system.is_same() {
             self.system.earlier_bytes + self.prompt.common_prefix
@@ -30,37 +29,37 @@ impl PromptDiff {
     }
 }
 
-/// What changed between two texts.
+/// The difference between two texts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TextDiff {
-    /// The bytes of the earlier text.
+    /// The size of the earlier text.
     pub earlier_bytes: u64,
-    /// The bytes of the later text.
+    /// The size of the later text.
     pub later_bytes: u64,
-    /// The bytes at the beginning that are the same.
+    /// The number of equal bytes at the beginning.
     pub common_prefix: u64,
-    /// Line by line.
+    /// The lines.
     pub lines: Vec<DiffLine>,
 }
 
 impl TextDiff {
-    /// Tells whether nothing changed.
+    /// Returns whether the texts are equal.
     pub fn is_same(&self) -> bool {
         self.earlier_bytes == self.later_bytes && self.common_prefix == self.earlier_bytes
     }
 }
 
-/// A line of one text or of both.
+/// A line of a diff.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DiffLine {
-    /// Where it is.
+    /// The texts that contain it.
     pub change: LineChange,
-    /// The line, without its end.
+    /// The line, without its newline.
     pub text: String,
 }
 
-/// Where a line is.
+/// The texts that contain a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LineChange {
@@ -72,8 +71,9 @@ pub enum LineChange {
     Added,
 }
 
-/// Two prompts cannot be compared.
+/// An error of [`diff`].
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum DiffError {
     /// The store failed.
     #[error(transparent)]
@@ -84,19 +84,19 @@ pub enum DiffError {
     /// Nothing was sent for a turn.
     #[error("nothing was sent for turn {0}")]
     NotSent(TurnId),
-    /// They are of two members.
+    /// The turns belong to two members.
     #[error("turn {earlier} is {}'s and turn {later} is {}'s; only prompts of one member can be compared", members.0, members.1)]
     Members {
         /// The earlier turn.
         earlier: TurnId,
         /// The later turn.
         later: TurnId,
-        /// Whose they are.
+        /// Their members.
         members: (MemberName, MemberName),
     },
 }
 
-/// Compares what two turns were sent; of a turn with several attempts, the last one counts.
+/// Compares the prompts of two turns, of each in its last attempt.
 pub async fn diff(
     store: &impl Store,
     session: SessionId,
@@ -152,7 +152,7 @@ fn lines_of(text: &str) -> Vec<&str> {
     if text.is_empty() { Vec::new() } else { text.split('\n').collect() }
 }
 
-/// Beyond this many comparisons the changed part is shown as replaced whole.
+/// The maximum number of comparisons; beyond it the whole changed part is shown as replaced.
 const MOST_COMPARISONS: usize = 16 << 20;
 
 fn diff_lines(earlier: &[&str], later: &[&str]) -> Vec<DiffLine> {
@@ -190,7 +190,7 @@ fn diff_lines(earlier: &[&str], later: &[&str]) -> Vec<DiffLine> {
     lines
 }
 
-/// Returns, for every pair of places, how many lines the rests from there on have in common.
+/// Returns the table of the longest common subsequences of all suffixes.
 fn longest_common(old: &[&str], new: &[&str]) -> Vec<u32> {
     let width = new.len() + 1;
     let mut longest = vec![0; (old.len() + 1) * width];

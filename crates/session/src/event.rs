@@ -29,6 +29,7 @@ pub struct SessionEvent {
 /// The payload of an event.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "type", rename_all = "kebab-case", rename_all_fields = "camelCase")]
+#[non_exhaustive]
 pub enum SessionEventKind {
     /// This process opened the session.
     Opened {
@@ -165,6 +166,8 @@ fn result_fields<S: Serializer>(result: &AttemptResult, serializer: S) -> Result
 }
 
 /// The reason why a conversation stopped. It can continue after each of them.
+///
+/// Exhaustive on purpose: a caller has to handle every reason.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "reason", rename_all = "kebab-case", rename_all_fields = "camelCase")]
 pub enum StopReason {

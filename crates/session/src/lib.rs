@@ -1,9 +1,8 @@
-//! The conversation: who speaks next, what each member is sent, and a store that loses neither.
+//! Conversations: routing, prompts and durable storage.
 //!
-//! [`routing`] decides without any I/O: a message goes in, the turns that it opens come out, and a queue
-//! says whose turn is next. [`store`] keeps everything, one durable commit at a time. The
-//! [`Coordinator`] joins the two: it takes what people say, runs the agents' turns, and stops when a
-//! person is to speak or a guard says so.
+//! [`routing`] is pure: it turns a message into queued turns and chooses the next one. [`store`] stores everything, one
+//! durable commit at a time. The [`Coordinator`] joins the two: it accepts messages of people, runs the agents' turns,
+//! and stops when a person is to speak or a guard stops it.
 
 pub mod clock;
 pub mod conformance;

@@ -1,8 +1,7 @@
-//! Progress: what has come of an attempt that has not ended.
+//! The stored progress of a running attempt.
 //!
-//! An agent may be at work for half an hour. What it does is stored meanwhile, a batch at a time, so that
-//! a crash loses no more than the last batch. When the attempt ends, its end holds everything and the
-//! batches go.
+//! A turn may run for half an hour. Its events are stored in batches meanwhile, so that a crash loses at most the last
+//! batch. The stored result of the attempt replaces the batches.
 
 use std::borrow::Cow;
 
@@ -18,40 +17,40 @@ use crate::id::{Millis, SessionId, TurnId};
 use crate::store::{Store, StoreError};
 use crate::turn::{Attempt, AttemptResult};
 
-/// The bytes of a turn's events that are stored.
+/// The maximum size of a turn's stored events.
 const MOST_EVENT_BYTES: usize = 16 << 20;
-/// The bytes of a turn's texts that are kept while it runs: several times the limit of a reply.
+/// The maximum size of a running turn's texts: several times the limit of a reply.
 const MAX_TEXT_BYTES: usize = 32 << 20;
-/// The bytes of deltas that are stored while a turn runs. Whole texts replace them, so that only a crash
-/// in the middle of a text loses what is beyond.
+/// The maximum size of a running turn's stored deltas. Whole texts replace them, so the limit matters only after a
+/// crash in the middle of a text.
 const MAX_DELTA_BYTES: usize = 32 << 20;
 
-/// A batch of what has come of an attempt that has not ended.
+/// A batch of events of a running attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Progress {
     /// The turn.
     pub turn: TurnId,
     /// The attempt.
     pub attempt: u32,
-    /// What came since the batch before: one event a line, as JSON, with the pieces of a text that is not
-    /// whole yet as one.
+    /// The events since the previous batch, one JSON object per line; the deltas of an incomplete text are one
+    /// event.
     pub events: String,
 }
 
-/// The events of a turn, for storing, and the text that there is so far.
+/// The events of a running turn and its text so far.
 #[derive(Debug, Default)]
 pub(crate) struct EventLog {
     lines: String,
     left_out: u64,
     said: String,
-    /// Pieces of a text that is not whole yet.
+    /// The deltas of an incomplete text.
     pieces: String,
-    /// The lines that were not handed on for storing yet. Whole texts are among them also when there is
-    /// no room for their events: they replace the pieces that were handed on.
+    /// The lines that are not in a batch yet. They include whole texts even over the limit of events, because
+    /// these replace stored deltas.
     unstored_lines: String,
-    /// How much of the pieces was handed on for storing.
+    /// The size of the deltas in earlier batches, of the current text.
     stored_pieces: usize,
-    /// The bytes of all pieces that were handed on.
+    /// The size of all deltas in earlier batches.
     stored_deltas: usize,
 }
 
@@ -82,7 +81,7 @@ impl EventLog {
         if is_piece {
             return;
         }
-        // An event is strings and numbers: it cannot fail to be JSON.
+        // Serializing strings and numbers cannot fail.
         let line = serde_json::to_string(event).unwrap_or_default();
         let is_kept = keep_line(&mut self.lines, &line);
         if is_kept || is_said {
@@ -92,7 +91,7 @@ impl EventLog {
         self.left_out += u64::from(!is_kept);
     }
 
-    /// Returns how many bytes were not handed on for storing yet.
+    /// Returns the size of the next batch.
     pub(crate) fn unstored(&self) -> usize {
         self.unstored_lines.len() + self.unstored_pieces().len()
     }
@@ -103,7 +102,7 @@ impl EventLog {
         &pieces[..pieces.floor_char_boundary(room)]
     }
 
-    /// Returns what was not handed on for storing yet.
+    /// Takes the next batch.
     pub(crate) fn next_batch(&mut self) -> String {
         let mut batch = std::mem::take(&mut self.unstored_lines);
         let pieces = self.unstored_pieces();
@@ -125,7 +124,7 @@ impl EventLog {
         TurnResult { reply, ..TurnResult::new(verdict) }
     }
 
-    /// Returns the events, and what there is to say about those that were left out.
+    /// Returns the events, and a diagnostic if some were left out.
     pub(crate) fn finish(self) -> (String, Option<Diagnostic>) {
         let cut = (self.left_out > 0).then(|| {
             let message = format!("{} events of the turn were not stored", self.left_out);
@@ -135,17 +134,17 @@ impl EventLog {
     }
 }
 
-/// What had come of an attempt that nobody works on any more.
+/// The progress of an interrupted attempt.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct SoFar {
-    /// What there is of a reply.
+    /// The partial reply.
     pub said: String,
-    /// The events, one JSON object a line, without the pieces that run ahead of whole texts.
+    /// The events, one JSON object per line, without deltas of whole texts.
     pub events: String,
 }
 
 impl SoFar {
-    /// Reads the batches of an attempt.
+    /// Parses the batches of an attempt.
     pub fn read(batches: &str) -> Self {
         let mut so_far = Self::default();
         let mut pieces = String::new();
@@ -168,8 +167,8 @@ impl SoFar {
     }
 }
 
-/// Ends an attempt that was interrupted by a crash, with the events that are stored of it; its texts are
-/// added to `contents`. An attempt that has ended is not changed.
+/// Ends an attempt that was interrupted by a crash, from its stored events; its texts are added to `contents`. An
+/// ended attempt is not changed.
 pub(crate) async fn interrupt(
     store: &impl Store,
     session: SessionId,
@@ -189,7 +188,7 @@ pub(crate) async fn interrupt(
     Ok(())
 }
 
-/// Adds an event's line to the others if there is room for it, and tells whether there was.
+/// Adds a line if it fits, and returns whether it did.
 fn keep_line(lines: &mut String, line: &str) -> bool {
     let has_room = lines.len() + line.len() < MOST_EVENT_BYTES;
     if has_room {
@@ -199,7 +198,7 @@ fn keep_line(lines: &mut String, line: &str) -> bool {
     has_room
 }
 
-/// Adds a text as a paragraph of its own, as far as there is room. Returns whether there was any.
+/// Adds as much of a text as fits, as a paragraph. Returns whether any did.
 fn add_paragraph(to: &mut String, text: &str) -> bool {
     let room = MAX_TEXT_BYTES.saturating_sub(to.len());
     let text = &text[..text.floor_char_boundary(room)];

@@ -1,10 +1,9 @@
-//! Prompts: what a turn's prompt is assembled from, kept so that it can be assembled again.
+//! The input of a turn's prompt, stored so that the prompt can be assembled again.
 //!
-//! Every turn gets the whole prompt and begins a new session of its agent. A resumed session would hold
-//! what nobody sees here: earlier prompts with the same messages once more, a system text that some
-//! agents keep from their first turn, and whatever the agent itself has summarised away. What was sent
-//! would no longer be what the model reads. The handles to resume are kept with each attempt all the
-//! same, for a person who wants to go on with an agent alone.
+//! Every turn gets the whole prompt and starts a new session of its agent. A resumed session would contain more than
+//! the prompt: the same messages from earlier prompts, a system text that some agents keep from their first turn, and
+//! the agent's own summaries. Then the model would not read what was sent. Each attempt still stores the handle that
+//! resumes the agent's session, for a person who wants to continue with the agent alone.
 
 use convoke_agent::adapter::escaping;
 use convoke_core::marker::strip_all_markers;
@@ -21,36 +20,36 @@ use crate::session::NumberedMessage;
 use crate::store::{Reader, Store, StoreError, Window};
 
 /// The version of the records that are written.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
-/// All that a prompt is assembled from. Messages are named by their place.
+/// The input of a prompt. Messages are referenced by number.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PromptRecord {
     /// The version of this record.
     pub version: u32,
-    /// Whose turn it is.
+    /// The member.
     pub member: MemberName,
-    /// All names of that member.
+    /// All names of the member.
     pub names: Vec<String>,
-    /// The type of agent, which decides over the format.
+    /// The type of agent, which decides the format.
     pub agent_type: String,
     /// The members of the team.
     #[serde(rename = "roster")]
     pub members: Vec<MemberName>,
     /// The message to answer.
     pub answers: MessageNumber,
-    /// The newest message that there was.
+    /// The newest message at that time.
     pub as_of: MessageNumber,
-    /// The messages that it looks back on, newest first.
+    /// The context messages, newest first.
     pub context: Vec<MessageNumber>,
-    /// What the team is to do.
+    /// The team task.
     pub task: Option<String>,
-    /// A short line that says who the agent is.
+    /// The role summary of the member.
     pub role_summary: Option<String>,
     /// The configured system text.
     pub instructions: Option<String>,
-    /// What the agent is told about the others.
+    /// The briefing about the other members.
     pub briefing: Option<String>,
     /// The instruction file.
     pub instruction_file: Option<InstructionFile>,
@@ -61,9 +60,9 @@ pub struct PromptRecord {
 /// The text of an instruction file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InstructionFile {
-    /// Its path, as the team file gives it.
+    /// The path, as in the team file.
     pub path: String,
-    /// Its text.
+    /// The text.
     pub text: String,
 }
 
@@ -72,7 +71,7 @@ pub struct InstructionFile {
 pub struct Material {
     /// The message to answer.
     pub current: NumberedMessage,
-    /// What it looks back on, newest first.
+    /// The context messages, newest first.
     pub earlier: Vec<NumberedMessage>,
 }
 
@@ -100,7 +99,7 @@ impl PromptRecord {
         }
     }
 
-    /// Collects what a member's prompt is assembled from; the messages come with [`Self::read`].
+    /// Creates the input of a member's prompt; [`Self::read`] adds the messages.
     pub fn new(
         team: &Team,
         member: &Member,
@@ -131,7 +130,7 @@ impl PromptRecord {
         }
     }
 
-    /// Reads the messages as of the time of this input. Costs what the window holds.
+    /// Reads the messages as of the time of this input. O(window).
     pub async fn read(
         &self,
         store: &impl Store,
@@ -187,6 +186,8 @@ impl PromptRecord {
 
 #[cfg(test)]
 mod tests {
+    use convoke_core::Trimming;
+
     use super::*;
 
     fn record(version: u32) -> serde_json::Value {
@@ -200,13 +201,17 @@ mod tests {
     }
 
     #[test]
-    fn records_of_earlier_versions_escape_nothing() {
+    fn records_of_earlier_versions_escape_nothing_and_trim_both_ends() {
         let mut earlier = record(1);
-        earlier["options"].as_object_mut().unwrap().remove("escaping");
+        let options = earlier["options"].as_object_mut().unwrap();
+        options.remove("escaping");
+        options.remove("trimming");
         let earlier = PromptRecord::from_record(&earlier.to_string()).unwrap();
         assert_eq!(earlier.options.escaping, Escaping::AsWritten);
+        assert_eq!(earlier.options.trimming, Trimming::BothEnds);
         let current = PromptRecord::from_record(&record(VERSION).to_string()).unwrap();
         assert_eq!(current.options.escaping, Escaping::AtSigns);
+        assert_eq!(current.options.trimming, Trimming::End);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Replay: every prompt of a session is assembled once more, and must come out the same.
+//! Replay: assembles every prompt of a session again and compares it with the stored one.
 
 use serde::Serialize;
 
@@ -8,10 +8,10 @@ use crate::prompt::PromptRecord;
 use crate::store::{Store, StoreError};
 use crate::turn::Attempt;
 
-/// How many turns are read at once.
+/// The number of turns per read.
 const PAGE: usize = 256;
 
-/// One attempt that was assembled once more.
+/// The replay of one attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Replayed {
@@ -19,15 +19,15 @@ pub struct Replayed {
     pub turn: TurnId,
     /// The attempt.
     pub attempt: u32,
-    /// Whose turn it was.
+    /// The member.
     pub member: MemberName,
-    /// The version that assembled it first.
+    /// The version of the engine that assembled the prompt.
     pub engine: String,
-    /// What came out.
+    /// The result.
     pub result: ReplayResult,
 }
 
-/// What came out of a replay.
+/// The result of a replay.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "result", rename_all = "kebab-case", rename_all_fields = "camelCase")]
 pub enum ReplayResult {
@@ -35,11 +35,11 @@ pub enum ReplayResult {
     Same,
     /// Other bytes.
     Differs {
-        /// Which text.
+        /// The name of the text.
         text: &'static str,
-        /// The one that was sent.
+        /// The text that was sent.
         sent: Option<ContentRef>,
-        /// The one that came out now.
+        /// The text that was assembled now.
         rebuilt: Option<ContentRef>,
     },
     /// The stored messages give another context than the one that was used.
@@ -49,16 +49,16 @@ pub enum ReplayResult {
         /// The messages that are found now.
         found: Vec<MessageNumber>,
     },
-    /// It could not be assembled.
+    /// The prompt could not be assembled.
     Failed {
         /// Why.
         why: String,
     },
 }
 
-/// Assembles every prompt of a session once more from its stored input and messages, and compares.
+/// Assembles every prompt of a session again from its stored input and messages, and compares.
 ///
-/// Costs one window of messages and one assembly for each attempt.
+/// For each attempt, reads one window of messages and assembles one prompt.
 pub async fn verify(store: &impl Store, session: SessionId) -> Result<Vec<Replayed>, StoreError> {
     store.session(session).await?;
     let mut replayed = Vec::new();
@@ -93,7 +93,7 @@ async fn replay(
         Ok(input) => input,
         Err(error) => return Ok(ReplayResult::Failed { why: error.to_string() }),
     };
-    // What was sent must be there too, whole.
+    // The stored prompt must be readable too.
     store.content(attempt.prompt.hash).await?;
     let material = input.read(store, session).await?;
     let found: Vec<MessageNumber> = material.earlier.iter().map(|message| message.number).collect();

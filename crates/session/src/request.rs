@@ -11,7 +11,7 @@ use crate::content::ContentHash;
 /// The texts of a request against those of its predecessor; of the first request, against nothing.
 pub type RequestDelta = RequestTexts<TextDelta>;
 
-/// A text against the one before it: what stands between a common beginning and a common end.
+/// The difference of a text to the previous one: the part between a common prefix and a common suffix.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TextDelta {
@@ -27,6 +27,7 @@ pub struct TextDelta {
 
 /// A delta that does not lead from the previous text to the one that was stored.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum DeltaError {
     /// It refers to bytes that the previous text does not have.
     #[error("the delta refers to bytes outside the previous text")]
@@ -68,8 +69,8 @@ impl TextDelta {
     }
 }
 
-/// Replaces what stands between the first `from_start` and the last `from_end` bytes. O(changed bytes
-/// and what follows them).
+/// Replaces the part between the first `from_start` and the last `from_end` bytes. O(changed bytes and those after
+/// them).
 pub(crate) fn splice(
     text: &mut Vec<u8>,
     from_start: usize,

@@ -1,4 +1,4 @@
-//! Sessions: a conversation and where it stands.
+//! Sessions and their state.
 
 use convoke_agent::usage::Usage;
 use convoke_core::ConversationMessage;
@@ -6,40 +6,40 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::{Head, MemberName, MessageNumber, Millis, SessionId, TurnId};
 
-/// What a session begins with.
+/// The facts that a session is created with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewSession {
-    /// Its id.
+    /// The id.
     pub id: SessionId,
-    /// When it begins.
+    /// The creation time.
     pub created_at: Millis,
     /// The team's name, if it has one.
     pub name: Option<String>,
-    /// The directory that the team works in.
+    /// The working directory of the team.
     pub directory: String,
-    /// The text of the team file, so that the session can go on when that file is gone.
+    /// The text of the team file, so that the session does not depend on the file.
     pub team: String,
-    /// What the team is to do.
+    /// The team task.
     pub task: Option<String>,
-    /// How it is rehearsed; nothing when it is no rehearsal.
+    /// The kind of rehearsal; `None` for a real session.
     pub rehearsal: Option<Rehearsal>,
 }
 
-/// How a conversation is rehearsed: nobody pays for it.
+/// The kind of a rehearsal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Rehearsal {
-    /// With a stand-in for every agent.
+    /// Every agent is a stand-in.
     StandIn,
-    /// With the agents' own programs, and a model server of ours.
+    /// The agents' programs run against the rehearsal server.
     Cli,
 }
 
 impl Rehearsal {
-    /// Every way.
+    /// All kinds.
     pub const ALL: [Self; 2] = [Self::StandIn, Self::Cli];
 
-    /// Returns it as one word.
+    /// Returns the name of the kind.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::StandIn => "stand-in",
@@ -48,45 +48,45 @@ impl Rehearsal {
     }
 }
 
-/// A session as it is stored.
+/// A stored session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Session {
-    /// What it began with.
+    /// The facts that it was created with.
     pub began: NewSession,
-    /// When it last changed.
+    /// The time of the last change.
     pub updated_at: Millis,
-    /// How many commits it has had.
+    /// The number of commits.
     pub head: Head,
-    /// Where it stands.
+    /// The state.
     pub state: State,
 }
 
-/// Where a conversation stands. Every commit writes it anew.
+/// The state of a conversation. Every commit replaces it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct State {
-    /// What the team is to do.
+    /// The team task.
     pub task: Option<String>,
-    /// The newest message; 0 when there is none.
+    /// The number of the newest message; 0 without one.
     pub last_message: MessageNumber,
-    /// The number in the next message's id, which imported ids may have pushed on.
+    /// The number in the next message's id; imported ids may have raised it.
     pub next_message_id: u64,
-    /// The turn that was called for last; 0 when there was none.
+    /// The newest turn; 0 without one.
     pub last_turn: TurnId,
-    /// The message that was finished last: the turns that it opened go on first.
+    /// The last finished message: the turns that it opened run first.
     pub last_finished: Option<MessageNumber>,
-    /// How many turns have gone first for that reason, one after another.
+    /// The number of consecutive turns that ran first for that reason.
     pub in_a_row: u32,
-    /// The person who gets the word when nothing is queued.
+    /// The person to whom control returns when no turn is queued.
     pub asker: Option<MemberName>,
 }
 
-/// A message and its place in its session.
+/// A message with its number in the session.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NumberedMessage {
-    /// Its place.
+    /// The number.
     pub number: MessageNumber,
-    /// The place of the message that it answers.
+    /// The number of the message that it answers.
     pub answers: Option<MessageNumber>,
     /// The message.
     pub message: ConversationMessage,
@@ -100,21 +100,21 @@ pub struct Summary {
     pub id: SessionId,
     /// The team's name.
     pub name: Option<String>,
-    /// The directory that the team works in.
+    /// The working directory of the team.
     pub directory: String,
-    /// How it is rehearsed; nothing when it is no rehearsal.
+    /// The kind of rehearsal; `None` for a real session.
     pub rehearsal: Option<Rehearsal>,
-    /// When it began.
+    /// The creation time.
     pub created_at: Millis,
-    /// When it last changed.
+    /// The time of the last change.
     pub updated_at: Millis,
-    /// How many messages it has.
+    /// The number of messages.
     pub messages: u64,
-    /// How many turns were called for.
+    /// The number of turns.
     pub turns: u64,
-    /// How many of them still wait.
+    /// The number of queued turns.
     pub waiting: u64,
-    /// How the first message begins.
+    /// The beginning of the first message.
     pub beginning: Option<String>,
 }
 
@@ -124,7 +124,7 @@ pub struct Summary {
 pub struct RemovedSession {
     /// The session.
     pub session: Summary,
-    /// When it was removed.
+    /// The time of removal.
     pub removed_at: Millis,
 }
 
@@ -140,7 +140,7 @@ pub struct FoundMessage {
     pub excerpt: String,
 }
 
-/// What the attempts of one member cost, as far as its agent reported it.
+/// The cost of one member's attempts, as reported by its agent.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MemberCost {

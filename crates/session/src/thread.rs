@@ -1,11 +1,11 @@
-//! Threads in a store of sessions: whose each of them is.
+//! The owners of stored threads.
 
 use crate::id::{SessionId, ThreadId};
 
 /// The owner of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ThreadOwner {
-    /// A member of a session: only the process that holds the session changes the thread.
+    /// A member of a session: only the process that has locked the session changes the thread.
     Session(SessionId),
     /// No session.
     Nobody,
@@ -16,6 +16,6 @@ pub enum ThreadOwner {
 pub struct LoneThread {
     /// The thread.
     pub id: ThreadId,
-    /// The bytes that its lines and requests take in the store.
+    /// The size of its lines and requests in the store.
     pub bytes: u64,
 }

@@ -26,6 +26,7 @@ use crate::store::{Store, StoreError};
 
 /// A session could not be exported, imported or forked.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum TransferError {
     /// The store failed.
     #[error(transparent)]
@@ -36,7 +37,7 @@ pub enum TransferError {
     /// The input failed.
     #[error("cannot read the session: {0}")]
     Read(#[source] io::Error),
-    /// The input is no session.
+    /// The input is not a valid archive.
     #[error("line {line}: {problem}")]
     Invalid {
         /// The 1-based line.
@@ -44,7 +45,7 @@ pub enum TransferError {
         /// The problem.
         problem: ArchiveProblem,
     },
-    /// The input is no snapshot either.
+    /// The input is not a valid snapshot.
     #[error("{0}: {reason}", reason = .0.reason)]
     Snapshot(#[from] convoke_core::InvalidSnapshot),
     /// There is no such message to fork at.
@@ -54,6 +55,7 @@ pub enum TransferError {
 
 /// A problem of an archive.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ArchiveProblem {
     /// The line is not JSON of the right form.
     #[error("{0}")]

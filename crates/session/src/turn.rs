@@ -148,6 +148,6 @@ impl AttemptResult {
 
 /// Returns diagnostics as a JSON list.
 pub(crate) fn diagnostics_json(diagnostics: &[Diagnostic]) -> Value {
-    // A diagnostic is strings and numbers: it cannot fail to be JSON.
+    // Serializing strings and numbers cannot fail.
     serde_json::to_value(diagnostics).unwrap_or_default()
 }

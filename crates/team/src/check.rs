@@ -9,7 +9,7 @@ use crate::error::{Problem, TeamFileCode};
 use crate::file::ReadMember;
 use crate::section::Place;
 
-/// What a team file refers to and does not contain: the agents of this machine, and the files beside it.
+/// The references of a team file: the agents of this machine, and files beside it.
 pub trait References {
     /// Returns the names of all agents.
     fn agents(&self) -> Vec<&str>;
@@ -22,14 +22,14 @@ pub trait References {
     fn missing(&self, settings: &AgentSettings) -> Option<(&'static str, BadReference)>;
 }
 
-/// Why a setting cannot be used here.
+/// An invalid reference.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadReference {
     /// The kind of error.
     pub code: TeamFileCode,
     /// Completes a sentence that begins with the name of the setting.
     pub problem: String,
-    /// What to do.
+    /// The fix.
     pub fix: String,
 }
 
@@ -77,7 +77,7 @@ fn unknown_agent(name: &str, agent: &str, place: &Place, references: &dyn Refere
     Problem {
         span: place.value.clone(),
         code: TeamFileCode::UnknownAgent,
-        message: format!("`member.{name}.agent`: no agent is called `{agent}`{hint}"),
+        message: format!("`member.{name}.agent`: no agent has the name `{agent}`{hint}"),
         fix,
     }
 }

@@ -1,4 +1,4 @@
-//! Errors of a team file: where they are, what is wrong, and how to fix it.
+//! Errors of a team file: position, message and fix.
 
 use std::fmt::{self, Write as _};
 use std::ops::Range;
@@ -21,9 +21,9 @@ pub struct TeamFileError {
     pub column: usize,
     /// The kind of error.
     pub code: TeamFileCode,
-    /// What is wrong.
+    /// The message.
     pub message: String,
-    /// What to do.
+    /// The fix.
     pub fix: String,
     /// The line of the file, shortened, with a caret below the error; empty when the file has no text.
     pub excerpt: String,
@@ -232,7 +232,7 @@ fn excerpt(line: &str, marked: Range<usize>) -> String {
     add(&line[from..marked.start], None);
     let marked_end = marked.end.min(to);
     if marked.is_empty() {
-        // Something is missing here: the caret stands below the place where it belongs.
+        // Something is missing: the caret marks where it belongs.
         let rest = &line[marked.start..to];
         let first = rest.chars().next().map_or(0, char::len_utf8);
         match first {

@@ -5,9 +5,10 @@ use std::ops::Range;
 use std::time::Duration;
 
 use convoke_core::context::DEFAULT_CONTEXT_WINDOW;
+use convoke_core::marker::TextPolicy;
 use convoke_core::name::{MemberName, NameKey};
 use convoke_core::variable::is_variable_name;
-use convoke_core::{ContextOptions, DEFAULT_MAX_BYTES, Fencing};
+use convoke_core::{ContextOptions, DEFAULT_MAX_BYTES, Fencing, Trimming};
 use toml::de::{DeTable, DeValue};
 
 use crate::check::{References, check_member};
@@ -125,6 +126,8 @@ fn read_context(top: &mut Section<'_>, problems: &mut Vec<Problem>) -> ContextOp
         must_be: "\"preserve\" or \"compat\"",
         example: "text = \"preserve\"",
     };
+    let text =
+        section.read("text", &text, |value| value.as_str()?.parse().ok()).unwrap_or_default();
     let settings = ContextOptions {
         window: read_window(&mut section).unwrap_or(DEFAULT_CONTEXT_WINDOW),
         max_bytes: read_max_bytes(&mut section).unwrap_or(DEFAULT_MAX_BYTES),
@@ -135,7 +138,11 @@ fn read_context(top: &mut Section<'_>, problems: &mut Vec<Problem>) -> ContextOp
         visibility: section
             .read("visibility", &visibility, |value| value.as_str()?.parse().ok())
             .unwrap_or_default(),
-        text: section.read("text", &text, |value| value.as_str()?.parse().ok()).unwrap_or_default(),
+        text,
+        trimming: match text {
+            TextPolicy::Preserve => Trimming::End,
+            TextPolicy::Compat => Trimming::BothEnds,
+        },
         ..ContextOptions::default()
     };
     section.finish(|key| in_another_table(key, CONTEXT), problems);
@@ -412,7 +419,7 @@ fn problem_with_name(name: &str) -> Option<(String, &'static str)> {
     Some((problem.to_owned(), fix))
 }
 
-/// Tells whether a character shows nothing, or changes how others are shown: controls, line breaks,
+/// Returns whether a character shows nothing, or changes how others are shown: controls, line breaks,
 /// writing directions, and everything of no width.
 fn is_unseen(c: char) -> bool {
     c.is_control()

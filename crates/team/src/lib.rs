@@ -1,5 +1,4 @@
-//! The team file, `convoke.toml`: the members of a conversation and its rules, and what trust lets the
-//! file say.
+//! The team file, `convoke.toml`: the members and rules of a conversation, and the settings that need trust.
 //!
 //! [`Team::parse`] reads its text; [`Team::check`] also checks what it refers to. Both report every
 //! error with its line, the nearest known name and the fix. [`gate`] decides which settings count before

@@ -15,9 +15,9 @@ pub struct Member {
     pub display_name: Option<String>,
     /// Whether it is a person or an agent.
     pub kind: MemberKind,
-    /// The number of context messages; the team's when there is none.
+    /// The number of context messages; `None` for the team's.
     pub window: Option<usize>,
-    /// The most bytes of a prompt; the team's when there is none.
+    /// The budget of a prompt in bytes; `None` for the team's.
     pub max_bytes: Option<u64>,
 }
 
@@ -35,13 +35,13 @@ pub enum MemberKind {
 pub struct AgentSettings {
     /// The agent: claude, codex, gemini, api, plain, or one of the user's own.
     pub agent: String,
-    /// A short line about the agent; it stands first in the system text and is never cut.
+    /// The role summary; first in the system text and never cut.
     pub role_summary: Option<String>,
     /// The configured system text.
     pub instructions: Option<String>,
     /// The file whose text follows it, relative to the team file.
     pub instructions_file: Option<String>,
-    /// The model; the agent's own choice when there is none.
+    /// The model; `None` for the agent's default.
     pub model: Option<String>,
     /// The program to run, in place of the usual one.
     pub command: Option<String>,
@@ -49,7 +49,7 @@ pub struct AgentSettings {
     pub args: Vec<String>,
     /// Environment variables for the program.
     pub env: BTreeMap<String, String>,
-    /// The working directory; the team file's when there is none.
+    /// The working directory; `None` for the directory of the team file.
     pub cwd: Option<String>,
     /// The permissions; the user's own for the agent when there are none.
     pub sandbox: Option<Permissions>,
@@ -76,7 +76,7 @@ impl Member {
         }
     }
 
-    /// Tells whether this is the member's name or display name.
+    /// Returns whether this is the member's name or display name.
     pub fn is_called(&self, key: &NameKey) -> bool {
         self.names().any(|name| NameKey::new(name) == *key)
     }

@@ -60,7 +60,7 @@ impl<'t> Section<'t> {
         Some(value.into_inner())
     }
 
-    /// Tells whether a setting stands in the table, right or wrong.
+    /// Returns whether a setting stands in the table, right or wrong.
     pub(crate) fn has(&self, key: &str) -> bool {
         self.places.contains_key(key)
     }
@@ -301,7 +301,7 @@ pub(crate) fn into_string(value: DeValue<'_>) -> Option<String> {
     }
 }
 
-/// Tells whether the operating system takes a text as an argument.
+/// Returns whether the operating system takes a text as an argument.
 fn is_argument(text: &str) -> bool {
     !text.contains('\0')
 }

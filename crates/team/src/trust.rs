@@ -23,6 +23,7 @@ pub enum Trust {
 
 /// A setting that counts only in a trusted directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum TrustedSetting {
     /// The program to run.
     Command,
@@ -176,7 +177,7 @@ pub struct Grant {
 }
 
 impl Grant {
-    /// Tells whether this grant covers what another one would allow.
+    /// Returns whether this grant covers what another one would allow.
     ///
     /// Narrower permissions and tools are covered. Any other difference is not, also when a setting is
     /// left out: the same program without its arguments does something else.

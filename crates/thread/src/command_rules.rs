@@ -51,7 +51,7 @@ pub fn approved_prefixes(
     prefixes
 }
 
-/// The most bytes of prefixes that one file may stand for; few bytes of choices can stand for many.
+/// The maximum size of the expanded prefixes of one file: alternatives can multiply.
 const MAX_BYTES: usize = 4 << 20;
 
 /// Returns the prefixes that a file allows.
@@ -117,7 +117,7 @@ fn parse(text: &str) -> Result<Vec<PrefixRule>, String> {
     }
 }
 
-/// How deep lists may nest; a file must not be able to exhaust the stack.
+/// The maximum nesting of lists, which bounds the stack.
 const MAX_DEPTH: usize = 8;
 
 enum Literal {
@@ -125,13 +125,13 @@ enum Literal {
     List(Vec<Literal>),
 }
 
-/// What is left of a file.
+/// The rest of a file.
 struct Scan<'a> {
     rest: &'a str,
     text: &'a str,
 }
 
-/// What a rule can decide.
+/// The decisions of a rule.
 const DECISIONS: [&str; 3] = ["allow", "prompt", "forbidden"];
 
 impl<'a> Scan<'a> {
@@ -153,7 +153,7 @@ impl<'a> Scan<'a> {
                 ("decision", Literal::Text(text)) => {
                     if !DECISIONS.contains(&&*text) {
                         let known = DECISIONS.join(", ");
-                        return Err(self.wrong(&format!("`{text}` is no decision: use {known}")));
+                        return Err(self.wrong(&format!("unknown decision `{text}`; use {known}")));
                     }
                     decision = Some(text);
                 }
@@ -188,7 +188,7 @@ impl<'a> Scan<'a> {
         words.into_iter().map(choice).collect()
     }
 
-    /// Takes `name =` if it stands here.
+    /// Parses `name =`, if it is next.
     fn keyword(&mut self) -> Option<&'a str> {
         let before = self.rest;
         let word = self.word();

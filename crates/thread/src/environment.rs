@@ -1,4 +1,4 @@
-//! Where the model is told that it is: the working directory and the shell.
+//! The environment in a request: working directory and shell.
 
 use std::path::{Path, PathBuf};
 

@@ -13,13 +13,13 @@ use crate::personality::Personality;
 pub struct BaseInstructions {
     /// The text.
     pub text: String,
-    /// Who decided.
+    /// The source of the choice.
     pub source: BaseSource,
     /// Whether the thread was started with them in an earlier run.
     pub is_restored: bool,
 }
 
-/// Who decided over the instructions of a thread.
+/// The source of a thread's instructions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum BaseSource {
     /// A configuration or a client gave them.
@@ -48,7 +48,7 @@ impl BaseSource {
 }
 
 impl BaseInstructions {
-    /// Chooses: what is given, then what the history began with, then the model's own.
+    /// Chooses the instructions: explicit ones, else those of the restored thread, else the model's own.
     pub fn resolve(
         given: Option<&str>,
         history: Option<(&str, BaseSource)>,
@@ -111,7 +111,7 @@ impl DeveloperInstructions {
         Self::wrapped(Section::ModelSwitch, wrapper, place, instructions, "model")
     }
 
-    /// Puts a setting into its place in a wrapper.
+    /// Fills a setting into a wrapper.
     fn wrapped(
         section: Section,
         wrapper: &str,

@@ -1,7 +1,7 @@
 //! A JSON writer that records, while it writes, which bytes came from which source.
 //!
-//! Whatever is written without a source is the envelope: keys, punctuation, settings. The ledger is
-//! complete when the text is: nothing is attributed afterwards.
+//! Bytes without a source are the envelope: keys, punctuation, settings. The ledger is complete when the text is: nothing
+//! is attributed afterwards.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;

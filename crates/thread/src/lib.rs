@@ -1,5 +1,4 @@
-//! What a model is sent: from a directory, a configuration and a history to one request, to the
-//! byte.
+//! Builds the exact request to a model from a directory, a configuration and a history.
 //!
 //! The crate assembles requests as Codex does (specification 004), checked against captures of the
 //! real program, and accounts for every byte of them. It is synchronous, sends nothing, reads no clock
@@ -41,12 +40,11 @@
 //!
 //! # Where things are
 //!
-//! From the outside in: [`thread`] holds a conversation and says what happens next; [`prompt`] maps
-//! what it wants to say to the Responses and Chat wires and writes the ledger; [`history`] keeps the
-//! [`item`]s, pairs calls with outputs and cuts outputs; [`compaction`] rebuilds a history; [`record`]
-//! reads and writes threads. What goes into the initial context comes from [`permissions`] (with
+//! [`thread`] is the state machine of a conversation; [`prompt`] writes requests for the Responses and Chat wires with
+//! their ledgers; [`history`] stores [`item`]s, pairs calls with outputs and truncates outputs; [`compaction`] rebuilds a
+//! history; [`record`] reads and writes threads. The initial context comes from [`permissions`] (with
 //! [`command_rules`]), [`instructions`], [`personality`], [`user_instructions`] (with [`project_doc`] and [`skills`]) and
-//! [`environment`]. [`config`], [`model`] and [`pack`] are what all of it is made from.
+//! [`environment`]. The inputs are [`config`], [`model`] and [`pack`].
 //!
 //! # What is supported
 //!
@@ -63,12 +61,11 @@
 //!
 //! # Where the real program differs from specification 004
 //!
-//! The captures win. The initial context is built once for a thread and again on resume, fork and
-//! compaction, not for every turn; on resume and fork it follows the restored history. A mode of
-//! collaboration that the first turn chooses comes after the environment, as a change. Instructions
-//! that are given, or the feature `personality` switched off, end all talk of personality. A schema
-//! travels as `text.format`, and is refused on Chat. Compaction keeps user messages as they were; its
-//! summary is the last thing that the model said.
+//! The captures win. The initial context is built once for a thread and again on resume, fork and compaction, not for
+//! every turn; on resume and fork it follows the restored history. A collaboration mode that the first turn chooses comes
+//! after the environment, as a change. Explicit instructions, or the disabled feature `personality`, remove the
+//! personality. A schema is sent as `text.format`, and is an error on Chat. Compaction keeps user messages unchanged; its
+//! summary is the model's last message.
 //!
 //! # Known differences from the real program
 //!

@@ -1,4 +1,4 @@
-//! What is known of a model, and which facts apply to a name.
+//! Facts about models, and their lookup by name.
 
 use std::borrow::Cow;
 
@@ -8,12 +8,12 @@ use crate::personality::Personality;
 
 const PLACEHOLDER: &str = "{{ personality }}";
 
-/// What is known of a model.
+/// The facts about a model.
 #[derive(Debug, Clone)]
 pub struct ModelFacts {
     /// The names that it applies to.
     pub matches: ModelMatch,
-    /// Where it was learnt.
+    /// The source of the facts.
     pub source: ModelSource,
     /// The instructions of a thread with that model.
     pub base_instructions: String,
@@ -35,7 +35,7 @@ pub enum ModelMatch {
     Any(bool),
 }
 
-/// Where facts were learnt.
+/// The source of facts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ModelSource {
@@ -51,11 +51,11 @@ pub enum ModelSource {
 pub struct ModelMessages {
     /// Instructions with a place for the personality.
     pub instructions_template: Option<String>,
-    /// What stands there without a wish.
+    /// The default text of the placeholder.
     pub personality_default: Option<String>,
-    /// What stands there for `friendly`.
+    /// The text for `friendly`.
     pub personality_friendly: Option<String>,
-    /// What stands there for `pragmatic`.
+    /// The text for `pragmatic`.
     pub personality_pragmatic: Option<String>,
 }
 
@@ -70,9 +70,9 @@ pub struct ModelSettings {
     pub support_verbosity: bool,
     /// The verbosity when none is asked for.
     pub default_verbosity: Option<String>,
-    /// How it applies patches: `freeform`, `function` or not at all.
+    /// The patch tool: `freeform`, `function` or none.
     pub apply_patch_tool_type: Option<String>,
-    /// How much of a tool's output it is shown.
+    /// The limit on tool outputs.
     pub truncation_policy: TruncationPolicy,
     /// Whether it may call several tools at once.
     pub supports_parallel_tool_calls: bool,
@@ -84,7 +84,7 @@ pub struct ModelSettings {
     pub effective_context_window_percent: Option<u64>,
 }
 
-/// How much of a text is kept.
+/// The limit on a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(tag = "mode", content = "limit", rename_all = "lowercase")]
 pub enum TruncationPolicy {
@@ -94,7 +94,7 @@ pub enum TruncationPolicy {
     Tokens(u64),
 }
 
-/// A model as a thread uses it: its facts, and what the configuration changed.
+/// A model in a thread: its facts with the overrides of the configuration.
 #[derive(Debug, Clone)]
 pub struct ModelInfo {
     /// Its name.
@@ -109,7 +109,7 @@ pub struct ModelInfo {
     pub is_unknown: bool,
 }
 
-/// What a configuration changes about a model.
+/// The overrides of a model's facts.
 #[derive(Debug, Clone, Default)]
 pub struct ModelOverrides {
     /// Instructions instead of the model's own; they also end all talk of personality.
@@ -249,7 +249,7 @@ impl ModelMatch {
     }
 }
 
-/// Reads the models that a server listed (`{"models": […]}`).
+/// Parses a server's list of models (`{"models": […]}`).
 pub fn read_listed(answer: &serde_json::Value) -> Result<Vec<ModelFacts>, serde_json::Error> {
     let listed: ServerList = ServerList::deserialize(answer)?;
     listed

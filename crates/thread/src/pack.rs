@@ -1,7 +1,7 @@
-//! Packs: the texts and model facts that a prompt is made of, as a directory of files.
+//! Packs: directories of prompt texts and model facts.
 //!
-//! Nothing of what a model reads is written in this crate. Every byte of a pack's files counts:
-//! leading spaces and missing final newlines are part of the texts.
+//! This crate contains no prompt text itself. Every byte of a pack's files counts, including leading spaces and missing
+//! final newlines.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -72,6 +72,7 @@ impl Shape {
 
 /// A pack that cannot be used; the message names the file.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum PackError {
     /// A file is missing or cannot be read.
     #[error("cannot read the pack's file {path}")]
@@ -81,12 +82,12 @@ pub enum PackError {
         /// Why.
         source: io::Error,
     },
-    /// A file is not what it should be.
+    /// A file is malformed.
     #[error("the pack's file {path} is malformed: {reason}")]
     Malformed {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
 }
@@ -98,7 +99,7 @@ pub struct Pack {
     pub name: String,
     /// The shape that it was written for.
     pub shape: Shape,
-    /// What is known of models, in order of precedence.
+    /// The facts about models, in order of precedence.
     pub models: Vec<ModelFacts>,
     /// The texts about permissions.
     pub permissions: PermissionTexts,
@@ -110,7 +111,7 @@ pub struct Pack {
     pub compaction: CompactionTexts,
     /// The note on nested AGENTS.md files.
     pub child_agents: String,
-    /// What the model is told of each way to work together, by its name.
+    /// The text of each collaboration mode, by name.
     pub collaboration: BTreeMap<String, String>,
 }
 
@@ -133,7 +134,7 @@ pub struct PermissionTexts {
     pub on_request: String,
     /// Of the policy `on-request` where rules can be asked for.
     pub on_request_rule: String,
-    /// Around the list of approved prefixes, which stands for `{prefixes}`.
+    /// The template of approved prefixes, with `{prefixes}`.
     pub approved_prefixes: String,
     /// After a list of prefixes that was cut.
     pub prefixes_truncated: String,
@@ -142,12 +143,11 @@ pub struct PermissionTexts {
 /// The texts around others.
 #[derive(Debug, Clone)]
 pub struct Wrappers {
-    /// Around a personality, which stands for `{spec}`.
+    /// The template of a personality, with `{spec}`.
     pub personality: String,
-    /// Around the instructions of a new model, which stand for `{model_instructions}`. A pack
-    /// without it says nothing when the model changes.
+    /// The template of a model change, with `{model_instructions}`. `None` adds nothing when the model changes.
     pub model_switch: Option<String>,
-    /// What the model reads after a turn that was interrupted.
+    /// The text after an interrupted turn.
     pub turn_aborted: String,
 }
 
@@ -174,9 +174,9 @@ pub struct SystemSkill {
 /// The texts of compaction.
 #[derive(Debug, Clone)]
 pub struct CompactionTexts {
-    /// What asks for a summary.
+    /// The prompt for a summary.
     pub prompt: String,
-    /// What precedes a summary in the new history.
+    /// The text before a summary in the new history.
     pub summary_prefix: String,
 }
 
@@ -256,7 +256,7 @@ impl Folder<'_> {
         }
     }
 
-    /// Reads the modes; a pack need not have any.
+    /// Reads the collaboration modes, if there are any.
     fn collaboration(&self) -> Result<BTreeMap<String, String>, PackError> {
         let path = self.directory.join("collaboration");
         let names = match self.files.names(&path) {

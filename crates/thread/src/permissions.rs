@@ -1,4 +1,4 @@
-//! What commands may do, and how the model is told.
+//! The permissions of commands, and their text in a request.
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -21,38 +21,38 @@ const MAX_PREFIXES: usize = 100;
 /// The most characters of that list.
 const MAX_PREFIX_CHARS: usize = 5000;
 
-/// When the user is asked.
+/// The approval policy: when the user is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ApprovalPolicy {
     /// Never.
     Never,
     /// Unless a command is known to be safe; `untrusted` in the configuration.
     UnlessTrusted,
-    /// When a command failed in the sandbox.
+    /// After a command failed in the sandbox.
     OnFailure,
     /// When the model asks for it.
     OnRequest,
 }
 
-/// What commands may touch, by name.
+/// The name of a sandbox policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SandboxMode {
     /// Everything.
     DangerFullAccess,
-    /// Nothing, they may only read.
+    /// Read-only.
     ReadOnly,
     /// The working directory and named roots.
     WorkspaceWrite,
 }
 
-/// What commands may touch.
+/// The sandbox policy for commands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SandboxPolicy {
     /// Everything.
     DangerFullAccess,
-    /// Nothing, they may only read.
+    /// Read-only.
     ReadOnly,
-    /// What a sandbox around Codex allows.
+    /// A sandbox around Codex.
     ExternalSandbox {
         /// Whether it lets commands use the network.
         network_access: bool,
@@ -68,13 +68,13 @@ pub struct WorkspaceWrite {
     pub writable_roots: Vec<PathBuf>,
     /// Whether commands may use the network.
     pub network_access: bool,
-    /// Whether `TMPDIR` is no root.
+    /// Whether `TMPDIR` is excluded from the writable roots.
     pub exclude_tmpdir_env_var: bool,
-    /// Whether `/tmp` is no root.
+    /// Whether `/tmp` is excluded from the writable roots.
     pub exclude_slash_tmp: bool,
 }
 
-/// A name that is no policy or mode.
+/// An unknown policy or mode.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown value `{name}`: use {expected}")]
 pub struct UnknownPolicy {
@@ -126,11 +126,11 @@ impl FromStr for SandboxMode {
     }
 }
 
-/// What the text about permissions depends on.
+/// The input of the permissions text.
 pub struct Permissions<'a> {
-    /// What commands may touch.
+    /// The sandbox policy for commands.
     pub sandbox: &'a SandboxPolicy,
-    /// When the user is asked.
+    /// The approval policy: when the user is asked.
     pub approval: ApprovalPolicy,
     /// The approved prefixes, when rules can be asked for.
     pub prefixes: Option<&'a [Prefix]>,

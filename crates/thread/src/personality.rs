@@ -1,4 +1,4 @@
-//! How the model is asked to sound.
+//! The personality of the model.
 
 use std::str::FromStr;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::ModelInfo;
 
-/// How the model is asked to sound.
+/// The personality of the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Personality {

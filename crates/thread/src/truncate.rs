@@ -7,7 +7,7 @@ use crate::model::TruncationPolicy;
 /// The bytes that one token is taken for.
 const BYTES_PER_TOKEN: u64 = 4;
 
-/// Returns the estimated tokens of so many bytes.
+/// Estimates the tokens of a number of bytes.
 pub const fn tokens(bytes: u64) -> u64 {
     bytes.div_ceil(BYTES_PER_TOKEN)
 }
@@ -21,7 +21,7 @@ impl TruncationPolicy {
         }
     }
 
-    /// Returns the policy that holds when an output is recorded: a fifth more, for what JSON adds.
+    /// Returns the policy for recorded outputs: a fifth more, to allow for JSON.
     #[must_use]
     pub const fn with_allowance(self) -> Self {
         match self {
@@ -40,11 +40,11 @@ const fn fifth_more(limit: u64) -> u64 {
 pub(crate) struct Cut {
     /// The head, a mark and the tail.
     pub(crate) text: String,
-    /// The pieces that it is made of.
+    /// The pieces.
     pub(crate) pieces: Vec<Piece>,
 }
 
-/// Keeps the beginning and the end of a text; `None` when all of it may stay.
+/// Truncates a text in the middle; `None` if it fits.
 pub(crate) fn truncate_middle(text: &str, policy: TruncationPolicy) -> Option<Cut> {
     let max = usize::try_from(policy.max_bytes()).unwrap_or(usize::MAX);
     if text.len() <= max {
@@ -68,7 +68,7 @@ pub(crate) fn truncate_middle(text: &str, policy: TruncationPolicy) -> Option<Cu
     Some(Cut { text: [&text[..head], &mark, &text[tail..]].concat(), pieces })
 }
 
-/// Lets the texts of an output share one budget; images stay. `None` when all of it may stay.
+/// Truncates the texts of an output to a common limit; images stay. `None` if everything fits.
 pub(crate) fn truncate_parts(
     parts: &[ContentItem],
     policy: TruncationPolicy,

@@ -14,6 +14,7 @@ use convoke_files::{Files, absolute};
 
 /// A part of what a user sends.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum UserInput {
     /// Text.
     Text(String),
@@ -67,7 +68,7 @@ pub fn decode_prompt(bytes: &[u8]) -> Result<String, PromptEncoding> {
 
 /// Makes the message of a turn, its parts in the order in which they were given.
 ///
-/// Relative paths are meant from `base`. An image that cannot be used becomes a text that says so.
+/// Relative paths are resolved against `base`. An unusable image becomes a text with the reason.
 pub fn message(
     files: &dyn Files,
     base: &Path,

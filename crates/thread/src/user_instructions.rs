@@ -23,7 +23,7 @@ pub struct UserInstructions {
 }
 
 impl UserInstructions {
-    /// Puts the parts together; `None` when there are none.
+    /// Joins the parts; `None` if there are none.
     pub fn assemble(
         user_doc: &UserDoc,
         project_docs: &ProjectDocs,
@@ -110,7 +110,7 @@ pub(crate) fn is_user_instructions(text: &str) -> bool {
     text.starts_with("# AGENTS.md instructions for ") || text.starts_with("<user_instructions>")
 }
 
-/// Reads everything that user instructions are made of.
+/// Reads the sources of the user instructions.
 pub(crate) fn read(
     files: &dyn Files,
     codex_home: &Path,

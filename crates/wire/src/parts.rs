@@ -22,21 +22,21 @@ pub struct RequestParts {
 /// One part of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Part {
-    /// What it is.
+    /// The kind.
     pub kind: PartKind,
-    /// Where it stands, for example `messages[0].content[1]`.
+    /// The position, for example `messages[0].content[1]`.
     pub place: String,
-    /// Who speaks, where the wire says so.
+    /// The role, if the wire has one.
     pub role: Option<String>,
-    /// What to call it: a tool's name, or how the text begins.
+    /// The title: a tool's name, or the beginning of the text.
     pub title: String,
-    /// Its text, decoded; of what is no text, its JSON.
+    /// The decoded text, or the JSON of other values.
     pub text: String,
     /// Its bytes in the body: the content of a JSON string without its quotes, or a JSON value.
     pub range: Range<usize>,
 }
 
-/// What a part of a request is.
+/// The kind of a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum PartKind {
@@ -49,7 +49,7 @@ pub enum PartKind {
 }
 
 impl RequestParts {
-    /// Takes a request apart.
+    /// Splits a request into parts.
     pub fn of(wire: Wire, body: &[u8]) -> Result<Self, serde_json::Error> {
         let root: &RawValue = serde_json::from_slice(body)?;
         // The parts of a value that is not well formed would be missing without a word.

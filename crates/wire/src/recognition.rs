@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::wire::Wire;
 
-/// What a request asks for.
+/// The kind of a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "kind")]
 pub enum Kind {
@@ -22,7 +22,7 @@ pub enum Kind {
     Probe,
     /// A web socket.
     WebSocket,
-    /// Nothing: it reports on its user.
+    /// Telemetry.
     Telemetry,
     /// Another host, through a server that it takes for a proxy.
     Elsewhere {

@@ -1,5 +1,5 @@
 use convoke_core::ledger::Target;
-use convoke_core::{AssemblerInput, Assemblers, Escaping, Fencing, PromptContextMessage};
+use convoke_core::{AssemblerInput, Assemblers, Escaping, Fencing, PromptContextMessage, Trimming};
 
 const AGENTS: [&str; 5] = ["claude", "codex", "gemini", "plain", "another"];
 /// A field that is not set.
@@ -68,5 +68,6 @@ fn input(text: &str, form: u8, budget: u16) -> AssemblerInput<'_> {
         max_bytes: u64::from(budget),
         fencing: if form & 16 == 0 { Fencing::AsWritten } else { Fencing::Indented },
         escaping: if form & 32 == 0 { Escaping::AsWritten } else { Escaping::AtSigns },
+        trimming: if form & 64 == 0 { Trimming::BothEnds } else { Trimming::End },
     }
 }

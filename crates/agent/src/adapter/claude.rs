@@ -1,9 +1,8 @@
 //! Claude Code, over `stream-json` in both directions.
 //!
-//! The program scans the last text block of a message for `/command` and `@file`, and reads files that
-//! the tools may not. So the prompt is never the last block: a fixed sentence of ours follows it. The
-//! system text goes into a file. Standard input stays open to the end of the turn, because a request to
-//! stop travels on it.
+//! The program scans the last text block of a message for `/command` and `@file`, and reads files that the tools may
+//! not. So the prompt is never the last block: a fixed sentence follows it. The system text is passed in a file.
+//! Standard input stays open until the end of the turn, because interrupts are sent on it.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -21,7 +20,7 @@ use crate::turn::TurnResult;
 use crate::turn_input::{Permissions, Trust};
 use crate::verdict::{Ending, Failure};
 
-/// What follows the prompt in every message to Claude Code, so that nothing in the prompt is a command.
+/// The block after the prompt in every message to Claude Code, so that the prompt is not scanned for commands.
 pub const TAIL: &str = "Reply to the message above.";
 
 /// Prepares a call.
@@ -45,7 +44,7 @@ pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
         args.push("--settings".into());
         args.push(own_sandbox(context).into());
     }
-    // Settings of the project can hold hooks, and its `.mcp.json` servers: commands, both.
+    // A project's settings can contain hooks, and its `.mcp.json` servers: both run commands.
     args.push("--setting-sources".into());
     match turn_input.trust {
         Trust::Trusted => args.push("user,project,local".into()),
@@ -58,7 +57,7 @@ pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
         args.extend(["--resume", session].map(OsString::from));
     }
     if let Some(system) = &turn_input.system {
-        // Without the text a resumed session would go on without it.
+        // A resumed session does not keep the system text.
         args.push("--append-system-prompt-file".into());
         args.push(context.write_private("system.md", system)?.into());
     }
@@ -130,7 +129,7 @@ fn own_sandbox(context: &Context<'_>) -> String {
 struct Conversation {
     reader: Claude,
     prompt: String,
-    /// The turn is stopped: nothing that is left may go on.
+    /// Whether the turn is being stopped.
     stopping: bool,
 }
 
@@ -162,7 +161,7 @@ impl Dialogue for Conversation {
         self.stopping = true;
         let idle = self.reader.waits_for_tasks();
         self.reader.stop();
-        // An interrupt ends neither background shells nor the program, once the agent has answered.
+        // After the reply, an interrupt ends neither background shells nor the program.
         let request = if idle { END_SESSION } else { INTERRUPT };
         Some(Input { bytes: control_request(request), last: idle })
     }
@@ -185,9 +184,9 @@ impl Dialogue for Conversation {
     }
 }
 
-/// Asks for the end of what the main thread does.
+/// Interrupts the main thread.
 const INTERRUPT: &str = "interrupt";
-/// Asks for the end of everything: background tasks are killed and the program exits.
+/// Kills background tasks and exits the program.
 const END_SESSION: &str = "end_session";
 
 fn control_request(subtype: &str) -> Vec<u8> {
@@ -199,8 +198,7 @@ fn control_request(subtype: &str) -> Vec<u8> {
     format!("{request}\n").into_bytes()
 }
 
-/// Answers a question of the program that nobody is there to answer. None comes with the flags that we
-/// set, and one that came all the same must not wait for ever.
+/// Refuses a question of the program. Our flags disable questions; an unexpected one must not block the turn.
 fn refuse_question(line: &[u8]) -> Option<Vec<u8>> {
     #[derive(Deserialize)]
     struct Question<'a> {
@@ -216,7 +214,7 @@ fn refuse_question(line: &[u8]) -> Option<Vec<u8>> {
         "response": {
             "subtype": "error",
             "request_id": question.request_id,
-            "error": format!("no `{}` is answered here", question.r#type),
+            "error": format!("`{}` is not supported", question.r#type),
         },
     });
     Some(format!("{answer}\n").into_bytes())

@@ -1,8 +1,8 @@
 //! Codex, over `app-server` or `exec --json`.
 //!
-//! `app-server` is the default: the system text travels on standard input at any size, in all versions
-//! that we know, where `exec` takes it from an argument or from the user's own configuration. Text is
-//! passed on as it is by both; neither looks for commands or files in it.
+//! `app-server` is the default: it takes a system text of any size on standard input, in all known versions, while
+//! `exec` takes it from an argument or from the user's configuration. Both pass text on unchanged; neither scans it
+//! for commands or files.
 
 mod provider;
 
@@ -25,8 +25,7 @@ use crate::turn::TurnResult;
 use crate::turn_input::{Permissions, Trust, TurnInput};
 use crate::verdict::{Ending, Failure, FailureReason};
 
-/// Settings that keep the program from talking to anybody but its model. A version that does not know
-/// one passes over it.
+/// Settings that keep the program from contacting anything but its model. Unknown settings are ignored.
 const QUIET: &[&str] = &[
     "analytics.enabled=false",
     "check_for_update_on_startup=false",
@@ -95,7 +94,7 @@ fn exec(
     let mut args: Vec<OsString> = vec!["exec".into()];
     let sandbox = sandbox(context);
     if context.resume().is_some() {
-        // Every setting stands on one side of `resume`: one version takes the last side only.
+        // All settings follow `resume`: one version ignores those before it.
         args.push("resume".into());
         let mode = format!("sandbox_mode=\"{sandbox}\"");
         args.extend(["-c", &mode].map(OsString::from));
@@ -137,11 +136,11 @@ fn program_call(
     }
 }
 
-/// Says whether the directory is trusted. Without a word on it, a newer version that may write there
-/// marks it as trusted in the user's configuration.
+/// Returns the setting of the directory's trust. Without it, a newer version with write permission marks the
+/// directory as trusted in the user's configuration.
 fn trust_level(turn_input: &TurnInput) -> String {
     let cwd = turn_input.cwd.canonicalize().unwrap_or_else(|_| turn_input.cwd.clone());
-    // Strings of JSON are strings of TOML.
+    // A JSON string is a valid TOML string.
     let cwd = Value::from(cwd.to_string_lossy());
     let level = match turn_input.trust {
         Trust::Trusted => "trusted",
@@ -158,9 +157,9 @@ fn byte_order_mark(prompt: &str) -> Option<Diagnostic> {
     })
 }
 
-/// The variable that `exec` signs in with, and `app-server` does not.
+/// The variable of the key that `exec` reads and `app-server` does not.
 const KEY: &str = "CODEX_API_KEY";
-/// Keeps a sign-in to the process: the user's own is neither read nor written.
+/// Keeps credentials in memory: the user's own are neither read nor written.
 const KEY_IN_MEMORY: &str = "cli_auth_credentials_store=\"ephemeral\"";
 
 fn app_server(context: &Context<'_>, mut args: Vec<OsString>, requests: u64) -> ProgramCall {
@@ -172,11 +171,11 @@ fn app_server(context: &Context<'_>, mut args: Vec<OsString>, requests: u64) -> 
     args.push("app-server".into());
     let mut diagnostics = Vec::new();
     if turn_input.system.is_some() && turn_input.resume.is_some() {
-        let message = "a session of codex can keep the system text that it began with";
+        let message = "a resumed codex session may keep its first system text";
         diagnostics.push(Diagnostic::new(diagnostics::AGENT_SYSTEM_KEPT, message));
     }
-    // The program works where it was started. Told so, a newer version marks the directory as trusted in
-    // the user's configuration, and from then on runs what the project's own brings.
+    // The program uses its working directory by default. Given explicitly, a newer version marks it as trusted in
+    // the user's configuration, and from then on runs what the project configures.
     let moved = turn_input.resume.as_ref().filter(|handle| handle.cwd != turn_input.cwd);
     let thread = json!({
         "cwd": moved.map(|_| &turn_input.cwd),
@@ -197,7 +196,7 @@ fn app_server(context: &Context<'_>, mut args: Vec<OsString>, requests: u64) -> 
     ProgramCall { diagnostics, ..program_call(context, args, dialogue) }
 }
 
-/// The numbers of our requests.
+/// The ids of our requests.
 const INITIALIZE: u64 = 1;
 const THREAD: u64 = 2;
 const TURN: u64 = 3;
@@ -207,11 +206,11 @@ const SIGN_IN: u64 = 5;
 struct Conversation {
     reader: CodexApp,
     prompt: String,
-    /// What to sign in with, if not as the user is.
+    /// The key to sign in with; `None` for the user's own sign-in.
     key: Option<String>,
     thread: Value,
     resume: Option<String>,
-    /// The thread and the turn, once they have begun.
+    /// The thread and the turn, once they have started.
     names: Option<(String, Option<String>)>,
 }
 
@@ -239,7 +238,7 @@ impl Conversation {
             SIGN_IN => Input::more(self.begin_thread()),
             THREAD => {
                 let Some(thread) = thread else {
-                    return self.give_up(FailureReason::Other, "codex began no thread");
+                    return self.give_up(FailureReason::Other, "codex did not start a thread");
                 };
                 self.reader.thread_is(&thread, model, sink);
                 let prompt = std::mem::take(&mut self.prompt);
@@ -339,12 +338,11 @@ fn message(message: &Value) -> Vec<u8> {
     format!("{message}\n").into_bytes()
 }
 
-/// Answers a question that nobody is there to answer. None comes with the policy that we set, and one
-/// that came all the same must not wait for ever.
+/// Refuses a question of the program. Our policy disables questions; an unexpected one must not block the turn.
 fn refuse(id: &str, method: &str) -> Vec<u8> {
     if method.ends_with("requestApproval") {
         return format!("{{\"id\":{id},\"result\":{{\"decision\":\"decline\"}}}}\n").into_bytes();
     }
-    let error = json!({ "code": -32601, "message": format!("`{method}` is not answered here") });
+    let error = json!({ "code": -32601, "message": format!("`{method}` is not supported") });
     format!("{{\"id\":{id},\"error\":{error}}}\n").into_bytes()
 }

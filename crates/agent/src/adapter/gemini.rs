@@ -42,7 +42,7 @@ pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
     let home = home::prepare(context)
         .map_err(|error| start_failure(format!("cannot prepare gemini's home: {error}")))?;
     let mut env: Vec<(OsString, OsString)> = vec![
-        // A second process of its own ignores every signal.
+        // The relaunched process would ignore signals.
         ("GEMINI_CLI_NO_RELAUNCH".into(), "1".into()),
         ("GEMINI_CLI_TRUST_WORKSPACE".into(), "true".into()),
         ("GEMINI_TELEMETRY_ENABLED".into(), "false".into()),
@@ -71,7 +71,7 @@ fn approval(context: &Context<'_>) -> &'static str {
     match context.permissions() {
         // The kernel decides, so that the program need not.
         _ if context.enforcer.is_kernel() => "yolo",
-        // Tools that change anything are not even offered to the model.
+        // Tools that write are not offered to the model.
         Permissions::ReadOnly => "default",
         Permissions::Edit | Permissions::EditAndNetwork => "auto_edit",
         Permissions::Full => "yolo",
@@ -79,17 +79,17 @@ fn approval(context: &Context<'_>) -> &'static str {
 }
 
 fn system_text_notes(system: &str) -> Vec<Diagnostic> {
-    let replaced = "gemini puts the system text in place of its own instructions";
+    let replaced = "the system text replaces gemini's own instructions";
     let mut notes = vec![Diagnostic::new(diagnostics::AGENT_SYSTEM_REPLACED, replaced)];
     if ["${AvailableTools}", "${AgentSkills}", "${SubAgents}"]
         .iter()
         .any(|variable| system.contains(variable))
     {
-        let message = "gemini fills in the variables that the system text holds";
+        let message = "gemini substitutes variables in the system text";
         notes.push(Diagnostic::new(diagnostics::AGENT_TEXT_NOT_INERT, message));
     }
     if system.trim().len() != system.len() {
-        let message = "gemini drops the white space around the system text";
+        let message = "gemini trims the system text";
         notes.push(Diagnostic::new(diagnostics::AGENT_TEXT_NOT_INERT, message));
     }
     notes

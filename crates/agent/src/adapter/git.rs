@@ -1,16 +1,15 @@
-//! Git in a directory that is not trusted.
+//! Git in an untrusted directory.
 //!
-//! The agents call `git` themselves, and `.git/config` can name commands for it to run. A configuration by
-//! environment stands above every file, so the commands that a repository could name are replaced there: the
-//! fixed settings always, and those of drivers, remotes and the like by the names that the repository's
-//! configuration holds.
+//! Agents run `git`, and `.git/config` can configure commands for it to run. Configuration by environment variables
+//! overrides every file, so it replaces the commands that a repository could configure: fixed settings always, and
+//! those of drivers, remotes and the like for the names in the repository's configuration.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// Settings that run a command, and the value that runs none of the project's.
+/// Settings that run a command, each with a harmless value.
 const FIXED: &[(&str, &str)] = &[
     ("core.fsmonitor", "false"),
     ("core.hooksPath", "/dev/null"),
@@ -34,7 +33,7 @@ const FIXED: &[(&str, &str)] = &[
     ("web.browser", ""),
 ];
 
-/// Settings below a name of the project's choice: section, key and value.
+/// Settings of named subsections: section, key and harmless value.
 const NAMED: &[(&str, &str, &str)] = &[
     ("filter", "clean", ""),
     ("filter", "smudge", ""),
@@ -65,21 +64,21 @@ const NAMED: &[(&str, &str, &str)] = &[
 /// Sections whose every key is a command.
 const COMMANDS: &[(&str, &str)] = &[("alias", ""), ("pager", "cat")];
 
-/// An external diff that shows what git itself would show of a file.
+/// An external diff with the same output as git's own.
 const PLAIN_DIFF: &str = r#"f() { diff -u --label "a/$1" --label "b/$1" -- "$2" "$5"; :; }; f"#;
 
-/// Variables that stand above the configuration.
+/// Variables that override the configuration.
 const VARIABLES: &[(&str, &str)] =
     &[("GIT_PAGER", "cat"), ("GIT_EDITOR", "true"), ("GIT_SEQUENCE_EDITOR", "true")];
 
-/// A configuration file over this is not looked into.
+/// The maximum size of a configuration file that is read.
 const MOST_BYTES: u64 = 1 << 20;
-/// Files that are looked into: the repository's own, and those that it includes.
+/// The maximum number of configuration files that are read, included ones counted.
 const MOST_FILES: usize = 32;
-/// Named settings that are replaced.
+/// The maximum number of named settings that are replaced.
 const MOST_NAMED: usize = 2000;
 
-/// Adds to the environment of a child what keeps git from running commands of the project.
+/// Adds variables to a child's environment that keep git from running commands of the project.
 pub(super) fn disarm(cwd: &Path, env: &mut BTreeMap<OsString, OsString>) {
     let mut settings: Vec<(String, &str)> =
         FIXED.iter().map(|&(key, value)| (key.to_owned(), value)).collect();
@@ -93,14 +92,14 @@ pub(super) fn disarm(cwd: &Path, env: &mut BTreeMap<OsString, OsString>) {
     }
     env.insert(COUNT.into(), (before + settings.len()).to_string().into());
     for (name, value) in VARIABLES {
-        // One that the user has set stands above the project's configuration already.
+        // A variable that the user has set already overrides the project's configuration.
         env.entry((*name).into()).or_insert_with(|| (*value).into());
     }
 }
 
 const COUNT: &str = "GIT_CONFIG_COUNT";
 
-/// Returns the replacements for what the repository around a directory names.
+/// Returns the replacements of the named settings in a repository's configuration.
 fn named(cwd: &Path) -> Vec<(String, &'static str)> {
     let mut found = Found::default();
     for path in configuration_files(cwd) {
@@ -126,7 +125,7 @@ fn named(cwd: &Path) -> Vec<(String, &'static str)> {
 fn configuration_files(cwd: &Path) -> Vec<PathBuf> {
     let cwd = cwd.canonicalize().unwrap_or_else(|_| cwd.to_owned());
     let Some(git) = cwd.ancestors().map(|dir| dir.join(".git")).find(|git| git.exists()) else {
-        // A directory can be a bare repository itself.
+        // The directory may be a bare repository.
         return vec![cwd.join("config")];
     };
     let linked = |file: &Path, prefix: &str| {
@@ -157,7 +156,7 @@ struct Found {
 }
 
 impl Found {
-    /// Reads a file, and those that it includes, whatever their condition.
+    /// Reads a file and the files that it includes, whatever the condition.
     fn read(&mut self, path: &Path) {
         if self.files.len() >= MOST_FILES || !self.files.insert(path.to_owned()) {
             return;
@@ -181,7 +180,7 @@ impl Found {
             if key.is_empty() || key.starts_with(['#', ';']) {
                 continue;
             }
-            // What lies in the home is the user's own.
+            // Files in the home directory are the user's own.
             if section.starts_with("include") && key == "path" && !value.contains('~') {
                 self.read(&path.parent().unwrap_or(path).join(value.trim_matches('"')));
             }
@@ -224,7 +223,7 @@ mod tests {
 
     use super::*;
 
-    /// A repository whose configuration names a command wherever it can; each leaves a file behind.
+    /// Creates a repository that configures a command wherever possible; each command leaves a file.
     fn hostile(dir: &Path) {
         let git = |args: &[&str]| {
             let status = Command::new("git").args(args).current_dir(dir).status().unwrap();

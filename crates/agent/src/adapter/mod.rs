@@ -1,7 +1,7 @@
 //! Adapters: how each kind of agent is called, fed and cancelled.
 //!
-//! An adapter is a function: a delivery goes in, and a program with its arguments, its environment and
-//! the dialogue to hold with it comes out. Only [`crate::process`] starts anything.
+//! An adapter is a function from a [`TurnInput`] to a program with arguments, environment and a dialogue. Only
+//! [`crate::process`] starts processes.
 
 mod claude;
 mod codex;
@@ -41,7 +41,7 @@ use crate::turn_input::{Permissions, ResumeHandle, Trust, TurnInput};
 use crate::vendor::Vendor;
 use crate::verdict::{Failure, FailureReason, Verdict};
 
-/// Variables that tell a CLI it runs inside another; an agent of ours does not.
+/// Variables that tell a CLI that it runs inside another one. They are not inherited.
 const NESTED: &[&str] = &[
     "CLAUDECODE",
     "CLAUDE_CODE_ENTRYPOINT",
@@ -61,16 +61,16 @@ pub(crate) fn is_nested(name: &str) -> bool {
     NESTED.contains(&name)
 }
 
-/// What the adapters need of the machine. Nothing else of it is read.
+/// The facts about the machine that adapters need.
 #[derive(Debug, Clone)]
 pub struct Host {
-    /// The program that has the guardian's mode.
+    /// The guardian program.
     pub guardian: Guardian,
     /// The environment that agents inherit.
     pub env: Vec<(OsString, OsString)>,
-    /// Where each turn's private directory is made.
+    /// The parent of each turn's private directory.
     pub temp_root: PathBuf,
-    /// Where an agent's sessions are kept when they cannot be kept in its own home.
+    /// The directory of agents' sessions that cannot be stored in their own home.
     pub state_dir: PathBuf,
     /// What holds for the sandbox of every agent.
     pub sandbox: SandboxSettings,
@@ -84,8 +84,8 @@ pub fn escaping(agent_type: &str) -> Escaping {
     }
 }
 
-/// Creates the agent that a definition describes. An api agent is made by `convoke-model`, which knows
-/// how to speak to a model; what is made of it here fails with every turn.
+/// Creates the agent of a definition. Agents of the kind `api` are created by `convoke-model`; the agent created
+/// for them here fails every turn.
 pub fn agent(definition: Definition, host: Host) -> Box<dyn Agent> {
     if definition.kind == AgentKind::StandIn {
         return Box::new(StandIn::new(Script::replies(definition.replies)));
@@ -100,13 +100,13 @@ struct CliAgent {
     host: Arc<Host>,
 }
 
-/// What an adapter makes of a delivery.
+/// The call of a program, prepared by an adapter.
 struct ProgramCall {
     args: Vec<OsString>,
     env: Vec<(OsString, OsString)>,
     dialogue: Box<dyn Dialogue>,
     diagnostics: Vec<Diagnostic>,
-    /// The program counts tokens over the whole session.
+    /// Whether the program counts tokens over the whole session.
     counts_sessions: bool,
     /// The program's own directory, where it is not the usual one.
     directory: Option<PathBuf>,
@@ -128,12 +128,12 @@ impl ProgramCall {
     }
 }
 
-/// What an adapter works with.
+/// The input of an adapter.
 struct Context<'a> {
     turn_input: &'a TurnInput,
     definition: &'a Definition,
     host: &'a Host,
-    /// The turn's own directory.
+    /// The turn's private directory.
     private_dir: &'a Path,
     /// The CLI that the program is.
     vendor: Option<Vendor>,
@@ -155,8 +155,8 @@ impl<'a> Context<'a> {
 }
 
 impl Context<'_> {
-    /// Returns the model. A session goes on with the one that it was held with, if nobody names another:
-    /// a change costs some agents their memory.
+    /// Returns the model. By default a resumed session keeps its model: some agents lose the history when it
+    /// changes.
     fn model(&self) -> Option<&str> {
         let own = self.turn_input.model.as_deref().or(self.definition.model.as_deref());
         own.or_else(|| self.turn_input.resume.as_ref()?.model.as_deref())
@@ -167,7 +167,7 @@ impl Context<'_> {
         self.definition.permissions.map_or(asked, |widest| asked.min(widest))
     }
 
-    /// Returns the arguments that the user configured.
+    /// Returns the configured arguments.
     fn users_args(&self) -> Vec<OsString> {
         self.definition.args.iter().map(OsString::from).collect()
     }
@@ -177,7 +177,7 @@ impl Context<'_> {
         handle.map(|handle| handle.session.as_str())
     }
 
-    /// Returns a variable as the agent will see it, without what the adapter adds.
+    /// Returns a variable of the agent's environment, before the adapter's additions.
     fn variable(&self, name: &str) -> Option<&OsStr> {
         let own = self.definition.env.get(name).map(OsStr::new);
         own.or_else(|| {
@@ -215,7 +215,7 @@ impl Context<'_> {
         }
     }
 
-    /// Writes a text that a program reads from a file, for this user's eyes only.
+    /// Writes a file that only this user can read.
     fn write_private(&self, name: &str, text: &str) -> Result<PathBuf, Failure> {
         let path = self.private_dir.join(name);
         write_private(&path, text.as_bytes()).map_err(|error| {
@@ -242,9 +242,7 @@ fn prepare(context: &Context<'_>) -> Result<ProgramCall, Failure> {
         if is_option(value) {
             return Err(Failure::new(
                 FailureReason::Usage,
-                format!(
-                    "the {name} `{value}` begins with `-`, and programs would take it for an option"
-                ),
+                format!("the {name} `{value}` begins with `-` and would be parsed as an option"),
             ));
         }
     }
@@ -253,7 +251,9 @@ fn prepare(context: &Context<'_>) -> Result<ProgramCall, Failure> {
         AgentKind::Codex => codex::call(context),
         AgentKind::Gemini => gemini::call(context),
         AgentKind::Plain | AgentKind::StandIn => Ok(plain::call(context)),
-        AgentKind::Api => Err(start_failure("an api agent has no program: convoke-model makes it")),
+        AgentKind::Api => {
+            Err(start_failure("an api agent has no program; convoke-model creates it"))
+        }
     }
 }
 
@@ -279,7 +279,7 @@ impl CliAgent {
     ) -> Result<TurnResult, Failure> {
         let private = PrivateDir::create(&self.host.temp_root).map_err(|error| {
             let root = self.host.temp_root.display();
-            start_failure(format!("cannot make a directory in `{root}`: {error}"))
+            start_failure(format!("cannot create a directory in `{root}`: {error}"))
         })?;
         let mut context = Context::new(turn_input, &self.definition, &self.host, private.path());
         let program = program::find(&context)?;
@@ -321,7 +321,7 @@ impl CliAgent {
         Ok(complete(&context, call, result, side).await)
     }
 
-    /// Returns the whole environment of a child: inherited, configured, then what the adapter needs.
+    /// Returns the environment of a child: inherited, configured, then that of the adapter.
     fn environment(
         &self,
         context: &Context<'_>,
@@ -350,8 +350,7 @@ fn os_pairs(env: &BTreeMap<String, String>) -> impl Iterator<Item = (OsString, O
     env.iter().map(|(key, value)| (key.into(), value.into()))
 }
 
-/// Completes a result with what the adapter knows: its own diagnostics, the tokens of this turn alone, and
-/// the handle that resumes the session.
+/// Completes a result: the adapter's diagnostics, the tokens of this turn alone, and the resume handle.
 async fn complete(
     context: &Context<'_>,
     call: ProgramCall,
@@ -371,7 +370,8 @@ async fn complete(
     if let (Some(asked), Some(session)) = (context.resume(), session)
         && asked != session
     {
-        let message = format!("session {asked} was to be resumed, and {session} was begun");
+        let message =
+            format!("session {asked} could not be resumed; session {session} was started");
         let anew = Diagnostic::new(diagnostics::AGENT_SESSION_ANEW, message);
         side.warn(anew.clone()).await;
         result.diagnostics.push(anew);

@@ -1,11 +1,11 @@
-//! The simplest dialogue: the prompt goes in, the input is closed, and the output is read to its end.
+//! The simplest dialogue: write the prompt, close the input, read the output to its end.
 
 use crate::process::{Dialogue, Input};
 use crate::stream::{Reader, Sink, TurnPhase};
 use crate::turn::TurnResult;
 use crate::verdict::Ending;
 
-/// Says a prompt once and reads the answer.
+/// Writes one prompt and reads the reply.
 pub(super) struct OneShot<R> {
     reader: R,
     prompt: Vec<u8>,

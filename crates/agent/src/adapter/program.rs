@@ -1,4 +1,4 @@
-//! Finding an agent's program.
+//! Finds an agent's program.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use super::{Context, start_failure};
 use crate::config::AgentKind;
 use crate::verdict::Failure;
 
-/// Returns the program's file: the path that is configured, or the first on `PATH`.
+/// Returns the path of the program: as configured, else the first on `PATH`.
 pub(super) fn find(context: &Context<'_>) -> Result<PathBuf, Failure> {
     let name = context.definition.program();
     if context.definition.kind == AgentKind::Plain && context.definition.command.is_none() {
@@ -18,16 +18,16 @@ pub(super) fn find(context: &Context<'_>) -> Result<PathBuf, Failure> {
         return if is_program(&path) {
             Ok(path)
         } else {
-            Err(start_failure(format!("`{name}` is no program")))
+            Err(start_failure(format!("`{name}` is not an executable file")))
         };
     }
     let path = context.variable("PATH").unwrap_or_default();
     std::env::split_paths(path)
-        // A program in the working directory is the project's, not the user's.
+        // A relative directory on PATH could contain the project's programs.
         .filter(|dir| dir.is_absolute())
         .map(|dir| dir.join(name))
         .find(|file| is_program(file))
-        .ok_or_else(|| start_failure(format!("there is no `{name}` on PATH; is it installed?")))
+        .ok_or_else(|| start_failure(format!("`{name}` not found on PATH; is it installed?")))
 }
 
 fn is_program(path: &Path) -> bool {

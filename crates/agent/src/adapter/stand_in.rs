@@ -1,4 +1,4 @@
-//! The stand-in: an agent that needs no program, so that everything can be rehearsed.
+//! The stand-in: a scripted agent without a program, for rehearsals.
 
 use convoke_redact::Redactor;
 use std::borrow::Cow;
@@ -11,7 +11,7 @@ use crate::turn_input::{ResumeHandle, TurnInput};
 use crate::usage::Usage;
 use crate::verdict::{Failure, Verdict};
 
-/// What a stand-in does, turn by turn. When the script is over, it gives an account of what it was sent.
+/// The script of a stand-in. After its last turn, the stand-in replies with the size of its prompt.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Script {
     /// The turns.
@@ -19,36 +19,36 @@ pub struct Script {
 }
 
 impl Script {
-    /// Creates a script that says one text in each turn.
+    /// Creates a script with one reply for each turn.
     pub fn replies<T: Into<String>>(replies: impl IntoIterator<Item = T>) -> Self {
         let turns = replies.into_iter().map(|text| vec![Step::Say(text.into())]);
         Self { turns: turns.collect() }
     }
 }
 
-/// One thing that a stand-in does.
+/// One step of a stand-in's turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
-    /// Writes text, word by word.
+    /// Write text, word by word.
     Say(String),
-    /// Shows reasoning.
+    /// Write reasoning.
     Think(String),
-    /// Takes its time.
+    /// Wait.
     Wait(Duration),
-    /// Runs a tool that does nothing.
+    /// Report a tool call without running a tool.
     Tool {
         /// The tool.
         name: String,
-        /// What it is given, as JSON.
+        /// The input, as JSON.
         input: String,
-        /// What it returns.
+        /// The output.
         output: String,
     },
-    /// Fails.
+    /// Fail.
     Fail(Failure),
 }
 
-/// An agent that answers from a script, or with an account of what it was sent.
+/// An agent that replies from a script, then with the size of its prompt.
 #[derive(Debug, Clone)]
 pub struct StandIn {
     script: Arc<Script>,
@@ -62,7 +62,7 @@ impl StandIn {
         Self { script: Arc::new(script), taken: Arc::default(), pace: Duration::ZERO }
     }
 
-    /// Takes this long for each word that it says.
+    /// Sets the time per word.
     #[must_use]
     pub fn with_pace(mut self, pace: Duration) -> Self {
         self.pace = pace;
@@ -78,7 +78,7 @@ impl StandIn {
     }
 }
 
-/// Says what a delivery holds, without repeating it.
+/// Describes the size of an input.
 fn account_of(turn_input: &TurnInput) -> String {
     let prompt = &turn_input.prompt;
     let lines = prompt.lines().count();
@@ -87,7 +87,7 @@ fn account_of(turn_input: &TurnInput) -> String {
         .as_ref()
         .map_or(String::new(), |system| format!(" and a system text of {} bytes", system.len()));
     let session = match turn_input.resume {
-        Some(_) => ", in a session that goes on",
+        Some(_) => ", in a resumed session",
         None => "",
     };
     let bytes = prompt.len();
@@ -111,7 +111,7 @@ impl Agent for StandIn {
     }
 }
 
-/// What a stand-in does in one turn.
+/// One turn of a stand-in.
 struct Performance {
     steps: Vec<Step>,
     pace: Duration,
@@ -144,7 +144,7 @@ async fn perform(
         () = tokio::time::sleep(turn_input.limits.turn) => Verdict::TimedOut,
         verdict = act => verdict,
     };
-    // A quarter of the bytes, as everywhere in Convoke where nobody counted.
+    // A quarter of the bytes, as in all estimates.
     let tokens = |bytes: usize| bytes.div_ceil(4) as u64;
     let system = turn_input.system.as_ref().map_or(0, String::len);
     TurnResult {

@@ -1,4 +1,4 @@
-//! What every call of every CLI has in common, whatever the delivery.
+//! Tests of all adapters.
 
 use convoke_files::{Disk, FileKind, Files as _};
 
@@ -401,7 +401,7 @@ async fn a_resumed_turn_of_codex_counts_what_it_used_itself() {
     // A turn that says nothing of tokens does not make the next one count the whole session.
     let silent = codex_turn(begun.resume, &[]).await;
     assert_eq!(input(&silent), None);
-    // What was used before is told again when the thread is resumed.
+    // Earlier tokens are reported again when the thread is resumed.
     let resumed = codex_turn(silent.resume, &[first, second]).await;
     assert_eq!(input(&resumed), Some(10180));
     assert_eq!(resumed.resume.unwrap().used.unwrap().input, 19240);

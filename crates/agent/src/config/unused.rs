@@ -1,13 +1,12 @@
-//! The settings that each kind of agent uses. A setting without a use is refused, with the one that was
-//! probably meant.
+//! The settings that each kind of agent uses. An unused setting is rejected with a suggestion.
 
 use super::AgentKind;
 use crate::vendor::Vendor;
 
-/// Why a kind of agent does not use a setting.
+/// The reason why a kind of agent does not use a setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unused {
-    /// Completes a sentence that begins with the name of the setting.
+    /// The end of a sentence that begins with the name of the setting.
     pub problem: String,
     /// The setting or fix to suggest instead.
     pub fix: String,
@@ -94,7 +93,7 @@ impl Vendor {
     }
 }
 
-/// Tells whether a setting describes a model behind an endpoint.
+/// Returns whether a setting describes a model behind an endpoint.
 fn is_of_models(setting: &str) -> bool {
     matches!(
         setting,

@@ -1,4 +1,4 @@
-//! How a CLI is started so that its request is the one that it would send for its user.
+//! Starts a CLI so that it sends the same request as for its user.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};

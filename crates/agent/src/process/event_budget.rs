@@ -1,18 +1,18 @@
-//! The bound on the text that the events of one turn carry.
+//! Limits the text in the events of one turn.
 
 use std::borrow::Cow;
 
 use crate::event::{Event, EventKind, TextPart};
 use crate::turn_input::Limits;
 
-/// Counts the text of events, and leaves out what is over the limits.
+/// Counts the text of events, and cuts text over the limits.
 #[derive(Debug)]
 pub(super) struct EventBudget {
-    /// The bytes that are left for all events of the turn.
+    /// The remaining bytes for all events.
     left: usize,
-    /// The bytes that are left for deltas, until the text that they run ahead of comes as a whole.
+    /// The remaining bytes for deltas, until the whole text arrives.
     deltas: usize,
-    /// The bytes of one text.
+    /// The maximum size of one text.
     text: usize,
     left_out: u64,
 }
@@ -23,12 +23,12 @@ impl EventBudget {
         Self { left: limits.event_bytes, deltas: text, text, left_out: 0 }
     }
 
-    /// Returns the bytes of text that were left out.
+    /// Returns the number of bytes left out.
     pub fn left_out(&self) -> u64 {
         self.left_out
     }
 
-    /// Returns an event with as much of its text as there is room for; `None` for a delta without room.
+    /// Returns an event with its text cut to the limits; `None` for a delta over the limit.
     pub fn admit<'e>(&mut self, mut event: Event<'e>) -> Option<Event<'e>> {
         match &mut event.kind {
             EventKind::Text { text, part: TextPart::Delta }

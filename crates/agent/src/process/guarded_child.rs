@@ -1,4 +1,4 @@
-//! A child as Convoke sees it: three pipes, and a guardian to talk to.
+//! A child process under a guardian: three pipes and a control socket.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -17,18 +17,19 @@ use super::guardian::{Guardian, INTERRUPT, KILL};
 use super::{Launch, platform};
 use crate::verdict::Exit;
 
-/// How long the guardian may take to come up.
+/// The time limit for the start of the guardian.
 const START_LIMIT: Duration = Duration::from_mins(1);
-/// How often what a killed guardian left is looked for.
+/// The number of rounds that search for processes left by a killed guardian.
 const MARKED_ROUNDS: usize = 200;
 
 /// A child could not be started.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum StartError {
-    /// The working directory is not there.
+    /// The working directory does not exist.
     #[error("the working directory `{}` does not exist", .0.display())]
     NoDirectory(PathBuf),
-    /// The turn's own directory could not be used.
+    /// The turn's private directory could not be used.
     #[error("cannot use the private directory `{}`: {source}", .path.display())]
     PrivateDir {
         /// The directory.
@@ -44,7 +45,7 @@ pub enum StartError {
     Silent,
 }
 
-/// A child that a guardian holds. When this is dropped, the guardian ends the child.
+/// A child under a guardian. Dropping it terminates the child.
 #[derive(Debug)]
 pub struct GuardedChild {
     guardian: Child,
@@ -64,14 +65,14 @@ pub struct Pipes {
     pub stderr: ChildStderr,
 }
 
-/// How a held child ended.
+/// The end of a child.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChildEnd {
-    /// How the child ended.
+    /// The exit status.
     pub exit: Exit,
-    /// How many processes it left behind, which were ended.
+    /// The number of processes that it left behind, which were terminated.
     pub left: u64,
-    /// Why it never began.
+    /// The reason why it could not be started.
     pub problem: Option<String>,
 }
 
@@ -103,8 +104,8 @@ impl GuardedChild {
             .stdin(std::process::Stdio::piped())
             .stdout(std::process::Stdio::piped())
             .stderr(std::process::Stdio::piped());
-        // Where Convoke was started by a program that ignores the ends of its children, so would the
-        // guardian, and learn nothing of the agent's. A signal that is listened to is not inherited so.
+        // If Convoke inherited an ignored SIGCHLD, so would the guardian, and could not wait for the agent. A signal
+        // with a handler is not inherited as ignored.
         let _ = signal(SignalKind::child());
         let mut guardian =
             tokio::process::Command::from(command).spawn().map_err(StartError::Guardian)?;
@@ -134,19 +135,18 @@ impl GuardedChild {
         Ok((held, pipes))
     }
 
-    /// Interrupts the child, as a user at a terminal would.
+    /// Sends the child an interrupt, like Ctrl-C.
     pub async fn interrupt(&mut self) {
-        // A guardian that is gone reports so by itself.
+        // A lost guardian is noticed elsewhere.
         let _ = self.control.write_all(&[INTERRUPT]).await;
     }
 
-    /// Ends the child and everything that it started.
+    /// Kills the child and everything that it started.
     pub async fn kill(&mut self) {
         let _ = self.control.write_all(&[KILL]).await;
     }
 
-    /// Waits until the child and everything that it started have ended. May be called again after it
-    /// was dropped half-way.
+    /// Waits until the child and everything that it started have ended. Cancel-safe.
     pub async fn ended(&mut self) -> ChildEnd {
         while let Ok(Some(line)) = self.reports.next_line().await {
             match line.split_once(' ') {
@@ -160,7 +160,7 @@ impl GuardedChild {
         let _ = self.guardian.wait().await;
         let left = match self.left {
             Some(left) => left,
-            // The guardian went without a report: somebody killed it.
+            // The guardian was killed.
             None => self.end_marked().await,
         };
         ChildEnd { exit: self.exit, left, problem: self.problem.clone() }
@@ -168,7 +168,7 @@ impl GuardedChild {
 }
 
 impl GuardedChild {
-    /// Ends what has the private directory of this turn in its environment.
+    /// Kills the processes that have this turn's private directory in their environment.
     async fn end_marked(&self) -> u64 {
         let mut ended = BTreeSet::new();
         for _ in 0..MARKED_ROUNDS {
@@ -176,9 +176,9 @@ impl GuardedChild {
             if marked.is_empty() {
                 break;
             }
-            // A keeper ends what it holds, also what has lost the mark, if it is left to.
+            // A keeper also ends processes without the mark, so it is left running.
             for pid in marked.into_iter().filter(|&pid| !platform::is_keeper(pid)) {
-                // One that is gone already is no news.
+                // The process may have ended already.
                 let _ = kill(pid, Signal::SIGKILL);
                 ended.insert(pid);
             }
@@ -188,10 +188,9 @@ impl GuardedChild {
     }
 }
 
-/// Returns the connection of a guardian that came, saw its agent end, reported and went, all before
-/// anybody here had the time to look.
+/// Returns the connection of a guardian that connected, reported and exited before it was accepted.
 fn left_connection(listener: UnixListener) -> io::Result<UnixStream> {
-    // It does not block: what is not there by now will not come.
+    // Does not block: a connection that is not queued by now will not come.
     let (stream, _) = listener.into_std()?.accept()?;
     stream.set_nonblocking(true)?;
     UnixStream::from_std(stream)

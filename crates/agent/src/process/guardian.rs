@@ -1,16 +1,15 @@
-//! The guardian: a small process between Convoke and an agent, which outlives neither.
+//! The guardian: a process between Convoke and an agent that terminates the agent with everything it started.
 //!
-//! It runs from the same binary, in a mode of its own that [`run_if_asked`] enters. It adopts whatever
-//! the agent leaves behind, tool shells in sessions of their own included. Over a socket it is told to
-//! interrupt or to end the agent, and says how the agent ended. When the socket breaks, Convoke is gone:
-//! then everything ends at once.
+//! The guardian is the same binary in another mode, which [`run_if_asked`] enters. It is the subreaper of everything
+//! that the agent leaves behind, tool shells in other sessions included. Over a socket it receives commands to
+//! interrupt or to kill the agent, and reports the exit status. When the socket closes, Convoke is gone, and the
+//! guardian kills everything.
 //!
-//! Between the guardian and the agent stands a keeper: a third process of the same binary, in a session
-//! of its own. It adopts orphans too, and ends everything when the guardian is killed, also together
-//! with Convoke.
+//! Between guardian and agent is a keeper: a third process of the same binary, in its own session. It is a subreaper
+//! too, and kills everything when the guardian is killed, even together with Convoke.
 //!
-//! The agent itself is started through a last step of the same binary, which gives it a session of
-//! its own and ties its life to the keeper's, and then becomes the agent.
+//! The agent is started by a last step of the same binary, which creates a session, ties its life to the keeper's, and
+//! then executes the agent.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -36,19 +35,19 @@ const GUARDIAN: &str = "__convoke-guardian";
 pub(super) const KEEPER: &str = "__convoke-keeper";
 const AGENT: &str = "__convoke-agent";
 
-/// Told to the guardian: send the agent an interrupt.
+/// The command to interrupt the agent.
 pub(super) const INTERRUPT: u8 = b'i';
-/// Told to the guardian: end everything.
+/// The command to kill everything.
 pub(super) const KILL: u8 = b'k';
 
-/// The exit code of an agent that could not be started, and how its error output begins.
+/// The exit code of an agent that could not be started, and the beginning of its error output.
 pub(crate) const CANNOT_START: u8 = 127;
 pub(crate) const CANNOT_START_WORDS: &str = "cannot start the program";
 
-/// How long ending everything may take before the guardian gives up.
+/// The time limit for killing everything.
 const SWEEP_LIMIT: Duration = Duration::from_secs(20);
 
-/// The program that has the guardian's mode.
+/// The program that contains the guardian.
 #[derive(Debug, Clone)]
 pub struct Guardian {
     program: PathBuf,
@@ -77,7 +76,7 @@ impl Guardian {
     }
 }
 
-/// Runs the guardian if this process was started as one. A binary's `main` calls this first of all.
+/// Runs the guardian if this process was started as one. Must be called first in `main`.
 pub fn run_if_asked() -> Option<ExitCode> {
     let mut args = std::env::args_os().skip(1);
     let mode = args.next()?;
@@ -107,12 +106,12 @@ enum News {
     /// One byte from Convoke.
     Command(u8),
     ConvokeIsGone,
-    /// The agent has ended; how, where it had to be reaped to find out.
+    /// The agent has ended; the exit status, if it was reaped.
     Ended(Option<ExitStatus>),
 }
 
 fn guard(socket: &Path, program: &OsStr, args: impl Iterator<Item = OsString>) -> ExitCode {
-    // Signals sent to the guardian by hand or by a terminal must not loosen its hold.
+    // Signals of a terminal must not end the guardian.
     let stray = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP];
     let blocked = stray.into_iter().collect::<SigSet>().thread_block();
     let adopting = platform::adopt_orphans();
@@ -136,7 +135,7 @@ fn guard(socket: &Path, program: &OsStr, args: impl Iterator<Item = OsString>) -
         let sender = sender.clone();
         thread::spawn(move || listen(commands, &sender));
     }
-    // Nobody takes this news when the agent is ended before it ends by itself.
+    // The receiver may be gone if the agent was killed.
     if let Ok(reports) = connection.try_clone() {
         thread::spawn(move || sender.send(News::Ended(end_of_agent(reports))));
     }
@@ -161,8 +160,7 @@ fn guard(socket: &Path, program: &OsStr, args: impl Iterator<Item = OsString>) -
         Some((_, Some(signal))) => tell(&mut convoke, &format!("signal {signal}")),
         _ => {}
     }
-    // A keeper that was killed may have been killed together with Convoke, which can still be ending and take
-    // what is written to it.
+    // The keeper may have been killed together with Convoke, which may still be exiting and accept writes.
     let is_told = writeln!(convoke, "left {left}").is_ok();
     if !is_told || (keeper_is_gone && is_soon_left_behind(socket)) {
         remove_private_dir(socket);
@@ -172,7 +170,7 @@ fn guard(socket: &Path, program: &OsStr, args: impl Iterator<Item = OsString>) -
 }
 
 fn tell(convoke: &mut UnixStream, line: &str) {
-    // Nobody listens any more when this fails, and the guardian ends in either case.
+    // If this fails, Convoke is gone; the guardian ends in either case.
     let _ = writeln!(convoke, "{line}");
 }
 
@@ -180,7 +178,7 @@ fn tell(convoke: &mut UnixStream, line: &str) {
 struct Kept {
     keeper: Pid,
     agent: Pid,
-    /// Carries what the keeper says. Its end tells the keeper that the guardian is gone.
+    /// The keeper's reports. Closing it tells the keeper that the guardian is gone.
     connection: UnixStream,
 }
 
@@ -189,7 +187,7 @@ fn end_of_agent(mut connection: UnixStream) -> Option<ExitStatus> {
     read_line(&mut connection).ok()?.parse().ok().map(ExitStatus::from_raw)
 }
 
-/// Reads a line, and nothing of the next one.
+/// Reads one line and nothing beyond it.
 fn read_line(connection: &mut UnixStream) -> io::Result<String> {
     let mut line = String::new();
     let mut byte = [0];
@@ -235,7 +233,7 @@ fn start_keeper(
     Ok(Kept { keeper, agent: Pid::from_raw(agent), connection })
 }
 
-/// Holds the agent for the guardian, and ends everything when the guardian is gone.
+/// Runs the keeper: starts the agent, and kills everything when the guardian is gone.
 fn keep(socket: &Path, program: &OsStr, args: impl Iterator<Item = OsString>) -> ExitCode {
     let stray = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP];
     let prepared = stray.into_iter().collect::<SigSet>().thread_block();
@@ -249,13 +247,13 @@ fn keep(socket: &Path, program: &OsStr, args: impl Iterator<Item = OsString>) ->
     };
     tell(&mut guardian, &agent.to_string());
     if let Ok(mut reports) = guardian.try_clone() {
-        // An agent that is not reaped yet is left to the guardian, which learns how it ended.
+        // The guardian reaps the agent to learn its exit status.
         thread::spawn(move || {
             let status = platform::wait_for_end(agent).map(ExitStatusExt::into_raw);
             tell(&mut reports, &status.map_or_else(|| "ended".to_owned(), |raw| raw.to_string()));
         });
     }
-    // The guardian ends all of this, the keeper too, unless it ends first.
+    // Wait until the guardian kills this process or is gone.
     while let Ok(1..) = guardian.read(&mut [0]) {}
     sweep(agent, &[agent], &mut None);
     remove_private_dir(socket);
@@ -277,7 +275,7 @@ fn pid_of(child: &Child) -> io::Result<Pid> {
     i32::try_from(child.id()).map(Pid::from_raw).map_err(io::Error::other)
 }
 
-/// The agent alone holds the pipes to Convoke; else their end would never be seen.
+/// Closes the pipes to Convoke, so that only the agent holds them and their end is seen.
 fn let_go_of_pipes() -> io::Result<()> {
     let nothing = OpenOptions::new().read(true).write(true).open("/dev/null")?;
     unistd::dup2_stdin(&nothing)?;
@@ -286,7 +284,7 @@ fn let_go_of_pipes() -> io::Result<()> {
     Ok(())
 }
 
-/// Passes on what Convoke says, to the end of the connection.
+/// Forwards Convoke's commands until the connection closes.
 fn listen(mut commands: UnixStream, sender: &mpsc::Sender<News>) {
     let mut byte = [0];
     while let Ok(1) = commands.read(&mut byte) {
@@ -297,15 +295,15 @@ fn listen(mut commands: UnixStream, sender: &mpsc::Sender<News>) {
     let _ = sender.send(News::ConvokeIsGone);
 }
 
-/// Ends everything that descends from this process, reaps it, and returns how many there were beside the
-/// expected ones. How the agent ended is left in `exit`.
+/// Kills and reaps all descendants of this process, and returns the number of unexpected ones. Stores the agent's
+/// exit status in `exit`.
 ///
-/// What forks while it is being ended is found in the next round. Only the kernel knows at every moment
-/// whether something is left: a list of processes can miss one that changes its parent.
+/// Processes that fork meanwhile are found in the next round. Only `wait` knows whether any is left: a list of
+/// processes can miss one that changes its parent.
 fn sweep(agent: Pid, expected: &[Pid], exit: &mut Option<ExitStatus>) -> usize {
     let begin = Instant::now();
     let mut ended = BTreeSet::new();
-    // The agent is not reaped yet, so its number cannot have become another group's.
+    // The agent is not reaped yet, so its process id cannot have been reused.
     let _ = killpg(agent, Signal::SIGKILL);
     loop {
         match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
@@ -324,20 +322,20 @@ fn sweep(agent: Pid, expected: &[Pid], exit: &mut Option<ExitStatus>) -> usize {
                 *exit = Some(ExitStatus::from_raw(signal as i32));
             }
             Ok(WaitStatus::StillAlive) | Err(Errno::ECHILD) => return ended.len(),
-            // One more is gone; a signal that has no name here ended it, when there is an error.
+            // A child ended; an error means that an unknown signal killed it.
             Ok(_) | Err(_) => {}
         }
     }
 }
 
-/// Removes the turn's directory, which Convoke can no longer do.
+/// Removes the turn's directory in Convoke's place.
 fn remove_private_dir(socket: &Path) {
     if let Some(dir) = socket.parent().filter(|dir| super::private_dir::is_private_dir(dir)) {
         let _ = std::fs::remove_dir_all(dir);
     }
 }
 
-/// Returns whether Convoke lets go of the turn's directory within a moment without removing it.
+/// Returns whether Convoke releases the turn's directory soon without removing it.
 fn is_soon_left_behind(socket: &Path) -> bool {
     const MOMENT: Duration = Duration::from_secs(2);
     let begin = Instant::now();
@@ -351,7 +349,7 @@ fn is_soon_left_behind(socket: &Path) -> bool {
     false
 }
 
-/// Becomes the agent: in a session of its own, and not for longer than the keeper lives.
+/// Executes the agent in a new session, with a parent-death signal from the keeper.
 fn become_agent(parent: &OsStr, program: &OsStr, args: impl Iterator<Item = OsString>) -> ExitCode {
     let prepared = unistd::setsid()
         .and_then(|_| platform::end_with_parent())

@@ -1,4 +1,4 @@
-//! Linux: orphans come to the guardian, and `/proc` says who descends from whom.
+//! Linux: subreapers, parent-death signals and `/proc`.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -18,26 +18,25 @@ use nix::unistd::Pid;
 
 use super::guardian::KEEPER;
 
-/// Returns the running program: the file itself, also when another was installed over its name.
+/// Returns the running program, even if another file was installed over it.
 #[expect(clippy::unnecessary_wraps, reason = "other systems may not know")]
 pub fn this_program() -> io::Result<PathBuf> {
     Ok(PathBuf::from("/proc/self/exe"))
 }
 
-/// Makes a pipe hold as much as it may. A program that exits without flushing its output, as some do,
-/// loses less of it when its reader is slow.
+/// Enlarges the buffer of a pipe: a program that exits without flushing loses less output to a slow reader.
 pub fn widen(pipe: impl AsFd) {
-    // A system that grants less leaves the pipe as it was, and that works too.
+    // If the system refuses, the default size works too.
     let _ = fcntl(pipe, FcntlArg::F_SETPIPE_SZ(1 << 20));
 }
 
-/// The most bytes of a path in the address of a socket.
+/// The maximum length of a socket path.
 const SOCKET_PATH: usize = 107;
 
-/// Does something with a short path to a file, however long its own is: a temporary directory may lie
-/// deeper than the address of a socket can say.
+/// Calls a function with a short path to a file: the path of a temporary directory may be too long for a socket
+/// address.
 pub fn at_short_path<T>(path: &Path, act: impl FnOnce(&Path) -> io::Result<T>) -> io::Result<T> {
-    // Not every sandbox has a /proc, so that only what needs it goes that way.
+    // Not every sandbox has /proc, so it is used only for long paths.
     if path.as_os_str().len() <= SOCKET_PATH {
         return act(path);
     }
@@ -48,25 +47,25 @@ pub fn at_short_path<T>(path: &Path, act: impl FnOnce(&Path) -> io::Result<T>) -
     act(&PathBuf::from(format!("/proc/self/fd/{}", directory.as_raw_fd())).join(name))
 }
 
-/// Makes orphans among our descendants our children, whatever session they are in.
+/// Makes this process the subreaper of its descendants.
 pub fn adopt_orphans() -> nix::Result<()> {
     prctl::set_child_subreaper(true)
 }
 
-/// Makes this process end when its parent does.
+/// Kills this process when its parent ends.
 pub fn end_with_parent() -> nix::Result<()> {
     prctl::set_pdeathsig(Signal::SIGKILL)
 }
 
-/// Returns when a child has ended, and leaves it to be reaped: as long as nobody has, its number is
-/// nobody else's. Other children are reaped as they end, so that none stays a zombie.
+/// Waits until a child has ended without reaping it, so that its process id is not reused. Other children are
+/// reaped as they end.
 pub fn wait_for_end(child: Pid) -> Option<ExitStatus> {
     let look = WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT;
     loop {
         let ended = match waitid(Id::All, look) {
             Ok(status) => status.pid(),
             Err(Errno::EINTR) => continue,
-            // A signal that has no name here ended one of them.
+            // An unknown signal killed a child.
             Err(Errno::EINVAL) => None,
             Err(_) => return None,
         };
@@ -82,8 +81,8 @@ pub fn wait_for_end(child: Pid) -> Option<ExitStatus> {
     }
 }
 
-/// Returns every process of this user whose temporary directory is this one, or lies below it: what a
-/// guardian that was itself killed can no longer end.
+/// Returns the processes of this user whose temporary directory is this one or below it: those that a killed
+/// guardian left behind.
 pub fn using(private_dir: &Path) -> Vec<Pid> {
     let is_within = |variable: &[u8]| {
         let value = variable.strip_prefix(b"TMPDIR=").map(OsStr::from_bytes);
@@ -100,7 +99,7 @@ pub fn using(private_dir: &Path) -> Vec<Pid> {
     all_pids().filter(uses).map(Pid::from_raw).collect()
 }
 
-/// Returns whether a process is a keeper, which ends what it holds, and then itself.
+/// Returns whether a process is a keeper.
 pub fn is_keeper(pid: Pid) -> bool {
     #[expect(clippy::disallowed_methods, reason = "the kernel bounds what it says of a process")]
     let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
@@ -112,8 +111,7 @@ fn all_pids() -> impl Iterator<Item = i32> {
     processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
-/// Returns every living process that descends from `ancestor`. Costs one small file per process of the
-/// machine.
+/// Returns the living descendants of `ancestor`. Reads one small file per process of the machine.
 pub fn descendants(ancestor: Pid) -> Vec<Pid> {
     let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
     for pid in all_pids() {
@@ -139,9 +137,9 @@ pub fn descendants(ancestor: Pid) -> Vec<Pid> {
     found
 }
 
-/// Reads the parent from a `stat` line, and whether the process still runs.
+/// Parses the parent of a process from a `stat` line, and whether it is alive.
 fn parent_and_alive(stat: &str) -> Option<(i32, bool)> {
-    // The name stands in parentheses and may hold some itself.
+    // The name is in parentheses and may itself contain some.
     let (_, rest) = stat.rsplit_once(") ")?;
     let mut fields = rest.split(' ');
     let state = fields.next()?;

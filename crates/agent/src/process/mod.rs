@@ -1,7 +1,7 @@
 //! Supervision: the one place that starts, feeds, drains, times out, cancels and reaps child processes.
 //!
-//! A child never hangs from Convoke itself. A guardian (the same binary, see [`guardian`]) holds it and
-//! everything that it starts, and ends all of it when the turn is over or Convoke is gone.
+//! Every child runs under a guardian (the same binary, see [`guardian`]), which kills it and everything that it started
+//! when the turn is over or Convoke is gone.
 
 mod event_budget;
 mod guarded_child;
@@ -26,41 +26,41 @@ use crate::verdict::Ending;
 /// A program to start.
 #[derive(Debug, Clone)]
 pub struct Launch {
-    /// The program's file.
+    /// The path of the program.
     pub program: PathBuf,
-    /// Its arguments, which never hold text of a conversation.
+    /// The arguments. They never contain text of a conversation.
     pub args: Vec<OsString>,
-    /// Its whole environment.
+    /// The whole environment.
     pub env: Vec<(OsString, OsString)>,
-    /// The directory that it works in.
+    /// The working directory.
     pub cwd: PathBuf,
-    /// A directory of this turn alone, for its temporary files and our control socket.
+    /// The turn's private directory, for temporary files and the control socket.
     pub private_dir: PathBuf,
     /// What the program may do, as a file for the confine step; `None` if nothing is enforced.
     pub policy: Option<PathBuf>,
 }
 
-/// What is said to a child over standard input, and how its standard output is read.
+/// The dialogue with a child over standard input and output.
 pub trait Dialogue: Send {
-    /// Returns what is written first.
+    /// Returns the first input.
     fn open(&mut self) -> Input;
 
-    /// Reads a line of output and returns what is to be written in answer.
+    /// Reads a line of output and returns the next input.
     fn line(&mut self, line: &[u8], sink: &mut Sink<'_>) -> Input;
 
-    /// Reads a line of the error output, for agents that tell of retries there.
+    /// Reads a line of the error output, for agents that report retries there.
     fn error_line(&mut self, _line: &str, _sink: &mut Sink<'_>) {}
 
-    /// Says how many bytes of text were left out of the next line.
+    /// Sets the number of bytes that were cut from the next line.
     fn line_lacks(&mut self, bytes: u64);
 
-    /// Returns what asks the agent to stop, when it can be asked.
+    /// Returns the input that asks the agent to stop, if there is one.
     fn interrupt(&mut self) -> Option<Input>;
 
-    /// Returns how far the turn has come.
+    /// Returns the phase of the turn.
     fn phase(&self) -> TurnPhase;
 
-    /// Returns what ends an agent that has answered and left something running in the background.
+    /// Returns the input that ends an agent that has replied and left background tasks.
     fn dismiss(&mut self, _sink: &mut Sink<'_>) -> Input {
         Input::last(Vec::new())
     }
@@ -72,17 +72,17 @@ pub trait Dialogue: Send {
     fn session(&self) -> Option<&str>;
 }
 
-/// What is written to a child's standard input.
+/// Input for a child.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Input {
     /// The bytes.
     pub bytes: Vec<u8>,
-    /// Whether the input ends here.
+    /// Whether this is the last input.
     pub last: bool,
 }
 
 impl Input {
-    /// Nothing, and more may follow.
+    /// No bytes; more may follow.
     pub fn nothing() -> Self {
         Self::default()
     }

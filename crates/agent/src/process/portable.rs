@@ -1,4 +1,4 @@
-//! Systems without subreapers: what left the agent's process group is not found again.
+//! Systems without subreapers: processes that leave the agent's process group are not found.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -15,17 +15,17 @@ pub fn this_program() -> io::Result<PathBuf> {
     std::env::current_exe()
 }
 
-/// There is no such thing here.
+/// Not supported here.
 pub fn adopt_orphans() -> nix::Result<()> {
     Ok(())
 }
 
-/// There is no such thing here; the guardian ends what it holds.
+/// Not supported here.
 pub fn end_with_parent() -> nix::Result<()> {
     Ok(())
 }
 
-/// Returns when a child has ended, and how. It is reaped, because nothing else says that it has.
+/// Waits for a child and reaps it.
 pub fn wait_for_end(child: Pid) -> Option<ExitStatus> {
     loop {
         match waitpid(child, None) {
@@ -39,25 +39,25 @@ pub fn wait_for_end(child: Pid) -> Option<ExitStatus> {
     }
 }
 
-/// Nothing says who descends from whom; the guardian ends the agent's group.
+/// Not supported here; the guardian kills the agent's process group.
 pub fn descendants(_ancestor: Pid) -> Vec<Pid> {
     Vec::new()
 }
 
-/// Nothing says what stands in another process's environment.
+/// Not supported here.
 pub fn using(_private_dir: &Path) -> Vec<Pid> {
     Vec::new()
 }
 
-/// Nothing says what another process was started as.
+/// Not supported here.
 pub fn is_keeper(_pid: Pid) -> bool {
     false
 }
 
-/// There is no shorter path than its own here.
+/// Uses the path itself.
 pub fn at_short_path<T>(path: &Path, act: impl FnOnce(&Path) -> io::Result<T>) -> io::Result<T> {
     act(path)
 }
 
-/// Pipes have one size here.
+/// Not supported here.
 pub fn widen(_pipe: impl AsFd) {}

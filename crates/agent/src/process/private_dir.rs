@@ -1,7 +1,7 @@
-//! Private directories: temporary, for this user alone, and removed even after a crash.
+//! Private temporary directories, removed even after a crash.
 //!
-//! Each holds a file that is locked for as long as the process lives that made it. A directory whose
-//! lock is free was left behind, and is removed when the next one is made.
+//! Each contains a file that its creator keeps locked. A directory whose lock is free was left behind and is removed
+//! when the next one is created.
 
 use std::fs::{File, Permissions};
 use std::io;
@@ -16,21 +16,19 @@ use super::platform;
 
 const PREFIX: &str = "convoke-";
 const LOCK: &str = "lock";
-/// A directory without a lock was left by a process that was killed in the moment it made it, or by an
-/// older version; after this time it is surely not being made.
+/// The age after which a directory without a lock file is removed: its creator was killed, or an older version.
 const UNLOCKED_AGE: Duration = Duration::from_hours(24);
 
 /// A directory that is removed when this is dropped, or by the next process after a crash.
 #[derive(Debug)]
 pub struct PrivateDir {
     dir: TempDir,
-    /// Released after the directory is gone.
+    /// Released after the directory is removed.
     _lock: File,
 }
 
 impl PrivateDir {
-    /// Creates a directory that only this user can read. What earlier processes left in the same place
-    /// is removed in the background.
+    /// Creates a directory that only this user can read. Removes abandoned ones in the background.
     pub fn create(root: &Path) -> io::Result<Self> {
         let swept = root.to_owned();
         std::thread::spawn(move || sweep(&swept));
@@ -51,7 +49,7 @@ impl PrivateDir {
     }
 }
 
-/// The file appears under its name when it is locked already, so that no directory in use looks free.
+/// Creates the lock file. It is locked before it gets its name, so that no directory in use looks abandoned.
 fn locked_file(dir: &Path) -> io::Result<File> {
     let draft = dir.join(".lock");
     let file = File::create_new(&draft)?;
@@ -72,12 +70,11 @@ pub(crate) fn other_private_dirs(root: &Path, own: &Path) -> Vec<PathBuf> {
     others.chain([root.join(PREFIX)]).collect()
 }
 
-/// Removes the private directories of this user that no process holds, and ends what still runs for
-/// them.
+/// Removes this user's abandoned private directories, and kills processes that still use them.
 pub fn sweep(root: &Path) {
     for dir in left_behind(root) {
         for pid in platform::using(&dir) {
-            // One that is gone already is no news.
+            // The process may have ended already.
             let _ = kill(pid, Signal::SIGKILL);
         }
         let _ = std::fs::remove_dir_all(&dir);
@@ -89,7 +86,7 @@ fn left_behind(root: &Path) -> impl Iterator<Item = PathBuf> {
     entries.map(|entry| entry.path()).filter(|dir| is_private_dir(dir) && is_left_behind(dir))
 }
 
-/// Returns whether no process holds a directory any more.
+/// Returns whether a directory is abandoned.
 pub(super) fn is_left_behind(dir: &Path) -> bool {
     let Ok(metadata) = dir.symlink_metadata() else { return false };
     if !metadata.is_dir() || metadata.uid() != nix::unistd::geteuid().as_raw() {
@@ -123,7 +120,7 @@ mod tests {
             std::fs::create_dir(&dir).unwrap();
             dir
         };
-        // The kernel releases the lock of a process that was killed.
+        // The kernel releases the lock of a killed process.
         let left = make("convoke-left");
         std::fs::write(left.join(LOCK), "").unwrap();
         std::fs::create_dir(left.join("tmp")).unwrap();

@@ -1,4 +1,4 @@
-//! The supervision of one turn: bytes in, lines out, clocks, and an end in every case.
+//! The supervision of one turn: reads output, applies time limits, and always ends.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -24,24 +24,24 @@ use crate::turn::{TurnResult, TurnSide};
 use crate::turn_input::Limits;
 use crate::verdict::{Ending, FailureReason, TerminationCause};
 
-/// The bytes of error output that are kept: the last ones.
+/// The size of the tail of the error output that is kept.
 const STDERR_KEPT: usize = 16 << 10;
-/// The bytes of a line of error output that are read.
+/// The maximum size of a line of error output.
 const ERROR_LINE: usize = 4 << 10;
-/// Events that wait for a slow reader before the child has to wait too.
+/// The maximum number of queued events; beyond it the child waits for the reader.
 const WAITING_EVENTS: usize = 16 << 10;
-/// Writes that wait for a child which does not read, beside the first one.
+/// The maximum number of queued writes to a child.
 const WAITING_WRITES: usize = 64;
-/// How long a process may go on after its agent has closed the turn.
+/// The time for a process to exit after the end of the turn.
 const LINGER: Duration = Duration::from_secs(10);
 /// The longest wait before a retry. The turn fails if a server asks for more.
 const LONGEST_WAIT: Duration = Duration::from_mins(5);
-/// How long a guardian may take to end everything, which is longer than it tries to.
+/// The time limit for a guardian to kill everything; longer than its own limit.
 const END_LIMIT: Duration = Duration::from_secs(45);
-/// How long output may still come when everything has ended.
+/// The time limit for remaining output after all processes have ended.
 const DRAIN_LIMIT: Duration = Duration::from_secs(5);
 
-/// Starts a program, holds the dialogue with it, and returns when it and all that it started are gone.
+/// Starts a program, runs the dialogue, and returns when it and all that it started have ended.
 pub async fn supervise(
     launch: &Launch,
     guardian: &Guardian,
@@ -64,10 +64,10 @@ pub async fn supervise(
         tokio::select! {
             biased;
             () = side.cancelled(), if watch.stop.is_none() && report.is_none() => watch.stop(TerminationCause::Cancelled).await,
-            // A slow reader of ours is no reason to stop listening to what is left.
+            // A slow reader does not shorten the time for remaining output.
             () = sleep_until(watch.deadline), if room || report.is_none() => {
                 if report.is_some() {
-                    // A writer has escaped us; what it writes belongs to no turn.
+                    // A process escaped; its output belongs to no turn.
                     break;
                 }
                 report = watch.late().await;
@@ -85,7 +85,7 @@ pub async fn supervise(
             }
             ended = watch.held.ended(), if report.is_none() => {
                 report = Some(ended);
-                // What was written before the end is still to be read.
+                // Read the output that was written before the end.
                 watch.rung = Rung::Ended;
                 watch.listen_on();
             }
@@ -96,18 +96,18 @@ pub async fn supervise(
     Ok(watch.close(report, side).await)
 }
 
-/// Reads some bytes; none is the end. A pipe that breaks has ended.
+/// Reads bytes; zero means the end or an error.
 async fn read(pipe: &mut (impl AsyncRead + Unpin), buffer: &mut [u8]) -> usize {
     pipe.read(buffer).await.unwrap_or(0)
 }
 
-/// Returns the moment after this time; a time without end has one that nobody lives to see.
+/// Returns the instant after a duration, far in the future if it overflows.
 fn in_time(time: Duration) -> Instant {
     const LONGEST: Duration = Duration::from_hours(24 * 365);
     Instant::now() + time.min(LONGEST)
 }
 
-/// How far the ladder has been climbed: ask, interrupt, kill.
+/// The steps of stopping an agent: ask, interrupt, kill.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Rung {
     Running,
@@ -132,7 +132,7 @@ struct Watch<'d> {
     bytes: u64,
     turn_end: Instant,
     deadline: Instant,
-    /// When the agent has to be done with what it left running, once it has answered.
+    /// The deadline for background tasks after the reply.
     answered: Option<Instant>,
     out_open: bool,
     rung: Rung,
@@ -148,7 +148,7 @@ impl<'d> Watch<'d> {
         limits: Limits,
     ) -> Self {
         let (input, inputs) = mpsc::channel(WAITING_WRITES);
-        // A task of its own, so that a child that does not read never keeps us from reading it.
+        // A separate task, so that a child that does not read cannot block reading from it.
         tokio::spawn(feed(stdin, inputs));
         let turn_end = in_time(limits.turn);
         Self {
@@ -175,7 +175,7 @@ impl<'d> Watch<'d> {
     fn say(&mut self, input: Input) {
         let last = input.last;
         if !input.bytes.is_empty() || last {
-            // Full only when a child asks and asks and never reads; its time limit ends it.
+            // Full only if a child never reads; its time limit ends the turn.
             let _ = self.input.as_ref().map(|sender| sender.try_send(input));
         }
         if last {
@@ -185,7 +185,7 @@ impl<'d> Watch<'d> {
 
     /// Reads a chunk of output; an empty one is its end.
     async fn output(&mut self, chunk: &[u8]) {
-        // The end of the output counts however much there was of it: it would be read again and again.
+        // The end of the output is handled even over the limit.
         if self.count(chunk.len()).await && !chunk.is_empty() {
             return;
         }
@@ -198,7 +198,7 @@ impl<'d> Watch<'d> {
         self.lines = lines;
         self.after_lines().await;
         if chunk.is_empty() {
-            // A child that has closed its output can tell us nothing more.
+            // The child has closed its output.
             self.out_open = false;
             self.leave();
         }
@@ -210,7 +210,7 @@ impl<'d> Watch<'d> {
         self.say(input);
     }
 
-    /// Has the dialogue read something, and queues the events that it makes of it.
+    /// Passes output to the dialogue, and queues its events.
     fn read<R>(&mut self, read: impl FnOnce(&mut dyn Dialogue, &mut Sink<'_>) -> R) -> R {
         let retries = u64::from(self.limits.retries);
         let left = self.turn_end.saturating_duration_since(Instant::now());
@@ -227,7 +227,7 @@ impl<'d> Watch<'d> {
         match (self.rung, self.stop) {
             (Rung::Running, Some(stop)) => self.stop(stop).await,
             (Rung::Running, None) => self.go_on(),
-            // A program that was left to end by itself has begun another turn.
+            // The program has started another turn instead of exiting.
             (Rung::Leaving, None)
                 if self.dialogue.phase() == TurnPhase::Running && self.out_open =>
             {
@@ -238,7 +238,7 @@ impl<'d> Watch<'d> {
         }
     }
 
-    /// Sets the time by which the agent has to write something more, or to be done.
+    /// Resets the deadline for output.
     fn go_on(&mut self) {
         let silence = self.turn_end.min(in_time(self.limits.silence));
         match self.dialogue.phase() {
@@ -255,21 +255,21 @@ impl<'d> Watch<'d> {
         }
     }
 
-    /// Ends what an agent that has answered left running in the background.
+    /// Terminates the background tasks of an agent that has replied.
     fn dismiss(&mut self) {
         let input = self.read(|dialogue, sink| dialogue.dismiss(sink));
         self.say(input);
         self.leave();
     }
 
-    /// Gives what was written before the end another moment to arrive.
+    /// Extends the deadline for remaining output.
     fn listen_on(&mut self) {
         if self.rung == Rung::Ended {
             self.deadline = in_time(DRAIN_LIMIT);
         }
     }
 
-    /// Gives the process a moment to end by itself.
+    /// Waits for the process to exit by itself.
     fn leave(&mut self) {
         if self.rung == Rung::Running {
             self.rung = Rung::Leaving;
@@ -294,7 +294,7 @@ impl<'d> Watch<'d> {
         self.count(chunk.len()).await;
     }
 
-    /// Counts output and returns whether there is too much of it to look at.
+    /// Counts output and returns whether it exceeds the limit.
     async fn count(&mut self, bytes: usize) -> bool {
         self.bytes += bytes as u64;
         let flooded = self.bytes > self.limits.output_bytes;
@@ -305,7 +305,7 @@ impl<'d> Watch<'d> {
         flooded
     }
 
-    /// Begins to end the turn: the agent is asked first, if it can be.
+    /// Starts to stop the turn: asks the agent, if possible.
     async fn stop(&mut self, stop: TerminationCause) {
         self.stop = Some(stop);
         match self.dialogue.interrupt() {
@@ -331,14 +331,14 @@ impl<'d> Watch<'d> {
         self.deadline = in_time(END_LIMIT);
     }
 
-    /// Climbs to the next rung when the time on this one is over.
+    /// Takes the next step when a deadline has passed.
     async fn late(&mut self) -> Option<ChildEnd> {
         match self.rung {
             Rung::Running if self.dialogue.phase() == TurnPhase::Answered => self.dismiss(),
             Rung::Running => self.stop(TerminationCause::TimedOut).await,
             Rung::Asked => self.interrupt().await,
             Rung::Leaving | Rung::Interrupted => self.kill().await,
-            // Not even the guardian answers; dropping our end is all that is left.
+            // The guardian does not answer; closing the socket is the last resort.
             Rung::Killed | Rung::Ended => {
                 return Some(ChildEnd::unknown());
             }
@@ -346,7 +346,7 @@ impl<'d> Watch<'d> {
         None
     }
 
-    /// Takes what is left of the error output, when every writer is gone.
+    /// Reads the rest of the error output after all processes have ended.
     async fn drain(&mut self, stderr: &mut (impl AsyncRead + Unpin), buffer: &mut [u8]) {
         let end = in_time(Duration::from_secs(1));
         while let Ok(count @ 1..) = tokio::time::timeout_at(end, read(stderr, buffer)).await {
@@ -365,14 +365,15 @@ impl<'d> Watch<'d> {
         let mut result = self.read(|dialogue, sink| dialogue.finish(&ending, sink));
         let mut notes = Vec::new();
         if report.left > 0 {
-            let message = format!("processes left running and ended: {}", report.left);
+            let message =
+                format!("terminated processes that the agent left running: {}", report.left);
             notes.push(
                 Diagnostic::new(diagnostics::AGENT_PROCESSES_LEFT, message).with_count(report.left),
             );
         }
         if self.lines.too_long() > 0 {
             let message = format!(
-                "{} lines were over {} bytes and were shortened",
+                "{} lines over {} bytes were shortened",
                 self.lines.too_long(),
                 self.limits.line_bytes
             );
@@ -399,7 +400,7 @@ impl<'d> Watch<'d> {
     }
 }
 
-/// Returns why a turn is stopped whose agent is about to repeat a request.
+/// Returns the reason to stop a turn whose agent is about to retry a request.
 fn hopeless_retry(
     event: &EventKind<'_>,
     retries: u64,
@@ -415,11 +416,11 @@ fn hopeless_retry(
         _ if wait > longest_wait => {
             Some(TerminationCause::RetryTooLate(why.unwrap_or(FailureReason::RateLimit), wait))
         }
-        // The first refusal can be an old token, which the agent renews.
+        // The first refusal may be due to an expired token, which the agent renews.
         (Some(why), Some(status)) if *attempt > 1 && why.is_final() => {
             Some(TerminationCause::PermanentError(status))
         }
-        // Not every agent can be told how often it may try again.
+        // Not every agent has a setting for retries.
         _ if *attempt > retries => {
             Some(TerminationCause::RetryLimit(why.unwrap_or(FailureReason::Network)))
         }
@@ -427,7 +428,7 @@ fn hopeless_retry(
     }
 }
 
-/// Writes inputs one after the other; ends when the child no longer reads or there is no more.
+/// Writes inputs in order, until the child closes its input or there are no more.
 async fn feed(mut stdin: ChildStdin, mut inputs: mpsc::Receiver<Input>) {
     while let Some(input) = inputs.recv().await {
         if stdin.write_all(&input.bytes).await.is_err() || input.last {

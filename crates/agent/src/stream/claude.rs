@@ -1,9 +1,8 @@
 //! Claude Code's `stream-json`.
 //!
-//! One JSON object a line. Each content block of a message comes as an event of its own; with partial
-//! messages, the raw API events run ahead of it. The last event is `result`; its `subtype` can say
-//! `success` where `is_error` says otherwise. What carries a `parent_tool_use_id` was said by a
-//! sub-agent and is never the reply.
+//! One JSON object per line. Each content block of a message is a separate event; with partial messages, the raw API
+//! events precede it. The last event is `result`; its `subtype` may be `success` although `is_error` is set. Events
+//! with a `parent_tool_use_id` belong to a sub-agent and are never the reply.
 
 mod course;
 mod wire;
@@ -23,7 +22,7 @@ use crate::event::{Event, EventKind, FileChange, TextPart, TodoItem, TodoState};
 use crate::turn::TurnResult;
 use crate::verdict::{Ending, Failure, FailureReason, Verdict};
 
-/// Subtypes of `system` that say nothing which a turn's reader needs.
+/// Subtypes of `system` that are ignored.
 const QUIET_SYSTEM: &[&str] = &[
     "status",
     "thinking_tokens",
@@ -94,10 +93,10 @@ const QUIET_SYSTEM: &[&str] = &[
     "bridge_state",
 ];
 
-/// The beginning of the subtypes of `system` with which plugins draw on a screen.
+/// The prefix of the subtypes of `system` with which plugins draw on a screen.
 const SCREEN: &str = "ui_";
 
-/// Event types that say nothing which a turn's reader needs.
+/// Event types that are ignored.
 const QUIET: &[&str] = &[
     "command_lifecycle",
     "control_request",
@@ -112,7 +111,7 @@ const QUIET: &[&str] = &[
     "transcript_mirror",
 ];
 
-/// Raw API events, and kinds of deltas, that only frame others.
+/// Raw API events and delta types that are ignored.
 const QUIET_RAW: &[&str] = &[
     "message_start",
     "content_block_start",
@@ -124,13 +123,13 @@ const QUIET_RAW: &[&str] = &[
 ];
 const QUIET_DELTA: &[&str] = &["input_json_delta", "signature_delta", "citations_delta"];
 
-/// Reads the events of one turn.
+/// Parses the events of one turn.
 #[derive(Debug)]
 pub struct Claude {
     progress: TurnProgress,
-    /// Calls of tools that write a file, until their result says whether they did.
+    /// Tool calls that write a file, until their result arrives.
     edits: HashMap<String, (String, &'static str)>,
-    /// The last error that the program wrote in the model's place: its label, and its words.
+    /// The last error that the program wrote in place of a reply: label and text.
     error: Option<(String, String)>,
     synthetic: bool,
     course: Course,
@@ -139,7 +138,7 @@ pub struct Claude {
 }
 
 impl Claude {
-    /// Creates a reader that keeps a reply of at most `reply_limit` bytes.
+    /// Creates a reader with a limit on the reply, in bytes.
     pub fn new(reply_limit: usize) -> Self {
         Self {
             progress: TurnProgress::new(reply_limit),
@@ -151,30 +150,29 @@ impl Claude {
         }
     }
 
-    /// Returns whether the program can be told that no more input comes.
+    /// Returns whether the input can be closed.
     pub fn needs_no_input(&self) -> bool {
         self.course.needs_no_input()
     }
 
-    /// Returns whether the agent has answered and only background tasks run.
+    /// Returns whether the agent has replied and only background tasks run.
     pub fn waits_for_tasks(&self) -> bool {
         self.course.rests() && self.course.running() > 0
     }
 
-    /// Takes back an answer that others were to follow, because the turn is stopped before they come.
+    /// Discards an interim reply: the turn is stopped before the final one.
     pub fn stop(&mut self) {
         if self.waits_for_tasks() || self.course.phase() == TurnPhase::Running {
             self.progress.closing = None;
         }
     }
 
-    /// Warns that what still runs in the background is ended.
+    /// Warns that background tasks are terminated.
     pub fn dismiss(&mut self, sink: &mut Sink<'_>) {
         self.course.dismiss();
         let count = self.course.running() as u64;
         if count > 0 {
-            let message =
-                format!("{count} background shells ran on after the reply and were ended");
+            let message = format!("terminated {count} background shells after the reply");
             let ended = Diagnostic::new(diagnostics::AGENT_TASKS_ENDED, message).with_count(count);
             self.progress.warn(ended, sink);
         }
@@ -223,7 +221,7 @@ impl Claude {
         };
         let synthetic = message.model.as_str() == "<synthetic>";
         if let Some(label) = event.error.0.filter(|_| parent.is_none()) {
-            // The program speaks in the model's place; the closing event repeats the text.
+            // An error text of the program; the closing event repeats it.
             let words = message.content.objects().filter_map(|block| block.text.0);
             self.error = Some((label.into_owned(), words.collect()));
             return;
@@ -283,7 +281,7 @@ impl Claude {
         let parent = event.parent_tool_use_id.0;
         let content = event.message.0.unwrap_or_default().content;
         for block in content.objects() {
-            // Texts here are echoes of what we sent, and "interrupted" notes that the result repeats.
+            // Texts here echo our input, or are "interrupted" notes that the result repeats.
             if block.kind.as_str() == "tool_result" {
                 self.tool_result(block, parent.as_ref(), sink);
             }
@@ -316,7 +314,7 @@ impl Claude {
         sink(Event::of(parent.cloned(), EventKind::ToolFinished { id, ok, output }));
     }
 
-    /// Reads a raw API event: the deltas that run ahead of the whole.
+    /// Parses a raw API event: a delta of a text.
     fn raw(&mut self, event: Line<'_>, line: &str, sink: &mut Sink<'_>) {
         let Some(raw) = event.event.0 else {
             return self.progress.unknown("stream_event", line, sink);
@@ -347,7 +345,7 @@ impl Claude {
                 };
                 sink(Event::of(sub_agent, kind));
             }
-            // A request that failed half-way is made again, and its answer begins anew.
+            // A failed request was retried: the text starts over.
             "message_start" if sub_agent.is_none() => self.progress.forget_preview(),
             quiet if QUIET_RAW.contains(&quiet) => {}
             other => {
@@ -373,13 +371,13 @@ impl Claude {
         let verdict = self.closing(&event);
         if verdict == Verdict::Done {
             match event.result.as_str() {
-                // A result that holds nothing is no reason to forget what was said.
+                // An empty result does not replace the reply.
                 "" if self.progress.closing.is_some() => {}
                 "" => self.progress.reply_nothing_new(),
                 reply => self.progress.reply_is(reply),
             }
             if self.synthetic && event.num_turns.0 == Some(0) {
-                let message = "the program took the prompt for a command of its own";
+                let message = "the program interpreted the prompt as a command";
                 self.progress
                     .warn(Diagnostic::new(diagnostics::AGENT_ANSWERED_ITSELF, message), sink);
             }
@@ -388,8 +386,7 @@ impl Claude {
         self.course.answers();
     }
 
-    /// Adds up what results count since the one before, sub-agents included. Older versions count the
-    /// main thread alone.
+    /// Adds the tokens since the previous result, sub-agents included. Older versions count the main thread only.
     fn spent(&mut self, event: &Line<'_>, sink: &mut Sink<'_>) {
         let id = event.uuid.0.as_deref();
         if id.is_some() && id == self.counted.as_deref() {
@@ -410,7 +407,7 @@ impl Claude {
         }
     }
 
-    /// An interrupt that ends sub-agents after an answer brings no further result.
+    /// Handles the response to an interrupt: after the end of sub-agents no further result follows.
     fn control_response(&mut self, event: &Line<'_>) {
         let response = event.response.0.as_ref().and_then(|response| response.response.0.as_ref());
         let interrupted = response.is_some_and(|response| response.still_queued.is_some());
@@ -474,7 +471,7 @@ impl Claude {
 }
 
 impl Claude {
-    /// Reads the `json` format when it is asked to say all: one list of all events.
+    /// Parses the verbose `json` format: one list of all events.
     fn list(&mut self, line: &str, sink: &mut Sink<'_>) {
         let Ok(events) = serde_json::from_str::<Vec<&RawValue>>(line) else {
             return self.progress.noise(line);
@@ -529,7 +526,7 @@ impl Reader for Claude {
     }
 }
 
-/// Returns the reason that the label of an error stands for.
+/// Returns the reason of an error label.
 fn labelled(label: &str) -> Option<FailureReason> {
     Some(match label {
         "authentication_failed" => FailureReason::Auth,
@@ -554,7 +551,7 @@ fn todo_items<'a>(tool: &str, input: &'a str) -> Option<Vec<TodoItem<'a>>> {
     Some(items.collect())
 }
 
-/// Joins the texts of a tool's result; one text, the usual case, stays borrowed.
+/// Joins the texts of a tool's result; a single text stays borrowed.
 fn joined<'a>(blocks: impl Iterator<Item = TextBlock<'a>>) -> Cow<'a, str> {
     let mut texts = blocks.filter_map(|block| block.text.0);
     let Some(first) = texts.next() else {

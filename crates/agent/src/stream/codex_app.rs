@@ -1,7 +1,7 @@
-//! Codex's `app-server`: JSON-RPC, a message a line, without the `jsonrpc` field.
+//! Codex's `app-server`: JSON-RPC, one message per line, without the `jsonrpc` field.
 //!
-//! It streams text and reports each thing once. Notifications name their thread: another thread than
-//! ours belongs to a sub-agent. What we must answer or wait for is left to whoever holds the dialogue.
+//! It streams text and reports each event once. Notifications name their thread: other threads belong to sub-agents.
+//! Requests and responses are left to the dialogue.
 
 use std::borrow::Cow;
 
@@ -19,7 +19,7 @@ use crate::turn::TurnResult;
 use crate::usage::Usage;
 use crate::verdict::{Ending, Failure, FailureReason, Verdict};
 
-/// Notifications that say nothing which a turn's reader needs, by the beginning of their name.
+/// Prefixes of notifications that are ignored.
 const QUIET: &[&str] = &[
     "account/",
     "app/",
@@ -52,43 +52,43 @@ const QUIET: &[&str] = &[
     "windows",
 ];
 
-/// What a line asks of whoever holds the dialogue.
+/// A message for the dialogue.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Message {
-    /// An answer to our request of this number, and the ids that it brought.
+    /// A response to our request, with the ids in it.
     Answer {
-        /// The number of our request.
+        /// The id of our request.
         id: u64,
-        /// The thread that it named.
+        /// The thread.
         thread: Option<String>,
-        /// The model that it named.
+        /// The model.
         model: Option<String>,
-        /// The turn that it named.
+        /// The turn.
         turn: Option<String>,
     },
-    /// Our request of this number was refused.
+    /// An error response to our request.
     Refusal {
-        /// The number of our request.
+        /// The id of our request.
         id: u64,
         /// Why.
         message: String,
     },
-    /// A request of the server, which waits for an answer.
+    /// A request of the server, which waits for a response.
     Request {
-        /// The id to answer with, as JSON.
+        /// The id for the response, as JSON.
         id: String,
-        /// What it asks for.
+        /// The method.
         method: String,
     },
     /// Nothing.
     Nothing,
 }
 
-/// Reads the messages of one turn.
+/// Parses the messages of one turn.
 #[derive(Debug)]
 pub struct CodexApp {
     progress: TurnProgress,
-    /// What the thread had used before this turn, which is no news while the turn runs.
+    /// The tokens of the thread before this turn.
     before: Usage,
     trouble: Trouble,
 }
@@ -103,25 +103,25 @@ impl CodexApp {
         }
     }
 
-    /// Says how many requests a notice stands for that a request failed.
+    /// Sets the number of requests per reported failure.
     #[must_use]
     pub fn counting(mut self, requests: u64) -> Self {
         self.progress.requests_per_notice = requests;
         self
     }
 
-    /// Says what the thread had used before this turn. The account counts the whole thread all the same.
+    /// Sets the tokens of the thread before this turn. The result still counts the whole thread.
     #[must_use]
     pub fn after(self, before: Usage) -> Self {
         Self { before, ..self }
     }
 
-    /// Ends the turn because it could not be begun.
+    /// Fails a turn that could not be started.
     pub fn fail(&mut self, failure: Failure) {
         self.progress.closing = Some(Verdict::Failed(failure));
     }
 
-    /// Says which thread is the agent's own.
+    /// Sets the agent's own thread.
     pub fn thread_is(&mut self, thread: &str, model: Option<String>, sink: &mut Sink<'_>) {
         self.progress.session = Some(thread.to_owned());
         sink(Event::own(EventKind::Started {
@@ -131,7 +131,7 @@ impl CodexApp {
         self.progress.model = model;
     }
 
-    /// Reads a line and returns what it asks for.
+    /// Parses a line and returns a message for the dialogue.
     pub fn message(&mut self, line: &[u8], sink: &mut Sink<'_>) -> Message {
         let line = self.progress.json(line);
         let Ok(message) = serde_json::from_str::<Line<'_>>(&line) else {
@@ -294,7 +294,7 @@ fn closing(turn: Turn<'_>) -> Verdict {
                 failed.reason = reason;
             }
             if failed.message.is_empty() {
-                failed.message = format!("the turn ended as `{status}`");
+                failed.message = format!("the turn ended with status `{status}`");
             }
             Verdict::Failed(failed)
         }
@@ -373,7 +373,7 @@ struct Problem<'a> {
     message: Text<'a>,
     #[serde(borrow)]
     additional_details: Text<'a>,
-    /// A word, or an object with one key that is the word.
+    /// A string, or an object with one key.
     #[serde(borrow)]
     codex_error_info: Option<&'a RawValue>,
 }
@@ -428,8 +428,7 @@ struct HttpStatus {
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct ThreadCounts {
-    /// Over the whole thread. The last request's counts are told again when a thread is resumed, so
-    /// they cannot be added up.
+    /// Over the whole thread. Counts of single requests are repeated when a thread is resumed and cannot be added.
     total: Object<Counts>,
 }
 

@@ -1,8 +1,7 @@
 //! Codex's `exec --json`, which 0.98 and later versions share.
 //!
-//! Items come whole, without deltas. Only `turn.completed` and `turn.failed` close the turn; `error` is
-//! a notice, most often that a request is tried again. The last message is the answer, and earlier ones
-//! are interim talk. Counts are counted over the whole thread.
+//! Items arrive complete, without deltas. Only `turn.completed` and `turn.failed` close the turn; `error` is a notice,
+//! most often of a retry. The last message is the reply. Tokens are counted over the whole thread.
 
 use serde::Deserialize;
 
@@ -14,7 +13,7 @@ use crate::event::{Event, EventKind};
 use crate::turn::TurnResult;
 use crate::verdict::{Ending, Verdict};
 
-/// Reads the events of one turn.
+/// Parses the events of one turn.
 #[derive(Debug)]
 pub struct CodexExec {
     progress: TurnProgress,
@@ -27,7 +26,7 @@ impl CodexExec {
         Self { progress: TurnProgress::new(reply_limit), trouble: Trouble::default() }
     }
 
-    /// Says how many requests a notice stands for that a request failed.
+    /// Sets the number of requests per reported failure.
     #[must_use]
     pub fn counting(mut self, requests: u64) -> Self {
         self.progress.requests_per_notice = requests;

@@ -1,5 +1,5 @@
-//! Codex's items: the same things in both of its protocols, spelled `snake_case` by `exec --json` and
-//! `camelCase` by `app-server`.
+//! Codex's items, the same in both protocols but for their case: `snake_case` in `exec --json`, `camelCase` in
+//! `app-server`.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ use crate::diagnostics;
 use crate::event::{Event, EventKind, FileChange, TextPart, TodoItem, TodoState};
 use crate::usage::Usage;
 
-/// Where an item stands.
+/// The phase of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
     Started,
@@ -21,7 +21,7 @@ pub(super) enum Phase {
     Completed,
 }
 
-/// Reads an item; `sub_agent` names the thread when it is not the agent's own.
+/// Parses an item; `sub_agent` is its thread if it is not the agent's own.
 pub(super) fn read(
     item: Item<'_>,
     phase: Phase,
@@ -94,7 +94,7 @@ pub(super) fn read(
     }
 }
 
-/// Reads a change of files: a tool that says which files it changed, if it did.
+/// Parses a file change: a tool call that reports the changed files.
 fn file_change<'a>(item: Item<'a>, phase: Phase, mut emit: impl FnMut(EventKind<'a>)) {
     let id = item.id.into_text();
     let status = item.status.into_text();
@@ -189,7 +189,7 @@ pub(super) struct Item<'a> {
 }
 
 impl<'a> Item<'a> {
-    /// What the tool was given, as JSON.
+    /// Returns the tool's input, as JSON.
     fn input(&self) -> Cow<'a, str> {
         if let Some(arguments) = self.arguments {
             return Cow::Borrowed(arguments.get());
@@ -231,7 +231,7 @@ pub(super) struct Message<'a> {
 struct Change<'a> {
     #[serde(borrow)]
     path: Text<'a>,
-    /// A word in one protocol, an object with a `type` in the other.
+    /// A string in one protocol, an object with a `type` in the other.
     #[serde(borrow)]
     kind: Option<&'a RawValue>,
 }

@@ -1,4 +1,4 @@
-//! Codex's troubles: requests that are tried again, and errors that may or may not end the turn.
+//! Codex's retries, and errors that may or may not end the turn.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::diagnostics;
 use crate::event::{Event, EventKind};
 use crate::verdict::{Ending, Failure, FailureReason, Verdict};
 
-/// Creates the failure that Codex's message stands for.
+/// Converts Codex's message to a failure.
 pub(super) fn failure(message: String) -> Failure {
     let reason = reason(&message);
     let message = match plain_words(message) {
@@ -21,8 +21,8 @@ pub(super) fn failure(message: String) -> Failure {
     Failure::new(reason, message)
 }
 
-/// Returns the reason that Codex's words stand for. Codex says that a stream was disconnected also where
-/// the server ended it with an error of its own, and then the server's words follow.
+/// Returns the reason of an error message. "Stream disconnected" may also mean that the server sent an error, whose
+/// text then follows.
 fn reason(message: &str) -> FailureReason {
     const OWN_WORDS: &[&str] =
         &["stream closed", "sending request", "UTF8", "ransport", "idle timeout", "decoding"];
@@ -35,7 +35,7 @@ fn reason(message: &str) -> FailureReason {
     }
 }
 
-/// Reads a line of Codex's log that tells how long it waits before the next request:
+/// Parses a line of Codex's log with the wait before the next request:
 /// `retrying sampling request (1/3 in 3599.99s)... sampling_error=why`.
 pub(super) fn logged_wait(line: &str) -> Option<(Retry<'_>, u64)> {
     let (_, rest) = line.split_once("retrying sampling request (")?;
@@ -49,7 +49,7 @@ pub(super) fn logged_wait(line: &str) -> Option<(Retry<'_>, u64)> {
     Some((retry, u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)))
 }
 
-/// Tells of a wait that only the log tells of, when it is long.
+/// Reports a long wait that only the log mentions.
 pub(super) fn tell_logged_wait(line: &str, sink: &mut Sink<'_>) {
     const LONG_MS: u64 = 60_000;
     let line = without_colour(line);
@@ -64,10 +64,10 @@ pub(super) fn tell_logged_wait(line: &str, sink: &mut Sink<'_>) {
     }
 }
 
-/// A notice that a request is tried again.
+/// A notice of a retry.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Retry<'m> {
-    /// Which attempt failed, where Codex counts them.
+    /// The number of the failed attempt, if Codex counts them.
     pub attempt: Option<u64>,
     pub max: Option<u64>,
     pub status: Option<u16>,
@@ -75,7 +75,7 @@ pub(super) struct Retry<'m> {
 }
 
 impl<'m> Retry<'m> {
-    /// Reads `Reconnecting... 2/5 (why)`; the count and the reason may be missing.
+    /// Parses `Reconnecting... 2/5 (why)`; count and reason are optional.
     pub fn read(message: &'m str) -> Option<Self> {
         let rest = message.strip_prefix("Reconnecting")?.trim_start_matches(['.', '…', ' ']);
         let (count, reason) = rest.split_once(' ').unwrap_or((rest, ""));
@@ -92,10 +92,10 @@ impl<'m> Retry<'m> {
         Some(Self { attempt, max, status, reason })
     }
 
-    /// Tells of it. What was said of the answer so far is void.
+    /// Reports the retry and discards the partial text.
     pub fn tell(self, progress: &mut TurnProgress, sink: &mut Sink<'_>) {
         progress.forget_preview();
-        // A stream that broke off was one request; one that never began was repeated out of sight.
+        // A broken stream was one request; a stream that never started was retried silently.
         let repeated = self.status.is_some()
             || reason_in_words(self.reason).is_some_and(|reason| reason == FailureReason::Server)
             || self.reason.contains("error sending request");
@@ -110,26 +110,25 @@ impl<'m> Retry<'m> {
     }
 }
 
-/// The last error, until it is known whether the turn fails for it: then its verdict says the same, and
-/// it need not be said twice.
+/// The last error, held back until it is known whether the turn fails with it.
 #[derive(Debug, Default)]
 pub(super) struct Trouble(Option<String>);
 
 impl Trouble {
-    /// Takes note of an error.
+    /// Records an error.
     pub fn told(&mut self, message: String, progress: &mut TurnProgress, sink: &mut Sink<'_>) {
         self.passed(progress, sink);
         self.0 = Some(message);
     }
 
-    /// The turn went on: the error was a notice.
+    /// Reports the error as a notice: the turn continued.
     pub fn passed(&mut self, progress: &mut TurnProgress, sink: &mut Sink<'_>) {
         if let Some(message) = self.0.take() {
             progress.warn(Diagnostic::new(diagnostics::AGENT_NOTICE, plain_words(message)), sink);
         }
     }
 
-    /// The turn was closed with this verdict.
+    /// Handles the end of the turn.
     pub fn ended(&mut self, verdict: &Verdict, progress: &mut TurnProgress, sink: &mut Sink<'_>) {
         let said = self.0.take_if(|message| match verdict {
             Verdict::Failed(failure) => plain_words(message.clone()) == failure.message,
@@ -140,7 +139,7 @@ impl Trouble {
         }
     }
 
-    /// The program ended: an error that nothing followed is why, unless it was us who ended it.
+    /// Handles the end of the program: the last error is the reason, unless Convoke terminated it.
     pub fn at_end(
         &mut self,
         ending: &Ending<'_>,

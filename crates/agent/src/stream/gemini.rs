@@ -1,8 +1,7 @@
 //! Gemini CLI's `stream-json`, and its `json`.
 //!
-//! The first message echoes the whole prompt and is passed over. The answer comes in chunks, one flat
-//! sequence that tool calls cut into texts; the last text is the reply. An exit code of 0 stands beside
-//! failures, and codes above 128 are an HTTP status modulo 256.
+//! The first message echoes the prompt and is skipped. The text arrives in chunks, separated by tool calls; the last
+//! text is the reply. The exit code may be 0 after a failure, and codes above 128 are an HTTP status modulo 256.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -20,16 +19,16 @@ use crate::turn::TurnResult;
 use crate::usage::Usage;
 use crate::verdict::{Ending, Exit, Failure, FailureReason, Verdict};
 
-/// Reads the events of one turn.
+/// Parses the events of one turn.
 #[derive(Debug)]
 pub struct Gemini {
     progress: TurnProgress,
-    /// The text that the chunks since the last tool call make up.
+    /// The text since the last tool call.
     text: String,
     text_limit: usize,
     edits: HashMap<String, (String, &'static str)>,
     last_error: Option<String>,
-    /// The one object of the `json` format, which spreads over lines.
+    /// The object of the `json` format, which spans several lines.
     document: Option<Vec<u8>>,
 }
 
@@ -90,7 +89,7 @@ impl Gemini {
         sink(Event::own(EventKind::Text { text, part: TextPart::Delta }));
     }
 
-    /// Hands on the text that the chunks made up.
+    /// Ends the current text.
     fn end_text(&mut self, sink: &mut Sink<'_>) {
         if !self.text.is_empty() {
             sink(Event::own(EventKind::Text {
@@ -156,7 +155,7 @@ impl Gemini {
         });
     }
 
-    /// Reads the one object of the `json` format. What stands behind it is noise.
+    /// Parses the object of the `json` format. Text after it is noise.
     fn read_document(&mut self, json: &str, sink: &mut Sink<'_>) {
         let mut values = serde_json::Deserializer::from_str(json).into_iter::<Document<'_>>();
         let document = match values.next() {
@@ -190,7 +189,7 @@ impl Gemini {
 impl Reader for Gemini {
     fn line(&mut self, line: &[u8], sink: &mut Sink<'_>) {
         if let Some(document) = &mut self.document {
-            // Every character of the reply may be an escape, and the counts stand beside it.
+            // Every character of the reply may be escaped, and there is other data.
             if document.len() + line.len() < self.text_limit.saturating_mul(6) + (1 << 20) {
                 document.extend_from_slice(line);
                 document.push(b'\n');
@@ -233,7 +232,7 @@ impl Reader for Gemini {
             self.read_document(&json, sink);
         }
         self.end_text(sink);
-        // The closing event repeats the server's words alone; the error output names the kind of error.
+        // The closing event contains only the server's message; the error output names the kind of error.
         if let Some(Verdict::Failed(failure)) = &mut self.progress.closing
             && failure.reason == FailureReason::Other
         {
@@ -256,8 +255,8 @@ fn failure(message: String) -> Failure {
     Failure::new(reason, message)
 }
 
-/// Reads `Attempt 2 failed with status 429. Retrying with backoff...`, which stands in the error output
-/// alone: the attempt, the status, and the wait before the next one.
+/// Parses `Attempt 2 failed with status 429. Retrying with backoff...` from the error output: attempt, status and
+/// wait.
 fn retry(line: &str) -> Option<(u64, Option<u16>, Option<u64>)> {
     let (attempt, rest) = line.strip_prefix("Attempt ")?.split_once(" failed")?;
     let (why, next) = rest.split_once(". Retrying ")?;
@@ -267,17 +266,17 @@ fn retry(line: &str) -> Option<(u64, Option<u16>, Option<u64>)> {
     Some((attempt.parse().ok()?, status, wait))
 }
 
-/// Explains an end without a closing event. Some exit codes have a meaning of their own.
+/// Explains an end without a closing event, from the exit code if it has a meaning.
 fn explain(ending: &Ending<'_>) -> Failure {
     let mut failure = error_document(ending.stderr).unwrap_or_else(|| explain_ending(ending));
     match ending.exit {
         Exit::Code(0) => {
-            "it ended with exit code 0 and without a result: it was interrupted, or its output was lost"
+            "exited with code 0 without a result: interrupted, or output lost"
                 .clone_into(&mut failure.message);
         }
         Exit::Code(41) => failure.reason = FailureReason::Auth,
         Exit::Code(42) if failure.reason == FailureReason::Incomplete => {
-            failure.reason = FailureReason::Usage
+            failure.reason = FailureReason::Usage;
         }
         Exit::Code(44) => failure.reason = FailureReason::Start,
         Exit::Code(52) => failure.reason = FailureReason::Usage,
@@ -293,7 +292,7 @@ fn explain(ending: &Ending<'_>) -> Failure {
     failure
 }
 
-/// Finds the error that the `json` format writes to the error output.
+/// Finds the error of the `json` format in the error output.
 fn error_document(stderr: &str) -> Option<Failure> {
     let at = if stderr.starts_with("{\n") { 0 } else { stderr.rfind("\n{\n")? + 1 };
     let mut values = serde_json::Deserializer::from_str(&stderr[at..]).into_iter::<Document<'_>>();
@@ -361,7 +360,7 @@ struct Stats {
 }
 
 impl Stats {
-    /// Returns the tokens. What the model thought is in the total alone.
+    /// Returns the tokens. Reasoning tokens are only in the total.
     fn usage(&self) -> Usage {
         let input = self.input_tokens.0.unwrap_or(0);
         let said = self.output_tokens.0.unwrap_or(0);

@@ -1,7 +1,7 @@
-//! Fields that forgive: a field of another type than the one expected reads as absent.
+//! Lenient fields: a field of an unexpected type reads as absent.
 //!
-//! The CLIs change their events from week to week. A field that became an object must not cost us the
-//! event that it stands in. All of it borrows from the line where the text has no escapes.
+//! The CLIs change their events often; a changed field must not lose the whole event. Texts without escapes borrow
+//! from the line.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,7 +9,7 @@ use std::marker::PhantomData;
 
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-/// Declares the visits that all forgiving fields answer with "absent".
+/// Declares the visitor methods that return "absent".
 macro_rules! absent_for {
     ($($visit:ident($type:ty)),*) => {
         $(fn $visit<E>(self, _: $type) -> Result<Self::Value, E> { Ok(Self::Value::default()) })*
@@ -75,7 +75,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
     }
 }
 
-/// A whole number that is not negative; fractions are cut off. Written as a string, it counts too.
+/// A non-negative integer; fractions are truncated, and strings are parsed.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Number(pub Option<u64>);
 
@@ -137,7 +137,7 @@ impl<'de> Deserialize<'de> for Decimal {
     }
 }
 
-/// A truth value, false when absent. Written as a string, it counts too.
+/// A boolean, false if absent; strings are parsed.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Flag(pub bool);
 
@@ -163,9 +163,9 @@ impl<'de> Deserialize<'de> for Flag {
 /// A list, or a bare string in its place.
 #[derive(Debug, Clone)]
 pub struct List<'a, T> {
-    /// What stands in it.
+    /// The items.
     pub items: Vec<T>,
-    /// The string that stood in place of the list.
+    /// The string in place of a list.
     pub bare: Option<Cow<'a, str>>,
 }
 
@@ -176,7 +176,7 @@ impl<T> Default for List<'_, T> {
 }
 
 impl<T> List<'_, Object<T>> {
-    /// Returns the objects of the list, without what is none.
+    /// Returns the objects of the list.
     pub fn objects(self) -> impl Iterator<Item = T> {
         self.items.into_iter().filter_map(|item| item.0)
     }
@@ -207,7 +207,7 @@ impl<'de: 'a, 'a, T: Deserialize<'de>> Deserialize<'de> for List<'a, T> {
     }
 }
 
-/// An object, or nothing when something else stands there.
+/// An object; `None` for any other value.
 #[derive(Debug, Clone)]
 pub struct Object<T>(pub Option<T>);
 

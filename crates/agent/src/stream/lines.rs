@@ -1,13 +1,13 @@
-//! Lines: bytes in, whole lines out, whatever the chunks were.
+//! Splits chunks of bytes into lines.
 //!
-//! A line that lies within one chunk is not copied. Cutting happens at newlines only, so a character
-//! that was split over two chunks is whole again in its line. A line over the limit is shortened.
+//! A line within one chunk is not copied. Chunks are split at newlines only, so characters stay whole. A line over the
+//! limit is shortened.
 
 use memchr::memchr;
 
 use super::shorten::Shortener;
 
-/// Cuts chunks into lines.
+/// Splits chunks into lines.
 #[derive(Debug)]
 pub struct Lines {
     torn: Vec<u8>,
@@ -21,17 +21,17 @@ pub struct Lines {
 pub struct Line<'l> {
     /// The bytes.
     pub bytes: &'l [u8],
-    /// The bytes of text that were left out of it.
+    /// The number of bytes that were cut.
     pub left_out: u64,
 }
 
 impl Lines {
-    /// Creates a cutter for lines of at most `limit` bytes.
+    /// Creates a splitter for lines of at most `limit` bytes.
     pub fn new(limit: usize) -> Self {
         Self { torn: Vec::new(), limit, long: None, too_long: 0 }
     }
 
-    /// Takes a chunk and passes on every line that it completes.
+    /// Adds a chunk and passes on every complete line.
     pub fn push(&mut self, mut chunk: &[u8], mut line: impl FnMut(Line<'_>)) {
         while let Some(end) = memchr(b'\n', chunk) {
             let (head, rest) = chunk.split_at(end);
@@ -46,7 +46,7 @@ impl Lines {
         self.keep(chunk);
     }
 
-    /// Passes on what stands behind the last newline.
+    /// Passes on the text after the last newline.
     pub fn finish(&mut self, mut line: impl FnMut(Line<'_>)) {
         if let Some(long) = self.long.take() {
             if let Some((bytes, left_out)) = long.finish() {
@@ -58,7 +58,7 @@ impl Lines {
         }
     }
 
-    /// Returns how many lines were over the limit.
+    /// Returns the number of lines over the limit.
     pub fn too_long(&self) -> u64 {
         self.too_long
     }

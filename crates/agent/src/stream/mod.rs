@@ -1,7 +1,7 @@
-//! Streams: what each vendor's CLI writes to standard output, read into [`Event`]s.
+//! Parses the output of each vendor's CLI into [`Event`]s.
 //!
-//! A reader parses line by line and keeps only the `TurnProgress`. It does no I/O, so that any output
-//! of a CLI can be tested without one.
+//! A reader parses line by line, keeps only the `TurnProgress` and does no I/O, so that any output can be tested without
+//! a CLI.
 
 pub mod claude;
 pub mod codex_app;
@@ -30,42 +30,42 @@ use crate::turn::TurnResult;
 use crate::usage::Usage;
 use crate::verdict::{Ending, Exit, Failure, Verdict, decide};
 
-/// How many of the last warnings one is compared with.
+/// The number of recent warnings that a new one is compared with.
 const SAID_AGAIN: usize = 32;
 
-/// Takes events as they are read.
+/// A consumer of events.
 pub type Sink<'s> = dyn FnMut(Event<'_>) + 's;
 
-/// How far a turn has come.
+/// The phase of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TurnPhase {
-    /// The agent works, or waits for sub-agents that it has to report on.
+    /// The agent is running, or waits for sub-agents.
     Running,
-    /// The agent has answered. What it left running in the background may make it answer again.
+    /// The agent has replied. Its background tasks may cause another reply.
     Answered,
     /// The agent has closed its turn.
     Over,
 }
 
-/// Reads one agent's output.
+/// Parses one agent's output.
 pub trait Reader: Send {
     /// Reads a line, without its newline.
     fn line(&mut self, line: &[u8], sink: &mut Sink<'_>);
 
-    /// Says how many bytes of text were left out of the next line.
+    /// Sets the number of bytes that were cut from the next line.
     fn line_lacks(&mut self, bytes: u64);
 
-    /// Reads a line of the error output, for agents that tell of retries there.
+    /// Reads a line of the error output, for agents that report retries there.
     fn error_line(&mut self, _line: &str, _sink: &mut Sink<'_>) {}
 
-    /// Returns how far the turn has come.
+    /// Returns the phase of the turn.
     fn phase(&self) -> TurnPhase;
 
     /// Returns the id of the agent's session, once the agent has named it.
     fn session(&self) -> Option<&str>;
 
-    /// Returns the result of the turn, after the last line. It has no handle to resume with: a reader
-    /// does not know what else the session depends on.
+    /// Returns the result of the turn, after the last line, without a resume handle: a reader does not know the
+    /// working directory and model of the session.
     fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> TurnResult;
 }
 
@@ -80,15 +80,15 @@ pub(crate) struct TurnProgress {
     reply: String,
     reply_limit: usize,
     reply_cut: u64,
-    /// The bytes of text that the current line lacks.
+    /// The number of bytes that were cut from the current line.
     line_lacks: u64,
-    /// The next text begins a new reply: what came before a tool call is interim talk.
+    /// Whether the next text begins a new reply, as after a tool call.
     reply_over: bool,
-    /// Deltas whose whole has not come; all that there is when the turn ends before it does.
+    /// Deltas whose whole text has not arrived; the partial reply if the turn ends.
     preview: String,
-    /// How often a request was repeated, by the agent's count or by ours.
+    /// The number of retries, counted by the agent or by us.
     attempts: u64,
-    /// The requests that one notice of a failed request stands for.
+    /// The number of requests per reported failure.
     pub requests_per_notice: u64,
     unknown: BTreeSet<String>,
     noise: u64,
@@ -124,13 +124,13 @@ impl TurnProgress {
         if self.closing.is_some() { TurnPhase::Over } else { TurnPhase::Running }
     }
 
-    /// Takes note of a piece of text whose whole is yet to come.
+    /// Adds a delta.
     pub fn preview(&mut self, delta: &str) {
         let room = self.reply_limit.saturating_sub(self.preview.len());
         self.preview.push_str(&delta[..delta.floor_char_boundary(room.min(delta.len()))]);
     }
 
-    /// Forgets pieces whose whole will not come, because it is begun anew.
+    /// Discards deltas of a text that is started over.
     pub fn forget_preview(&mut self) {
         self.preview.clear();
     }
@@ -149,12 +149,12 @@ impl TurnProgress {
         self.reply_cut += cut.len() as u64 + std::mem::take(&mut self.line_lacks);
     }
 
-    /// Says how many bytes of text were left out of the next line.
+    /// Sets the number of bytes that were cut from the next line.
     pub fn line_lacks(&mut self, bytes: u64) {
         self.line_lacks = bytes;
     }
 
-    /// Says that the next text begins a new reply.
+    /// Makes the next text begin a new reply.
     pub fn pause(&mut self) {
         self.reply_over = true;
     }
@@ -166,21 +166,20 @@ impl TurnProgress {
         self.reply_over = false;
     }
 
-    /// Ends the reply where it stands: nothing was said after the last pause.
+    /// Keeps the reply: there was no text after the last pause.
     pub fn reply_nothing_new(&mut self) {
         if self.reply_over {
             self.reply_is("");
         }
     }
 
-    /// Returns the number of an attempt that failed: the agent's own, or ours where it does not count, so
-    /// that no agent tries for ever.
+    /// Returns the number of a failed attempt: the agent's own count, else ours.
     pub fn attempt(&mut self, counted: Option<u64>) -> u64 {
         self.attempts = counted.unwrap_or(self.attempts + 1);
         self.attempts
     }
 
-    /// Says that the model answered: a request that fails from here on is another one.
+    /// Resets the count of attempts after a response.
     pub fn answered(&mut self) {
         self.attempts = 0;
     }
@@ -203,21 +202,21 @@ impl TurnProgress {
             name: Cow::Borrowed(name),
             json: Cow::Borrowed(line),
         }));
-        // A stream of ever new kinds must not grow the progress without end.
+        // Bounded: a stream may contain any number of kinds.
         if self.unknown.len() < 64 && self.unknown.insert(name.to_owned()) {
-            let message = format!("events of the kind `{name}` are not known");
+            let message = format!("unknown event type `{name}`");
             self.warn(Diagnostic::new(diagnostics::AGENT_EVENT_UNKNOWN, message), sink);
         }
     }
 
-    /// Counts a line that is no event.
+    /// Counts a line that is not an event.
     pub fn noise(&mut self, line: &str) {
         self.noise += u64::from(!line.trim_ascii().is_empty());
     }
 
-    /// Returns a line as text; bytes that are not UTF-8 are replaced, so that the rest can be read.
+    /// Returns a line as text; invalid UTF-8 is replaced.
     pub fn text<'l>(&mut self, line: &'l [u8]) -> Cow<'l, str> {
-        // Several times faster than the lossy reading, which nearly no line needs.
+        // Several times faster than lossy decoding, which hardly any line needs.
         if let Ok(text) = std::str::from_utf8(line) {
             return Cow::Borrowed(text);
         }
@@ -225,8 +224,7 @@ impl TurnProgress {
         String::from_utf8_lossy(line)
     }
 
-    /// Returns a line as JSON text, mended where a program writes what JSON does not allow: a byte order
-    /// mark, or half of a character that it cut.
+    /// Returns a line as JSON text, without a byte order mark and with lone surrogates replaced.
     pub fn json<'l>(&mut self, line: &'l [u8]) -> Cow<'l, str> {
         let line = line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(line);
         let text = self.text(line);
@@ -239,7 +237,7 @@ impl TurnProgress {
         }
     }
 
-    /// Takes a line that does not read as an event: one of an unknown form, or none at all.
+    /// Handles a line that does not parse as a known event.
     pub fn unreadable(&mut self, line: &str, sink: &mut Sink<'_>) {
         match serde_json::from_str::<Kind<'_>>(line) {
             Ok(Kind { kind: Text(Some(kind)) }) => self.unknown(&kind, line, sink),
@@ -288,7 +286,7 @@ impl TurnProgress {
             && ending.stop.is_none()
             && !matches!(ending.exit, Exit::Code(0) | Exit::Unknown)
         {
-            let message = format!("the turn is done, and the program ended with {}", ending.exit);
+            let message = format!("the turn is done, but the program ended with {}", ending.exit);
             self.warn(Diagnostic::new(diagnostics::AGENT_EXIT_DISAGREES, message), sink);
         }
         TurnResult {

@@ -1,6 +1,6 @@
-//! Any command that writes text: what it writes is its reply.
+//! Any command that writes text: its output is the reply.
 //!
-//! Such a command has no closing event, so its exit code is all that there is to go by.
+//! There is no closing event, so the exit code decides the verdict.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use crate::event::{Event, EventKind, TextPart};
 use crate::turn::TurnResult;
 use crate::verdict::{Ending, Exit, Verdict};
 
-/// Reads the text of one turn.
+/// Collects the text of one turn.
 #[derive(Debug)]
 pub struct Plain {
     progress: TurnProgress,

@@ -1,14 +1,14 @@
-//! Shortening of lines over the limit, so that the event in them is still understood.
+//! Shortens JSON lines over the limit so that they still parse.
 //!
-//! The string that crosses the limit is cut and closed, later strings are kept up to a small size, and
-//! the structure around them stays whole. A line that is still too long is closed after its last whole
-//! value. Text that is not JSON loses its end.
+//! The string that crosses the limit is cut and closed, later strings are kept up to a small size, and the structure
+//! around them is kept. A line that is still too long is closed after its last complete value. Text that is not JSON is
+//! truncated.
 
 use memchr::memchr2;
 
-/// The bytes that a line may have beyond the limit, for what follows the string that was cut.
+/// The number of bytes beyond the limit for what follows the cut string.
 const TAIL: usize = 64 << 10;
-/// The bytes that any string may have.
+/// The size that any string may have.
 const SHORT: usize = 1 << 10;
 
 /// Shortens one line while its bytes arrive.
@@ -18,12 +18,12 @@ pub(super) struct Shortener {
     limit: usize,
     left_out: u64,
     is_json: bool,
-    /// The brackets that are open.
+    /// The open brackets.
     open: Vec<u8>,
     string: Option<StringState>,
-    /// Where the last whole value ends, and how many brackets were open there.
+    /// The end of the last complete value, and the number of open brackets there.
     whole: Option<(usize, usize)>,
-    /// The line was closed early; nothing more of it is kept.
+    /// Whether the line was closed early.
     closed: bool,
 }
 
@@ -33,9 +33,9 @@ struct StringState {
     /// The length of the kept line at which the string is cut.
     end: usize,
     cut: bool,
-    /// An escape sequence that is not complete yet.
+    /// An incomplete escape sequence.
     escape: Vec<u8>,
-    /// Where half of a character begins that takes two escape sequences.
+    /// The start of a high surrogate that waits for its low surrogate.
     half: Option<usize>,
 }
 
@@ -79,7 +79,7 @@ impl Shortener {
         }
     }
 
-    /// Returns the line and the bytes of text that it lacks; `None` when nothing of it can be read.
+    /// Returns the line and the number of bytes cut; `None` if nothing of it can be parsed.
     pub fn finish(mut self) -> Option<(Vec<u8>, u64)> {
         if !self.is_json {
             let kept = whole_characters(&self.kept);
@@ -108,7 +108,7 @@ impl Shortener {
         }
     }
 
-    /// Closes the line after its last whole value.
+    /// Closes the line after its last complete value.
     fn close(&mut self) {
         self.closed = true;
         self.string = None;
@@ -118,7 +118,7 @@ impl Shortener {
         self.kept.extend(self.open.iter().take(open).rev());
     }
 
-    /// Reads bytes of a string and returns those behind what was read.
+    /// Reads bytes of a string and returns the rest.
     fn in_string<'b>(&mut self, mut string: StringState, bytes: &'b [u8]) -> &'b [u8] {
         if !string.escape.is_empty() {
             let (byte, rest) = bytes.split_at(1);
@@ -176,7 +176,7 @@ impl Shortener {
         self.kept.extend_from_slice(&escape);
     }
 
-    /// Ends what is kept of a string with a whole character.
+    /// Cuts a string at a character boundary.
     fn cut(&mut self, string: &mut StringState) {
         if std::mem::replace(&mut string.cut, true) {
             return;
@@ -191,12 +191,12 @@ impl Shortener {
     }
 }
 
-/// Returns how many bytes an escape sequence has that begins like this.
+/// Returns the length of an escape sequence from its beginning.
 fn escape_bytes(escape: &[u8]) -> usize {
     if escape.get(1) == Some(&b'u') { 6 } else { 2 }
 }
 
-/// Returns the bytes of text that an escape sequence stands for, and whether it is half of a character.
+/// Returns the decoded length of an escape sequence, and whether it is a surrogate.
 fn decoded(escape: &[u8]) -> (u64, bool) {
     let digits = escape.get(2..).and_then(|digits| std::str::from_utf8(digits).ok());
     match digits.map(|digits| u32::from_str_radix(digits, 16)) {
@@ -206,11 +206,11 @@ fn decoded(escape: &[u8]) -> (u64, bool) {
     }
 }
 
-/// Returns the length of a text without a character at its end that is not whole.
+/// Returns the length of a text without an incomplete character at its end.
 fn whole_characters(text: &[u8]) -> usize {
     let last = text.iter().rposition(|byte| byte & 0xc0 != 0x80).unwrap_or(0);
     match std::str::from_utf8(&text[last..]) {
-        // The beginning of a character that the rest of is missing; anything else is no character at all.
+        // An incomplete character; other errors are invalid bytes.
         Err(error) if error.error_len().is_none() => last,
         _ => text.len(),
     }

@@ -1,15 +1,15 @@
-//! Half characters: `\ud83d` without its other half.
+//! Lone surrogates in JSON, such as `\ud83d` without its low surrogate.
 //!
-//! Programs whose strings are UTF-16 cut texts in the middle of a character, and write the half that is
-//! left as an escape. No Unicode text can hold it, so a reader that is exact loses the whole event.
+//! Programs with UTF-16 strings may cut a text between surrogates and escape the rest. A strict parser would reject the
+//! whole event.
 
 use memchr::memmem;
 
-/// The escape of U+FFFD, which stands for what cannot be read.
+/// The escape of U+FFFD.
 const REPLACEMENT: &str = "\\ufffd";
 const ESCAPE: usize = 6;
 
-/// Returns the JSON text with every half character replaced; nothing when there is none.
+/// Returns the JSON text with lone surrogates replaced; `None` if there are none.
 pub(super) fn mended(json: &str) -> Option<String> {
     let mut mended = String::new();
     let mut copied = 0;
@@ -40,13 +40,13 @@ pub(super) fn mended(json: &str) -> Option<String> {
     Some(mended)
 }
 
-/// Returns the number in the escape that begins here.
+/// Returns the code unit of the escape at a position.
 fn escape(json: &str, at: usize) -> Option<u16> {
     let digits = json.get(at..at + ESCAPE)?.strip_prefix("\\u")?;
     u16::from_str_radix(digits, 16).ok()
 }
 
-/// Returns whether a backslash is itself the escaped one of a pair.
+/// Returns whether a backslash is itself escaped.
 fn is_escaped(json: &str, at: usize) -> bool {
     let before = json.as_bytes()[..at].iter().rev();
     before.take_while(|&&byte| byte == b'\\').count() % 2 == 1

@@ -1,4 +1,4 @@
-//! Reasons: what the words of a program's error mean. The CLIs have no codes for most of them.
+//! Reasons of failures, guessed from error messages: the CLIs have no codes for most of them.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use serde::Deserialize;
 use crate::process::guardian::{CANNOT_START, CANNOT_START_WORDS};
 use crate::verdict::{Ending, Exit, Failure, FailureReason, stderr_tail};
 
-/// What the CLIs write to their error output in every turn, and what explains nothing.
+/// Lines of the error output that explain nothing.
 const CHATTER: &[&str] = &[
     "256-color support",
     "Basic terminal detected",
@@ -21,7 +21,7 @@ const CHATTER: &[&str] = &[
     "codex_core::responses_retry",
 ];
 
-/// Explains an end without a closing event from what stands in the error output.
+/// Explains an end without a closing event from the error output.
 pub(crate) fn explain_ending(ending: &Ending<'_>) -> Failure {
     let is_chatter = |line: &&str| CHATTER.iter().any(|chatter| line.contains(chatter));
     let says_something = |line: &&str| line.contains(char::is_alphanumeric);
@@ -38,14 +38,14 @@ pub(crate) fn explain_ending(ending: &Ending<'_>) -> Failure {
         _ => reason_in_words(&words).unwrap_or(FailureReason::Incomplete),
     };
     let message = if words.is_empty() {
-        format!("it ended with {} and did not close its turn", ending.exit)
+        format!("ended with {} before the turn was complete", ending.exit)
     } else {
-        format!("it ended with {}: {words}", ending.exit)
+        format!("ended with {}: {words}", ending.exit)
     };
     Failure::new(reason, message)
 }
 
-/// Takes out the sequences with which a program colours a terminal.
+/// Removes terminal colour sequences.
 pub(super) fn without_colour(text: &str) -> Cow<'_, str> {
     if memchr(ESCAPE, text.as_bytes()).is_none() {
         return Cow::Borrowed(text);
@@ -68,13 +68,13 @@ pub(super) fn without_colour(text: &str) -> Cow<'_, str> {
 
 const ESCAPE: u8 = 0x1b;
 
-/// Returns whether a line is of the trace that programs of Node write below an error.
+/// Returns whether a line is part of a Node stack trace.
 fn is_stack_frame(line: &str) -> bool {
     let line = line.trim_start();
     line.starts_with("at ") && (line.ends_with(')') || line.contains("://"))
 }
 
-/// Returns the sentence in an error message that a server wrote as JSON, with or without words around it.
+/// Extracts the message from a server's JSON error, with or without text around it.
 pub(crate) fn plain_words(message: String) -> String {
     #[derive(Deserialize)]
     struct Answer {
@@ -144,7 +144,7 @@ pub(crate) fn reason_in_words(words: &str) -> Option<FailureReason> {
         ("cannot use both", FailureReason::Usage),
         ("not valid utf-8", FailureReason::Usage),
     ];
-    /// Said beside the status of a request that is wrong in some way.
+    /// An error that comes with the status of an invalid request.
     const WRONG_KEY: &str = "api key not valid";
 
     let words = words.to_ascii_lowercase();
@@ -157,7 +157,7 @@ pub(crate) fn reason_in_words(words: &str) -> Option<FailureReason> {
     SIGNS.iter().find(|(sign, _)| words.contains(sign)).map(|&(_, reason)| reason)
 }
 
-/// Finds the HTTP status in the two forms that the CLIs use: `status 401` and `"code":401`.
+/// Finds an HTTP status in the forms `status 401` and `"code":401`.
 pub(crate) fn status_in_words(words: &str) -> Option<u16> {
     let digits_after = |mark: &str| {
         let rest = words.split_once(mark)?.1.trim_start_matches([' ', ':']);
@@ -206,7 +206,7 @@ mod tests {
         let ending = Ending { exit: Exit::Code(1), stop: None, stderr };
         assert_eq!(
             explain_ending(&ending).message,
-            "it ended with exit code 1: Error: no such file 'x'"
+            "ended with exit code 1: Error: no such file 'x'"
         );
     }
 
@@ -214,7 +214,7 @@ mod tests {
     fn an_end_is_explained_without_colours() {
         let stderr = "\u{1b}[1;31mno key\u{1b}[0m is set\u{1b}[m\n}\n";
         let ending = Ending { exit: Exit::Code(1), stop: None, stderr };
-        assert_eq!(explain_ending(&ending).message, "it ended with exit code 1: no key is set");
+        assert_eq!(explain_ending(&ending).message, "ended with exit code 1: no key is set");
         for odd in ["\u{1b}", "\u{1b}[", "\u{1b}[31", "\u{1b}[é", "\u{1b}[1é x"] {
             without_colour(odd);
         }

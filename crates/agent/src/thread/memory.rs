@@ -10,7 +10,7 @@ use super::{
 };
 use crate::id::ThreadId;
 
-/// Keeps threads while the program runs.
+/// A thread store in memory.
 #[derive(Debug, Default)]
 pub struct MemoryThreadStore(Mutex<HashMap<ThreadId, MemoryThread>>);
 

@@ -1,8 +1,7 @@
 //! Threads: the stored history that a model's requests are built from.
 //!
-//! A thread is a log of lines that only grows, and the requests that were sent in it. [`ThreadStore`] is
-//! the one interface to both: agents without a memory of their own write through it, and a store of
-//! sessions implements it beside its sessions. A store does not know what the lines mean.
+//! A thread is an append-only log of lines and the requests that were sent in it. [`ThreadStore`] is the interface to
+//! both: model members write through it, and the session store implements it. A store does not interpret the lines.
 
 mod memory;
 mod request;
@@ -14,16 +13,16 @@ pub use self::memory::MemoryThreadStore;
 pub use self::request::{RequestEnd, RequestMeta, RequestOutcome, RequestRecord, RequestTexts};
 use crate::id::{MessageNumber, ThreadId};
 
-/// The result of a call to a [`ThreadStore`], some time later.
+/// The future of a [`ThreadStore`] call.
 pub type Stored<'s, T> = Pin<Box<dyn Future<Output = Result<T, ThreadStoreError>> + Send + 's>>;
 
 /// A store of threads and their requests.
 pub trait ThreadStore: Send + Sync {
-    /// Returns the lines of a thread, oldest first; none when there is no such thread.
+    /// Returns the lines of a thread, oldest first; empty if there is no such thread.
     fn thread_lines<'s>(&'s self, thread: &'s ThreadId) -> Stored<'s, Vec<ThreadLine>>;
 
-    /// Appends lines to a thread outside of a session's commit: all of them or none, durably. They are
-    /// as of the line before them. A thread that does not exist yet belongs to no session.
+    /// Appends lines atomically and durably, outside a session's commit. Their `as_of` is that of the line before
+    /// them. A new thread belongs to no session.
     fn append_lines<'s>(&'s self, append: &'s ThreadAppend) -> Stored<'s, ()>;
 
     /// Stores a request before it is sent, durably, and returns its number: the one after the thread's
@@ -80,6 +79,7 @@ pub struct ThreadAppend {
 
 /// A failure of a [`ThreadStore`].
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ThreadStoreError {
     /// The thread has other lines than those that the caller has read.
     #[error("the thread {0} was changed by another program; nothing was added to it")]

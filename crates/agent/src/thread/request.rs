@@ -72,7 +72,7 @@ pub struct RequestMeta {
     pub purpose: RequestPurpose,
     /// The bytes of the body.
     pub bytes: u64,
-    /// How many of them, from the beginning, equal those of the request before.
+    /// The length of the prefix shared with the previous request.
     pub unchanged_bytes: u64,
     /// Whether the stored body lacks the key, which an early version sent in it.
     pub redacted: bool,
@@ -84,7 +84,7 @@ pub struct RequestMeta {
 pub struct RequestOutcome {
     /// The reason of each failed attempt at sending it. The same bytes were sent each time.
     pub failed: Vec<String>,
-    /// How it ended; `None` while it runs, and for good if the process was killed.
+    /// The end; `None` while it runs, and forever if the process was killed.
     #[serde(rename = "how")]
     pub end: Option<RequestEnd>,
     /// The tokens that the provider counted.
@@ -93,7 +93,7 @@ pub struct RequestOutcome {
     pub model: Option<String>,
 }
 
-/// How a request ended.
+/// The end of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum RequestEnd {

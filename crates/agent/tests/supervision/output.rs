@@ -95,7 +95,7 @@ async fn a_failing_command_fails_with_its_last_words() {
     let test = TestHost::new();
     let outcome = test.run("echo the disk is full >&2; exit 3", "").await;
     let Verdict::Failed(failure) = &outcome.verdict else { panic!("it failed") };
-    assert_eq!(failure.message, "it ended with exit code 3: the disk is full");
+    assert_eq!(failure.message, "ended with exit code 3: the disk is full");
 }
 
 #[tokio::test]

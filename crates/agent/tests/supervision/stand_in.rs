@@ -20,7 +20,7 @@ async fn the_stand_in_answers_from_its_script_and_then_with_an_account() {
     let second = stand_in.start(turn_input).result().await;
     assert_eq!(
         second.reply,
-        "I was sent a prompt of 11 bytes in 2 lines and a system text of 8 bytes, in a session that goes on."
+        "I was sent a prompt of 11 bytes in 2 lines and a system text of 8 bytes, in a resumed session."
     );
 }
 

@@ -1,4 +1,4 @@
-//! What happens in the conversation, and what becomes of it on the screen.
+//! Applies the events of the conversation.
 
 use convoke_agent::Verdict;
 use convoke_session::{MemberName, SessionEventKind, StopReason, TurnId, TurnState};
@@ -9,7 +9,7 @@ use crate::work::Work;
 use convoke_core::figures::thousands;
 
 impl Chat {
-    /// Takes in an event of the conversation.
+    /// Applies an event of the conversation.
     pub(super) fn observe(&mut self, event: SessionEventKind) -> Option<Effect> {
         match event {
             SessionEventKind::Opened { interrupted, .. } => {
@@ -73,26 +73,27 @@ impl Chat {
             }
             SessionEventKind::Diagnostic { diagnostic, .. } => self.diagnose(&diagnostic),
             SessionEventKind::Stopped(stop) => return self.stop(stop),
+            _ => {}
         }
         None
     }
 
-    /// Shows how a turn ended that was not done, and what there was of a reply.
+    /// Adds notes about a turn that failed or was cancelled, and its partial reply.
     fn give_up(&mut self, member: &MemberName, outcome: &Verdict, work: Option<&Work>) {
         if let Some(text) = work.map(Work::text).filter(|text| !text.is_empty()) {
             let begun = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
-            let text = format!("{member} had begun: {begun} …");
+            let text = format!("partial reply of {member}: {begun} …");
             self.transcript.note(Tone::Quiet, &text);
         }
         let (tone, text) = match outcome {
             Verdict::Cancelled => (Tone::Warning, format!("{member}'s turn was cancelled")),
-            Verdict::TimedOut => (Tone::Bad, format!("{member} took too long")),
+            Verdict::TimedOut => (Tone::Bad, format!("{member} timed out")),
             outcome => (Tone::Bad, format!("{member} {outcome}")),
         };
         self.transcript.note(tone, &text);
     }
 
-    /// Gives the word to a person.
+    /// Applies the stop of a conversation: control returns to a person.
     fn stop(&mut self, stop: StopReason) -> Option<Effect> {
         if self.activity == Activity::Leaving || stop == StopReason::Left {
             return Some(self.close());
@@ -103,24 +104,26 @@ impl Chat {
             StopReason::Idle { .. } | StopReason::Left => (Tone::Quiet, None),
             StopReason::Addressed { person, .. } if person == self.speaker => (Tone::Quiet, None),
             StopReason::Addressed { person, .. } => {
-                let text = format!("{person} is asked; you speak as {person} now");
+                let text = format!("{person} was addressed; you now speak as {person}");
                 self.speaker = person;
                 (Tone::Warning, Some(text))
             }
             StopReason::TurnFailed { .. } | StopReason::Cancelled { .. }
                 if self.queue.is_empty() =>
             {
-                (Tone::Quiet, Some("/retry tries again".to_owned()))
+                (Tone::Quiet, Some("/retry retries the turn".to_owned()))
             }
-            StopReason::TurnFailed { .. } | StopReason::Cancelled { .. } => (
-                Tone::Quiet,
-                Some("/retry tries again, /go goes on with those who wait".to_owned()),
+            StopReason::TurnFailed { .. } | StopReason::Cancelled { .. } => {
+                (Tone::Quiet, Some("/retry retries the turn, /go runs the queued turns".to_owned()))
+            }
+            StopReason::TurnLimit { limit, .. } => (
+                Tone::Warning,
+                Some(format!("stopped after {limit} turns without a person; /go continues")),
             ),
-            StopReason::TurnLimit { limit, .. } => {
-                (Tone::Warning, Some(format!("{limit} turns without a person; /go continues")))
-            }
             StopReason::Repetition { member, times, .. } => {
-                let text = format!("{member} repeated itself {times} times; /go continues");
+                let text = format!(
+                    "stopped: {member} repeated the same message {times} times; /go continues"
+                );
                 (Tone::Warning, Some(text))
             }
             StopReason::QueueFull { limit, left_out, .. } => {
@@ -133,7 +136,7 @@ impl Chat {
         if let Some(text) = text {
             self.transcript.note(tone, &text);
         }
-        // Something was said after the last look into the inbox.
+        // A message arrived after the inbox was last read.
         (!self.pending.is_empty()).then(|| self.work(Effect::GoOn))
     }
 

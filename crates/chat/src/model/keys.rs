@@ -1,4 +1,4 @@
-//! What keys do.
+//! Applies key presses.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
@@ -6,11 +6,11 @@ use super::{Activity, Chat, Effect};
 use crate::completion::complete;
 use crate::user_action::{PromptView, UserAction};
 
-/// How many lines a page overlaps with the next.
+/// The number of lines that two pages share.
 const OVERLAP: usize = 2;
 
 impl Chat {
-    /// Takes in a key.
+    /// Applies a key.
     pub(super) fn key(&mut self, key: KeyEvent) -> Option<Effect> {
         if key.kind == KeyEventKind::Release {
             return None;
@@ -59,7 +59,7 @@ impl Chat {
         None
     }
 
-    /// Takes in text that was pasted.
+    /// Inserts pasted text.
     pub(super) fn paste(&mut self, text: &str) -> Option<Effect> {
         if self.overlay.is_some() {
             return None;
@@ -68,12 +68,12 @@ impl Chat {
         self.completion = None;
         if left_out > 0 {
             return self
-                .remark(format!("{left_out} bytes of it were left out: a message has 1 MiB"));
+                .remark(format!("{left_out} bytes were left out: a message is limited to 1 MiB"));
         }
         None
     }
 
-    /// Edits the input line. Returns whether there is something new to complete.
+    /// Edits the input line. Returns whether to update the completion.
     fn edit(&mut self, code: KeyCode, ctrl: bool, alt: bool) -> bool {
         let editor = &mut self.editor;
         match code {
@@ -130,7 +130,7 @@ impl Chat {
         None
     }
 
-    /// Does what Ctrl-C means: once, the turn is cancelled; again, the person leaves.
+    /// Handles Ctrl-C: once cancels the turn, twice quits.
     pub(super) fn interrupt(&mut self) -> Option<Effect> {
         self.overlay = None;
         if self.is_interrupted || matches!(self.activity, Activity::Cancelling | Activity::Leaving)
@@ -138,7 +138,7 @@ impl Chat {
             return Some(self.leave());
         }
         self.is_interrupted = true;
-        self.notice = Some("Ctrl-C again saves and leaves".to_owned());
+        self.notice = Some("Ctrl-C again saves and quits".to_owned());
         if self.activity == Activity::Working {
             self.activity = Activity::Cancelling;
             return Some(Effect::CancelTurn);
@@ -173,7 +173,7 @@ impl Chat {
         if let Some(candidate) = completion.candidates.get(self.chosen) {
             self.editor.complete(completion.from, &candidate.text);
         }
-        // After a command its names can be chosen at once.
+        // After a command, offer its names at once.
         if self.editor.before().ends_with(' ') {
             self.offer();
         }

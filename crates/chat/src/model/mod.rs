@@ -1,4 +1,4 @@
-//! The model: the whole state of a chat, and how it changes. No I/O, no clock.
+//! The model: the whole state of a chat and its transitions. No I/O, no clock.
 
 mod events;
 mod keys;
@@ -28,84 +28,83 @@ use crate::transcript::{MessageHeader, Tone, Transcript};
 use crate::user_action::{InputParser, PromptView, UserAction};
 use crate::work::Work;
 
-/// What a chat begins with.
+/// The initial state of a chat.
 #[derive(Debug, Clone)]
 pub struct Setup {
-    /// What the conversation is called.
+    /// The name of the conversation.
     pub name: String,
-    /// The session's id, as a user can type it.
+    /// The short id of the session.
     pub session: String,
     /// The team.
     pub team: Team,
-    /// Who speaks.
+    /// The person who speaks.
     pub speaker: MemberName,
-    /// Who is addressed at first.
+    /// The initial recipients.
     pub to: Vec<String>,
-    /// What could be asked, for somebody who sees this for the first time.
+    /// A suggestion for the first message.
     pub suggestion: Option<String>,
-    /// What stands beside whose turn it is: what kind of conversation it is, when that is not the usual
-    /// one.
+    /// A label in the header, for example that the conversation is a rehearsal.
     pub label: Option<&'static str>,
-    /// What the user should know before it begins.
+    /// The diagnostics of opening the conversation.
     pub diagnostics: Vec<Diagnostic>,
 }
 
-/// What happened.
+/// An input to the model.
 #[derive(Debug)]
 pub enum Input {
     /// A key was pressed.
     Key(KeyEvent),
     /// Text was pasted.
     Paste(String),
-    /// The terminal has another size.
+    /// The terminal was resized.
     Resize(Size),
-    /// Time has passed: so much since the beginning.
+    /// Time passed; the value is the time since the start.
     Tick(Duration),
-    /// Something happened in the conversation.
+    /// An event of the conversation.
     Event(SessionEventKind),
-    /// These turns wait, and this is the task.
+    /// The queued turns and the task.
     Standing(Vec<Waiting>, Option<String>),
-    /// What a member was sent.
+    /// A prompt that was read from the store.
     SentPrompt(Option<SentPrompt>, PromptView),
-    /// What was asked for could not be done, and nothing changed.
+    /// A request failed and had no effect.
     Refused(String),
-    /// There is something to say in passing.
+    /// A short notice.
     Remark(String),
-    /// Somebody interrupts from outside, as with Ctrl-C.
+    /// An interrupt signal, like Ctrl-C.
     Interrupt,
-    /// The system asks to end.
+    /// A termination signal.
     Terminate,
 }
 
-/// What is to be done about it.
+/// An effect to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
-    /// Store what a person says, and work until a person is to speak.
+    /// Store a message and run turns until a person is to speak.
     Say(PersonMessage),
-    /// Hand in what a person says between two turns.
+    /// Store a message between two turns.
     Interject(PersonMessage),
-    /// Work until a person is to speak.
+    /// Run turns until a person is to speak.
     GoOn,
-    /// Try a turn again, and work on.
+    /// Retry a turn, then run turns until a person is to speak.
     Retry(TurnId),
-    /// End the turn that is under way.
+    /// Cancel the running turn.
     CancelTurn,
-    /// End what is under way, without further waiting.
+    /// Stop the running turns at once.
     Leave,
-    /// Store what was said and is not stored yet, and end.
+    /// Store the pending messages and quit.
     Close(Vec<PersonMessage>),
-    /// Read what a member was sent.
+    /// Read a prompt from the store.
     Read(MemberName, TurnId, PromptView),
 }
 
-/// A turn that waits.
+/// A queued turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Waiting {
     /// The turn.
     pub turn: TurnId,
-    /// Whose it is.
+    /// The member.
     pub member: MemberName,
-    /// How urgent it is.
+    /// The priority.
     pub intent: Intent,
 }
 
@@ -125,7 +124,7 @@ pub struct Chat {
     pub(crate) transcript: Transcript,
     pub(crate) queue: Vec<Waiting>,
     pub(crate) works: Vec<Work>,
-    /// What was said and is not stored yet, in the order in which it will be.
+    /// The messages that are not stored yet, in order.
     pub(crate) pending: Vec<PersonMessage>,
     pub(crate) activity: Activity,
     pub(crate) editor: Editor,
@@ -133,35 +132,35 @@ pub struct Chat {
     pub(crate) chosen: usize,
     pub(crate) overlay: Option<Overlay>,
     pub(crate) notice: Option<String>,
-    /// How many lines the conversation is scrolled back.
+    /// The number of lines that the conversation is scrolled back.
     pub(crate) scrolled: usize,
     pub(crate) size: Size,
     pub(crate) now: Duration,
     /// Every diagnostic that was given.
     pub(crate) codes: Vec<Code>,
-    /// Whether the next Ctrl-C leaves.
+    /// Whether the next Ctrl-C quits.
     is_interrupted: bool,
-    /// The turn that was not done last.
+    /// The last turn that failed or was cancelled.
     undone: Option<TurnId>,
-    /// The last turn of each member that was sent, the newest last.
+    /// The last turn of each member that got a prompt, the newest last.
     sent: Vec<(MemberName, TurnId)>,
 }
 
-/// Whether agents may be at work.
+/// The activity of the conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Activity {
-    /// It is a person's turn.
+    /// Waiting for a person.
     Waiting,
-    /// Agents are at work, or about to be.
+    /// Running turns.
     Working,
-    /// The turn is being cancelled.
+    /// Cancelling the running turn.
     Cancelling,
-    /// Everything is saved, then it ends.
+    /// Saving before the chat ends.
     Leaving,
 }
 
 impl Chat {
-    /// Begins a chat on a screen of a size, with what a session already holds.
+    /// Creates a chat from the stored state of a session.
     pub(crate) fn new(setup: Setup, past: Past, size: Size) -> Self {
         let Past { messages, left_out, sent, undone, queue, task } = past;
         let mut chat = Self {
@@ -196,14 +195,17 @@ impl Chat {
         }
         if !chat.queue.is_empty() {
             let count = chat.queue.len();
-            let turns =
-                if count == 1 { "1 turn waits".to_owned() } else { format!("{count} turns wait") };
+            let turns = if count == 1 {
+                "1 turn queued".to_owned()
+            } else {
+                format!("{count} turns queued")
+            };
             chat.transcript.note(Tone::Warning, &format!("{turns}; /go continues"));
         }
         chat
     }
 
-    /// Takes in what happened, and returns what is to be done about it.
+    /// Applies an input to the state and returns the effect to run.
     pub fn update(&mut self, input: Input) -> Option<Effect> {
         let lines_before = self.height_ever();
         let effect = match input {
@@ -229,7 +231,7 @@ impl Chat {
             Input::Interrupt => self.interrupt(),
             Input::Terminate => Some(self.leave()),
         };
-        // Who reads further up is not moved by what comes in below.
+        // New lines at the end do not move a scrolled view.
         if self.scrolled > 0 {
             self.scrolled += self.height_ever().saturating_sub(lines_before);
         }
@@ -237,24 +239,24 @@ impl Chat {
         effect
     }
 
-    /// Tells whether something moves on the screen by itself.
+    /// Returns whether the screen changes without input.
     pub fn is_busy(&self) -> bool {
         !self.works.is_empty()
     }
 
-    /// Returns how many lines the conversation has, with what is being written.
+    /// Returns the number of lines of the conversation, with streamed replies.
     pub(crate) fn height(&self) -> usize {
         let works = self.works.iter().filter(|work| !work.lines().is_empty());
         let works: usize = works.map(|work| work.lines().len() + 2).sum();
         self.transcript.height() + works + 2 * self.pending.len()
     }
 
-    /// Returns how many lines the conversation has had; it grows by what comes in below.
+    /// Returns the number of lines that the conversation has ever had.
     fn height_ever(&self) -> usize {
         self.height() - self.transcript.height() + self.transcript.height_ever()
     }
 
-    /// Returns where everything is.
+    /// Returns the areas of the screen.
     pub(crate) fn areas(&self) -> Areas {
         Areas::of(self)
     }
@@ -275,7 +277,7 @@ impl Chat {
         None
     }
 
-    /// Returns how wide texts are.
+    /// Returns the width of texts.
     pub(crate) fn text_width(&self) -> usize {
         usize::from(self.size.width).saturating_sub(3).max(2)
     }
@@ -287,11 +289,11 @@ impl Chat {
                 self.overlay = Some(Overlay::open(page, self.areas().page_width()));
                 None
             }
-            None => self.remark("nothing was sent in that turn"),
+            None => self.remark("no prompt was sent in that turn"),
         }
     }
 
-    /// Does what a person entered.
+    /// Handles an entered line.
     fn enter(&mut self) -> Option<Effect> {
         let line = self.editor.take();
         self.completion = None;
@@ -302,7 +304,7 @@ impl Chat {
         match InputParser::new(&self.setup.team).understand(&line, &self.to) {
             Ok(user_action) => self.intend(user_action),
             Err(why) => {
-                // So that it can be put right.
+                // Put the line back for correction.
                 self.editor.insert(&line);
                 self.remark(why)
             }
@@ -326,14 +328,14 @@ impl Chat {
             }
             UserAction::Cancel => self.cancel(),
             UserAction::Retry if self.activity != Activity::Waiting => {
-                self.remark("agents are at work; /cancel ends the turn")
+                self.remark("agents are running; /cancel cancels the turn")
             }
             UserAction::Retry => match self.undone.take() {
                 Some(turn) => Some(self.work(Effect::Retry(turn))),
-                None => self.remark("there is no turn to try again"),
+                None => self.remark("no turn to retry"),
             },
             UserAction::GoOn if self.activity != Activity::Waiting => {
-                self.remark("agents are at work already")
+                self.remark("agents are already running")
             }
             UserAction::GoOn => Some(self.work(Effect::GoOn)),
             UserAction::Look(what, member) => self.look(what, member.as_ref()),
@@ -363,20 +365,20 @@ impl Chat {
         };
         match (found, member) {
             (Some((name, turn)), _) => Some(Effect::Read(name.clone(), *turn, what)),
-            (None, Some(member)) => self.remark(format!("{member} was sent nothing yet")),
-            (None, None) => self.remark("nobody was sent anything yet"),
+            (None, Some(member)) => self.remark(format!("no prompt was sent to {member} yet")),
+            (None, None) => self.remark("no prompt was sent yet"),
         }
     }
 
     fn cancel(&mut self) -> Option<Effect> {
         if self.activity != Activity::Working {
-            return self.remark("no turn is under way");
+            return self.remark("no turn is running");
         }
         self.activity = Activity::Cancelling;
         Some(Effect::CancelTurn)
     }
 
-    /// Leaves at once, or as soon as what is under way has ended.
+    /// Quits at once, or when the running turns have ended.
     fn leave(&mut self) -> Effect {
         if self.activity == Activity::Waiting {
             return self.close();
@@ -395,7 +397,7 @@ impl Chat {
         effect
     }
 
-    /// Tells the user something in passing.
+    /// Shows a short notice.
     fn remark(&mut self, text: impl AsRef<str>) -> Option<Effect> {
         self.notice = Some(printable_line(text.as_ref()));
         None

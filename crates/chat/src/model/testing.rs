@@ -1,4 +1,4 @@
-//! What tests of the model and the view begin with.
+//! Fixtures for tests of the model and the view.
 
 use std::time::Duration;
 
@@ -24,12 +24,12 @@ pub(crate) fn team() -> Team {
     Team::parse(&text.collect::<String>()).unwrap()
 }
 
-/// A chat that has just begun.
+/// A new chat.
 pub(crate) fn chat() -> Chat {
     chat_after(Past { task: Some("Decide whether login.py can ship".into()), ..Past::default() })
 }
 
-/// A chat that takes a session up.
+/// A chat that resumes a session.
 pub(crate) fn chat_after(past: Past) -> Chat {
     let setup = Setup {
         name: "sample review".to_owned(),
@@ -68,7 +68,7 @@ impl Chat {
         self.press(KeyCode::Enter)
     }
 
-    /// Lets something happen in the conversation.
+    /// Applies an event of the conversation.
     pub(crate) fn happen(&mut self, event: SessionEventKind) -> Option<Effect> {
         self.update(Input::Event(event))
     }
@@ -78,7 +78,7 @@ impl Chat {
         self.update(Input::Tick(self.now + Duration::from_secs(seconds)));
     }
 
-    /// Returns what the screen shows.
+    /// Returns the text of the screen.
     pub(crate) fn screen(&self) -> String {
         let backend = TestBackend::new(self.size.width, self.size.height);
         let mut terminal = Terminal::new(backend).unwrap();
@@ -87,7 +87,7 @@ impl Chat {
     }
 }
 
-/// Somebody said something.
+/// A message.
 pub(crate) fn message(number: u64, from: &str, to: &[&str], text: &str) -> SessionEventKind {
     SessionEventKind::Message(ShownMessage {
         id: format!("msg-{number}").as_str().into(),
@@ -99,13 +99,13 @@ pub(crate) fn message(number: u64, from: &str, to: &[&str], text: &str) -> Sessi
     })
 }
 
-/// Somebody's turn was called for.
+/// A queued turn.
 pub(crate) fn queued(turn: u64, member: &str) -> SessionEventKind {
     let (turn, member) = (TurnId(turn), member.into());
     SessionEventKind::TurnQueued { turn, member, answers: MessageNumber(1), intent: Intent::P2 }
 }
 
-/// Somebody was sent a prompt.
+/// A started turn.
 pub(crate) fn started(turn: u64, member: &str) -> SessionEventKind {
     SessionEventKind::TurnStarted {
         turn: TurnId(turn),

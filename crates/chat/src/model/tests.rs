@@ -1,4 +1,4 @@
-//! The model as a specification: what keys and events do, and what the screen shows then.
+//! Tests of the model: keys and events in, effects and screens out.
 
 use std::borrow::Cow;
 
@@ -57,7 +57,7 @@ fn idle() -> SessionEventKind {
     SessionEventKind::Stopped(StopReason::Idle { person: "you".into() })
 }
 
-/// A chat in which ada has begun to answer.
+/// A chat in which ada is replying.
 fn at_work() -> Chat {
     let mut chat = chat();
     chat.enter_line("Can we ship login.py tonight?");
@@ -100,9 +100,12 @@ fn a_message_goes_to_the_one_who_is_addressed() {
 fn what_cannot_be_done_is_said_and_the_line_can_be_put_right() {
     let mut chat = chat();
     for (line, notice) in [
-        ("/quitt", "there is no command /quitt; did you mean /quit?"),
-        ("/to lim", "no member is called `lim`; did you mean `lin`? members: you, ada, lin, sam"),
-        ("/as ada", "no person is called `ada`; there are you"),
+        ("/quitt", "unknown command /quitt; did you mean /quit?"),
+        (
+            "/to lim",
+            "no member has the name `lim`; did you mean `lin`? members: you, ada, lin, sam",
+        ),
+        ("/as ada", "no person has the name `ada`; people: you"),
         ("/task", "write /task TEXT"),
     ] {
         assert_eq!(chat.enter_line(line), None);
@@ -111,10 +114,10 @@ fn what_cannot_be_done_is_said_and_the_line_can_be_put_right() {
         chat.ctrl('u');
     }
     for (line, notice) in [
-        ("/cancel", "no turn is under way"),
-        ("/retry", "there is no turn to try again"),
-        ("/ledger", "nobody was sent anything yet"),
-        ("/prompt lin", "lin was sent nothing yet"),
+        ("/cancel", "no turn is running"),
+        ("/retry", "no turn to retry"),
+        ("/ledger", "no prompt was sent yet"),
+        ("/prompt lin", "no prompt was sent to lin yet"),
     ] {
         assert_eq!(chat.enter_line(line), None);
         assert_eq!(chat.notice.as_deref(), Some(notice));
@@ -174,7 +177,7 @@ fn what_is_said_during_a_turn_is_shown_as_waiting_and_never_forgotten() {
     let saying = PersonMessage::new("you", "Look at the tests, too.").to(["ada"]);
     assert_eq!(said, Some(Effect::Interject(saying)));
     assert!(chat.screen().contains("… Look at the tests, too."));
-    // It came after the last look into the inbox: the conversation has to go on for it.
+    // It came after the inbox was last read, so the conversation has to continue.
     chat.happen(ended(1, "ada", Verdict::Done, None));
     assert_eq!(chat.happen(idle()), Some(Effect::GoOn));
     chat.happen(message(2, "you", &["ada"], "Look at the tests, too."));
@@ -207,7 +210,7 @@ fn another_person_who_is_asked_gets_the_word() {
     let answers = MessageNumber(2);
     chat.happen(SessionEventKind::Stopped(StopReason::Addressed { person, turn, answers }));
     assert_eq!(chat.speaker.as_str(), "kim");
-    assert!(chat.screen().contains("kim is asked; you speak as kim now"));
+    assert!(chat.screen().contains("kim was addressed; you now speak as kim"));
 }
 
 #[test]
@@ -249,7 +252,8 @@ fn a_reply_stands_with_what_it_took() {
     chat.happen(message(2, "ada", &["lin", "sam"], "Two views, please."));
     chat.happen(queued(2, "lin"));
     chat.happen(ended(1, "ada", Verdict::Done, Some("msg-2")));
-    let diagnostic = Diagnostic::new(diagnostics::MARKER_UNRESOLVED, "no member is called `lim`");
+    let diagnostic =
+        Diagnostic::new(diagnostics::MARKER_UNRESOLVED, "no member has the name `lim`");
     chat.happen(SessionEventKind::Diagnostic { turn: None, diagnostic });
     chat.happen(SessionEventKind::Task { task: "Ship it".to_owned(), by: "ada".into() });
     chat.happen(SessionEventKind::TurnDropped { turn: TurnId(2), member: "lin".into() });

@@ -1,19 +1,19 @@
-//! A text that grows: only the row that is being written is wrapped again.
+//! Growing text: only the last row is wrapped again.
 
 use super::wrap::wrap_onto;
 
-/// How much of a text is kept once it is twice as long.
+/// The size that is kept of a text twice as long.
 const KEPT_BYTES: usize = 64 << 10;
-/// A row of more bytes than this is closed, so that characters without any width stay cheap.
+/// The maximum size of a row, which bounds the cost of zero-width characters.
 const LONGEST_ROW: usize = 4 << 10;
 
-/// A text that grows, in lines of a width.
+/// A growing text in lines of a width.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Flow {
     text: String,
     width: usize,
     lines: Vec<String>,
-    /// Where in the text the last row begins, and which one it is.
+    /// The start of the last row in the text, and its index.
     open: (usize, usize),
 }
 
@@ -33,7 +33,7 @@ impl Flow {
         &self.text
     }
 
-    /// Adds to the end. Costs what is added and the row that it is added to.
+    /// Appends text. O(added text + last row).
     pub(crate) fn push(&mut self, more: &str) {
         self.text.push_str(more);
         if self.text.len() > 2 * KEPT_BYTES {
@@ -51,7 +51,7 @@ impl Flow {
         }
     }
 
-    /// Begins again with another text.
+    /// Replaces the text.
     pub(crate) fn replace(&mut self, text: String) {
         self.lines.clear();
         let last = wrap_onto(&text, self.width, &mut self.lines);
@@ -59,7 +59,7 @@ impl Flow {
         self.text = text;
     }
 
-    /// Wraps for another width.
+    /// Wraps the text for a new width.
     pub(crate) fn resize(&mut self, width: usize) {
         self.width = width;
         let text = std::mem::take(&mut self.text);

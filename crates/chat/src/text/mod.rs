@@ -1,4 +1,4 @@
-//! Text for a terminal: what may be shown of it, and how it breaks into lines.
+//! Text for a terminal: printable characters and line wrapping.
 
 mod flow;
 mod printable;

@@ -1,15 +1,15 @@
-//! Printable text: whatever an agent writes, nothing of it steers the terminal or hides from the reader.
+//! Printable text: control and invisible characters are replaced by marks.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use unicode_segmentation::UnicodeSegmentation;
 
-/// The bytes of one character that is shown as it is; whole families fit, piles of accents do not.
+/// The maximum size of a grapheme that is shown: enough for emoji families, not for piles of accents.
 const MOST_BYTES: usize = 64;
 
-/// Returns a text of which every character can be shown. Line breaks stay; everything that would steer
-/// the terminal, or that nobody would see, is replaced by a mark.
+/// Returns a text with line breaks and printable characters only. Control and invisible characters are
+/// replaced by marks.
 pub fn printable(text: &str) -> Cow<'_, str> {
     if !text.chars().any(|c| c != '\n' && is_dangerous(c)) && !has_piles(text) {
         return Cow::Borrowed(text);
@@ -31,7 +31,7 @@ pub(crate) fn printable_line(text: &str) -> String {
     printable(&words.join(" ")).into_owned()
 }
 
-/// Returns how one character is shown, in place.
+/// Returns the printable form of a grapheme.
 pub(crate) fn shown(grapheme: &str) -> Cow<'_, str> {
     if grapheme.len() > MOST_BYTES {
         return Cow::Borrowed("\u{FFFD}");
@@ -65,7 +65,7 @@ pub fn is_dangerous(c: char) -> bool {
 }
 
 fn has_piles(text: &str) -> bool {
-    // ASCII does not pile up.
+    // ASCII has no combining characters.
     !text.is_ascii() && text.graphemes(true).any(|grapheme| grapheme.len() > MOST_BYTES)
 }
 

@@ -1,18 +1,17 @@
-//! Breaking text into lines of a width, by what a terminal shows and not by bytes.
+//! Wraps text by display width.
 
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
 
-/// Breaks printable text into lines: at spaces where there are any, between wide characters, else
-/// anywhere. Costs time linear in the text.
+/// Wraps printable text at spaces, between wide characters, or else anywhere. O(text).
 pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     wrap_onto(text, width, &mut lines);
     lines
 }
 
-/// Adds the lines of a text, and returns where in it the last of them begins: only that one changes when
-/// the text goes on.
+/// Appends the lines of a text, and returns the start of the last line, the only one that changes when text is
+/// appended.
 pub(crate) fn wrap_onto(text: &str, width: usize, lines: &mut Vec<String>) -> usize {
     let mut begins = 0;
     let mut last = 0;
@@ -24,8 +23,7 @@ pub(crate) fn wrap_onto(text: &str, width: usize, lines: &mut Vec<String>) -> us
 }
 
 fn wrap_line(line: &str, width: usize, lines: &mut Vec<String>) -> usize {
-    // Where the line begins that is filled now, how wide it is, and the last place to break it with the
-    // width up to there.
+    // The start and width of the current line, and its last break opportunity with the width up to it.
     let (mut start, mut filled) = (0, 0);
     let mut last_break: Option<(usize, usize)> = None;
     let mut is_indented = true;
@@ -48,7 +46,7 @@ fn wrap_line(line: &str, width: usize, lines: &mut Vec<String>) -> usize {
     start
 }
 
-/// Returns a line that is at most so wide, with a mark where its end is missing.
+/// Cuts a line to a width, with a mark at the cut.
 pub(crate) fn clip(line: &str, width: usize) -> String {
     if line.width() <= width {
         return line.to_owned();

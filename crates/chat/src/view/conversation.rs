@@ -1,4 +1,4 @@
-//! The conversation: what was said, what is being written, and what waits to be stored.
+//! Draws the conversation: messages, streamed replies, and messages not stored yet.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -12,14 +12,14 @@ use crate::text::printable_line;
 use crate::transcript::{Entry, EntryKind, MessageHeader, Tone};
 use crate::work::Work;
 
-/// With fewer lines than this, every one counts.
+/// The height below which the final blank line is left out.
 const SMALL: usize = 4;
 
-/// Draws the part of the conversation that is in view. Costs what is drawn.
+/// Draws the visible part of the conversation. O(visible lines).
 pub(super) fn render(chat: &Chat, area: Rect, frame: &mut Frame<'_>) {
     let height = usize::from(area.height);
     let wanted = height + chat.scrolled;
-    // From the newest line back to the oldest that is in view.
+    // From the newest line back to the first visible one.
     let mut lines: Vec<Line<'_>> = Vec::new();
     for saying in chat.pending.iter().rev() {
         let text = printable_line(&saying.text);
@@ -35,7 +35,7 @@ pub(super) fn render(chat: &Chat, area: Rect, frame: &mut Frame<'_>) {
         }
         entry_lines(entry, area.width, &mut lines);
     }
-    // The blank line at the end gives way where there is room for little else.
+    // A small screen has no room for the final blank line.
     let blank = usize::from(height < SMALL && chat.scrolled == 0);
     let in_view = lines.into_iter().skip(chat.scrolled + blank).take(height);
     let mut in_view: Vec<Line<'_>> = in_view.collect();
@@ -43,7 +43,7 @@ pub(super) fn render(chat: &Chat, area: Rect, frame: &mut Frame<'_>) {
     // A short conversation begins at the top.
     frame.render_widget(Paragraph::new(in_view), area);
     if chat.scrolled > 0 && area.height > 0 {
-        let below = format!(" ↓ {} more lines · Esc goes to the end ", chat.scrolled);
+        let below = format!(" ↓ {} more lines · Esc jumps to the end ", chat.scrolled);
         let width =
             u16::try_from(Line::raw(below.as_str()).width()).unwrap_or(u16::MAX).min(area.width);
         let place = Rect { x: area.right() - width, y: area.bottom() - 1, width, height: 1 };
@@ -51,7 +51,7 @@ pub(super) fn render(chat: &Chat, area: Rect, frame: &mut Frame<'_>) {
     }
 }
 
-/// Adds the lines of an entry, last first.
+/// Adds the lines of an entry, last line first.
 fn entry_lines<'a>(entry: &'a Entry, width: u16, lines: &mut Vec<Line<'a>>) {
     lines.push(Line::default());
     match &entry.kind {
@@ -79,7 +79,7 @@ fn head_line(head: &MessageHeader, width: u16) -> Line<'static> {
     let line = sides(&format!(" {}{to}", head.from), &head.cost, width);
     let colour = if head.is_person { Color::Cyan } else { Color::Green };
     let style = Style::new().bold().fg(colour);
-    // The name stands out, what it took does not.
+    // Only the name is emphasised.
     let name = 1 + head.from.len();
     match line.split_at_checked(name) {
         Some((name, rest)) => {
@@ -89,7 +89,7 @@ fn head_line(head: &MessageHeader, width: u16) -> Line<'static> {
     }
 }
 
-/// Adds what a member has written so far, last line first.
+/// Adds the streamed reply of a member, last line first.
 fn written<'a>(work: &'a Work, lines: &mut Vec<Line<'a>>) {
     lines.push(Line::default());
     lines.extend(work.lines().iter().rev().map(|line| body(line)));

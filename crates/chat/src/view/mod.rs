@@ -1,4 +1,4 @@
-//! The view: from the state to a frame. It changes nothing.
+//! The view: draws the state without changing it.
 
 mod conversation;
 mod page;
@@ -31,7 +31,7 @@ pub fn render(chat: &Chat, frame: &mut Frame<'_>) {
     }
 }
 
-/// Draws the input line, and the cursor in it.
+/// Draws the input line and the cursor.
 fn input(chat: &Chat, area: Rect, frame: &mut Frame<'_>) {
     if area.is_empty() {
         return;
@@ -62,7 +62,7 @@ fn input(chat: &Chat, area: Rect, frame: &mut Frame<'_>) {
     frame.set_cursor_position(cursor);
 }
 
-/// Draws what the word at the cursor could become, above the input line.
+/// Draws the completions above the input line.
 fn completion(chat: &Chat, areas: &Areas, frame: &mut Frame<'_>) {
     const MOST: usize = 8;
     let Some(completion) = &chat.completion else { return };
@@ -103,7 +103,7 @@ fn completion(chat: &Chat, areas: &Areas, frame: &mut Frame<'_>) {
     frame.render_widget(Paragraph::new(lines), inner);
 }
 
-/// Returns a line with something at its left and something at its right, in a width.
+/// Returns a line with left-aligned and right-aligned text.
 fn sides(left: &str, right: &str, width: u16) -> String {
     let width = usize::from(width);
     let right = clip(right, width);

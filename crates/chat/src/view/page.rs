@@ -1,4 +1,4 @@
-//! A page over the conversation.
+//! Draws an overlay.
 
 use ratatui::Frame;
 use ratatui::style::Stylize;

@@ -1,4 +1,4 @@
-//! The lines around the conversation: what it is about, who is at work, who waits, and the keys.
+//! Draws the header, the running members, the queue and the key hints.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -11,7 +11,7 @@ use crate::figures::clock;
 use crate::model::{Activity, Chat};
 use crate::text::{clip, printable_line};
 
-/// Draws what the conversation is about and whose turn it is.
+/// Draws the title, the task and whose turn it is.
 pub(super) fn header(chat: &Chat, area: Rect, frame: &mut Frame<'_>) {
     let name = printable_line(&chat.setup.name);
     let about = match &chat.task {
@@ -20,7 +20,7 @@ pub(super) fn header(chat: &Chat, area: Rect, frame: &mut Frame<'_>) {
     };
     let turn = match chat.activity {
         Activity::Waiting => "your turn ",
-        Activity::Working => "at work ",
+        Activity::Working => "running ",
         Activity::Cancelling => "cancelling … ",
         Activity::Leaving => "saving … ",
     };
@@ -31,7 +31,7 @@ pub(super) fn header(chat: &Chat, area: Rect, frame: &mut Frame<'_>) {
     frame.render_widget(Line::raw(sides(&about, &turn, area.width)).reversed(), area);
 }
 
-/// Draws who is at work: since when, with how many events and tokens, and on what.
+/// Draws the running members: elapsed time, activity, events and tokens.
 pub(super) fn works(chat: &Chat, area: Rect, frame: &mut Frame<'_>) {
     let lines = chat.works.iter().map(|work| {
         let name = printable_line(work.member.as_str());
@@ -44,7 +44,7 @@ pub(super) fn works(chat: &Chat, area: Rect, frame: &mut Frame<'_>) {
     frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()), area);
 }
 
-/// Draws who waits, in the order in which they were called.
+/// Draws the queue.
 pub(super) fn queue(chat: &Chat, area: Rect, frame: &mut Frame<'_>) {
     let waiting = chat
         .queue
@@ -52,14 +52,14 @@ pub(super) fn queue(chat: &Chat, area: Rect, frame: &mut Frame<'_>) {
         .map(|waiting| format!("{} {:?}", printable_line(waiting.member.as_str()), waiting.intent));
     let waiting = waiting.collect::<Vec<_>>().join(", ");
     let text = match chat.queue.len() {
-        0 => " queue: nobody waits".to_owned(),
+        0 => " queue: empty".to_owned(),
         1 => format!(" queue: {waiting}"),
         count => format!(" queue ({count}): {waiting}"),
     };
     frame.render_widget(Line::raw(clip(&text, usize::from(area.width))).dim(), area);
 }
 
-/// Draws the line above the input, which says who speaks to whom.
+/// Draws the line above the input with speaker and recipients.
 pub(super) fn rule(chat: &Chat, area: Rect, frame: &mut Frame<'_>) {
     let from = printable_line(chat.speaker.as_str());
     let to =
@@ -71,7 +71,7 @@ pub(super) fn rule(chat: &Chat, area: Rect, frame: &mut Frame<'_>) {
     frame.render_widget(Line::from(line), area);
 }
 
-/// Draws the keys, or what there is to say in passing.
+/// Draws the key hints, or a notice.
 pub(super) fn hints(chat: &Chat, area: Rect, frame: &mut Frame<'_>) {
     if let Some(notice) = &chat.notice {
         let notice = clip(&format!(" {notice}"), usize::from(area.width));
@@ -85,9 +85,9 @@ pub(super) fn hints(chat: &Chat, area: Rect, frame: &mut Frame<'_>) {
     }
     let keys = match chat.activity {
         Activity::Waiting => {
-            " Enter sends · Tab completes · F2 ledger · F1 help · Ctrl-C Ctrl-C leaves"
+            " Enter sends · Tab completes · F2 ledger · F1 help · Ctrl-C Ctrl-C quits"
         }
-        _ => " Enter says it after this turn · F2 ledger · F1 help · Ctrl-C cancels the turn",
+        _ => " Enter sends after this turn · F2 ledger · F1 help · Ctrl-C cancels the turn",
     };
     frame.render_widget(Line::raw(clip(keys, usize::from(area.width))).dim(), area);
 }

@@ -9,20 +9,23 @@ use crate::diagnostics::Deny;
 use crate::outcome::Outcome;
 use crate::terminal::stdout;
 
-/// Reads {"name"?, "agent", "input"} a line and writes {"prompt", "systemFlag", "ledger", "diagnostics"}.
+/// Assemble prompts for other programs: JSON lines in and out.
+///
+/// Each input line is {"name"?, "agent", "input"}; each output line is {"prompt", "systemFlag", "ledger",
+/// "diagnostics"} or {"error"}.
 #[derive(Debug, Args)]
 pub struct Arguments {
-    /// The most bytes of a line; a longer one is answered with an error
+    /// The maximum length of a line; a longer line is answered with an error
     #[arg(long, value_name = "BYTES", default_value_t = convoke_pipe::DEFAULT_LINE_BYTES)]
     max_line_bytes: u64,
-    /// Accepted for uniformity: the output is always JSON
+    /// Has no effect: the output is always JSON
     #[arg(long)]
     json: bool,
     #[command(flatten)]
     deny: Deny,
 }
 
-/// Answers every line of standard input.
+/// Runs `convoke assemble`.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let output = BufWriter::new(stdout());
     let reported = assemble_lines(stdin().lock(), output, arguments.max_line_bytes)?;

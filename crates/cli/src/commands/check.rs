@@ -1,4 +1,4 @@
-//! `convoke check`: every error of a team file.
+//! `convoke check`: shows every error of a team file.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -15,15 +15,15 @@ use crate::host_environment;
 use crate::outcome::Outcome;
 use crate::terminal::stdout;
 
-/// Checks a team file and shows every error with its line and the fix.
+/// Check a team file and show every error with its line and a fix.
 ///
-/// Errors go to standard error, and the exit code is 2 if there are any. Nothing is run or sent.
+/// Errors are written to standard error, and the exit code is 2 if there are any. Nothing is run or sent.
 #[derive(Debug, Args)]
 pub struct Arguments {
-    /// The team file; by default convoke.toml here, or above as far as the repository goes
+    /// The team file [default: convoke.toml here or in a parent directory, up to the repository's root]
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
-    /// Write the errors as JSON to standard output, too
+    /// Also write the errors as JSON to standard output
     #[arg(long)]
     json: bool,
 }

@@ -73,7 +73,7 @@ pub fn answer_shell<C: CommandFactory>() -> bool {
         })
 }
 
-/// Returns the names of the team's members that begin with what was typed.
+/// Completes the name of a member.
 pub fn members(typed: &OsStr) -> Vec<CompletionCandidate> {
     find_members()
         .unwrap_or_default()
@@ -91,7 +91,7 @@ fn find_members() -> Option<Vec<String>> {
     Some(names.filter(|name| printable(name) == *name).collect())
 }
 
-/// Returns the sessions of this directory whose id begins with what was typed, and `last`.
+/// Completes the id of a session of this directory, or `last`.
 pub fn sessions(typed: &OsStr) -> Vec<CompletionCandidate> {
     find_sessions()
         .unwrap_or_default()

@@ -35,6 +35,7 @@ const PAGES: &[(&str, &str)] = &pages![
     "chat",
     "team-file",
     "trust",
+    "permissions",
     "agents",
     "models",
     "sessions",

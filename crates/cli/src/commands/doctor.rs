@@ -1,4 +1,4 @@
-//! `convoke doctor`: which agents are here, and what would fail and why.
+//! `convoke doctor`: shows which agents are installed and signed in, and what would fail.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -22,23 +22,22 @@ use crate::host_environment;
 use crate::outcome::{Outcome, UsageError};
 use crate::terminal::{Paint, stdout};
 
-/// Shows which agents are here, how they are signed in, what would fail, and what to do about it.
+/// Show which agents are installed and signed in, what would fail, and how to fix it.
 ///
-/// It reads no secret, sends nothing and pays nothing. A key that is set is not a key that works: what
-/// was found is told, and not taken for granted.
+/// Reads no secrets and sends nothing. Whether a key is valid is not checked.
 #[derive(Debug, Args)]
 pub struct Arguments {
-    /// Looks at these agents only, for example claude,codex
+    /// Check only these agents, for example claude,codex
     #[arg(long, value_name = "AGENTS", value_delimiter = ',')]
     agent: Vec<String>,
-    /// Asks each program whether it is signed in; some write into their own directory when they start
+    /// Ask each program whether it is signed in; some write to their own directory when they start
     #[arg(long)]
     ask: bool,
     /// Runs a rehearsed turn of every agent, offline and in a private home, and names flags and events that have
     /// changed; without it, only of those whose version is unknown
     #[arg(long)]
     verify: bool,
-    /// Writes JSON
+    /// Write JSON
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -111,13 +110,13 @@ fn try_turns(
     Ok(())
 }
 
-/// The user's own agents, which every run reads first.
+/// Returns a finding if `agents.toml`, which every run reads first, has errors.
 fn broken_configuration(host_environment: &HostEnvironment) -> Option<Finding> {
     let wrong = Home::of(host_environment).read_catalog().err()?;
     Some(Finding::new(Level::Problem, own::DOCTOR_CONFIGURATION, wrong.to_string()))
 }
 
-/// The errors of the team file that a run here would use.
+/// Returns the errors of the team file that a run here would use.
 fn broken_team_file(host_environment: &HostEnvironment) -> Option<TeamFileReport> {
     let user = UserConfiguration::load(&Home::of(host_environment)).ok()?;
     Project::read(&find_team_file(&host_environment)?, &user).err()
@@ -145,7 +144,7 @@ fn show(report: &Report, host_environment: &HostEnvironment, depth: Depth, paint
         text += &page.line("proxy", &format!("{} ({})", proxy.address, proxy.variable));
     }
     if report.network.proxies.is_empty() {
-        text += &page.line("proxy", "none is set; the agents reach their hosts directly");
+        text += &page.line("proxy", "none; the agents connect directly");
     }
     text += &page.line("sandbox", &report.sandbox.enforcer);
     for finding in &report.findings {
@@ -163,19 +162,19 @@ fn verdict(report: &Report, depth: Depth, paint: Paint) -> String {
         .collect();
     let is_in_the_way = report.findings.iter().any(|found| found.level == Level::Problem);
     let sentence = match &usable[..] {
-        [] => paint.bad("No agent would run a turn."),
+        [] => paint.bad("No agent could run a turn."),
         _ if is_in_the_way => {
-            paint.bad("No turn would run before the machine's problem is solved.")
+            paint.bad("No agent could run a turn until the problem of this machine is fixed.")
         }
-        [one] => paint.good(&format!("{one} would run a turn, as far as can be seen.")),
+        [one] => paint.good(&format!("{one} should be able to run a turn.")),
         [first @ .., last] => {
             let first = first.join(", ");
-            paint.good(&format!("{first} and {last} would run a turn, as far as can be seen."))
+            paint.good(&format!("{first} and {last} should be able to run a turn."))
         }
     };
     let done = match depth {
-        Depth::Look => "Nothing was sent, no secret was read, and nothing was paid.\n",
-        Depth::Ask => "Each program was asked about itself; nothing was paid.\n",
+        Depth::Look => "Nothing was sent, and no secrets were read.\n",
+        Depth::Ask => "Each program was asked for its status; no model was called.\n",
     };
     format!("{sentence}\n{}", paint.faint(done))
 }
@@ -193,7 +192,7 @@ impl Page<'_> {
                 report.findings.iter().map(|found| self.finding(found)).collect();
             return format!("{name}\n{findings}\n");
         };
-        let version = program.version.as_deref().unwrap_or("of an unknown version");
+        let version = program.version.as_deref().unwrap_or("(unknown version)");
         let mut text = format!("{name} {version}\n");
         text += &self.line("program", &self.path(&program.path));
         text += &self.line("sign-in", &self.sign_in(report));
@@ -211,17 +210,20 @@ impl Page<'_> {
             Evidence::Cloud { variable } => {
                 format!("{variable} is set: a cloud provider's credentials")
             }
-            Evidence::Credentials { path } => format!("{} is there", self.path(path)),
+            Evidence::Credentials { path } => format!("{} exists", self.path(path)),
         });
         let evidence: Vec<String> = evidence.collect();
-        let found =
-            if evidence.is_empty() { "nothing was found".to_owned() } else { evidence.join(", ") };
+        let found = if evidence.is_empty() {
+            "no credentials found".to_owned()
+        } else {
+            evidence.join(", ")
+        };
         let says = match report.sign_in.program_says {
-            Some(SignInStatus::SignedIn) => "; the program says that it is signed in",
-            Some(SignInStatus::NotSignedIn) => "; the program says that it is not signed in",
-            Some(SignInStatus::Unclear) => "; the program does not say clearly",
+            Some(SignInStatus::SignedIn) => "; the program reports that it is signed in",
+            Some(SignInStatus::NotSignedIn) => "; the program reports that it is not signed in",
+            Some(SignInStatus::Unclear) => "; the program's answer is unclear",
             None if report.sign_in.evidence.is_empty() => "",
-            None => "; whether it works was not tried",
+            None => " (not verified)",
         };
         found + says
     }
@@ -236,8 +238,8 @@ impl Page<'_> {
             if files.is_empty() { "no instruction files".to_owned() } else { files.join(", ") };
         match report.instructions.diagnostics.len() {
             0 => files,
-            1 => format!("{files}; see 1 remark in `convoke explain`"),
-            odd => format!("{files}; see {odd} remarks in `convoke explain`"),
+            1 => format!("{files}; 1 note in `convoke explain`"),
+            odd => format!("{files}; {odd} notes in `convoke explain`"),
         }
     }
 

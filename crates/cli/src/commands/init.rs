@@ -1,4 +1,4 @@
-//! `convoke init`: a first team file for a directory.
+//! `convoke init`: writes a team file for a directory.
 
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
@@ -16,7 +16,9 @@ use crate::outcome::{Outcome, UsageError};
 use crate::program;
 use crate::terminal::{Paint, stdout};
 
-/// Writes a team file for this directory, from the agents that are installed. It never overwrites one.
+/// Write a team file for this directory, with the agents that are installed.
+///
+/// An existing team file is never overwritten.
 #[derive(Debug, Args)]
 pub struct Arguments {
     /// Write JSON
@@ -24,7 +26,7 @@ pub struct Arguments {
     json: bool,
 }
 
-/// A place in the team that init proposes.
+/// A member that init proposes.
 struct Role {
     name: &'static str,
     summary: &'static str,
@@ -65,7 +67,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         }
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             return Err(UsageError(format!(
-                "{} is there already and was left as it is",
+                "{} already exists and was not changed",
                 path.display()
             ))
             .into());
@@ -81,7 +83,9 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let paint = Paint::for_stream(&out);
     writeln!(out, "wrote {}", path.display())?;
     let installed = match &agents[..] {
-        [] => "None of claude, codex and gemini is installed; rehearse until one is.".to_owned(),
+        [] => {
+            "None of claude, codex and gemini is installed; use --rehearse until one is.".to_owned()
+        }
         agents => format!("installed: {}", agents.join(", ")),
     };
     writeln!(out, "{installed}")?;
@@ -94,11 +98,11 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     advice("try it without an account", "run --rehearse \"Say hello\"")?;
     advice("see what lead would be sent", "prompt --for lead")?;
     advice("see whether agents are signed in", "doctor")?;
-    advice("hold a conversation", "run \"Review this project\"")?;
+    advice("start a conversation", "run \"Review this project\"")?;
     Ok(Outcome::Done)
 }
 
-/// Returns a name for the person: the user's own, if a team file can have it.
+/// Returns a name for the person: the user's own, if it is valid in a team file.
 fn person(host_environment: &HostEnvironment) -> String {
     let user = host_environment.variable("USER").and_then(|name| name.to_str()).unwrap_or_default();
     let is_plain = user.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');

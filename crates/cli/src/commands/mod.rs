@@ -23,35 +23,22 @@ use tracing_subscriber::filter::LevelFilter;
 use crate::logging;
 use crate::outcome::Outcome;
 
-/// The subcommands.
+/// The subcommands. The help of each is the documentation of its arguments.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Write a team file for this directory
     Init(init::Arguments),
-    /// Hold a conversation with a team of agents to its end
     Run(run::Arguments),
-    /// Hold a conversation with a team of agents in the whole terminal
     Chat(chat::Arguments),
-    /// Show, resume, copy and check conversations
     Sessions(sessions::Arguments),
-    /// Check a team file and show every error
     Check(check::Arguments),
-    /// Trust a directory's team file with what it asks for
     Trust(trust::Arguments),
     Explain(explain::Explain),
-    /// Show the exact prompt that a member would get now; nothing is sent
     Prompt(prompt::Arguments),
-    /// Show the exact request that a turn here would send to a model; nothing is sent
     Request(Box<request::Arguments>),
-    /// Ask one model one question, with this repository's instructions
     Ask(Box<ask::Arguments>),
-    /// Assemble prompts for other programs: JSON lines in, JSON lines out
     Assemble(assemble::Arguments),
-    /// Keep a conversation for another program: JSON-RPC over standard input and output
     Rpc(rpc::Arguments),
-    /// Show what a CLI really sends to its model; nothing leaves the machine
     Capture(capture::Arguments),
-    /// Show which agents are here, how they are signed in, and what would fail and why
     Doctor(doctor::Arguments),
     /// Show the documentation
     Docs(docs::Arguments),
@@ -67,7 +54,7 @@ pub fn run<C: CommandFactory>(
     log: Option<LevelFilter>,
 ) -> anyhow::Result<Outcome> {
     logging::start(log.unwrap_or(match command {
-        // The other commands show what they report themselves.
+        // The other commands print their own warnings.
         Command::Rpc(_) => LevelFilter::WARN,
         _ => LevelFilter::OFF,
     }));

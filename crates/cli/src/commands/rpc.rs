@@ -1,4 +1,4 @@
-//! `convoke rpc`: a conversation kept for another program.
+//! `convoke rpc`: serves one conversation to another program.
 
 use std::io::{BufWriter, stdin};
 
@@ -9,21 +9,21 @@ use convoke_core::marker::TextPolicy;
 use crate::outcome::Outcome;
 use crate::terminal::stdout;
 
-/// Answers JSON-RPC 2.0 calls, one a line, until standard input ends.
+/// Serve one conversation to another program: JSON-RPC over standard input and output
 #[derive(Debug, Args)]
 pub struct Arguments {
-    /// How messages are cleaned of their markers
+    /// How markers are removed from messages
     #[arg(long, value_name = "preserve|compat", default_value = "preserve")]
     text: TextPolicy,
-    /// The most bytes of a line; a longer one is answered with an error
+    /// The maximum length of a line; a longer line is answered with an error
     #[arg(long, value_name = "BYTES", default_value_t = convoke_pipe::DEFAULT_LINE_BYTES)]
     max_line_bytes: u64,
-    /// Accepted for uniformity: the output is always JSON
+    /// Has no effect: the output is always JSON
     #[arg(long)]
     json: bool,
 }
 
-/// Serves standard input and output.
+/// Runs `convoke rpc`.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let output = BufWriter::new(stdout());
     let max_line_bytes = arguments.max_line_bytes;

@@ -15,24 +15,26 @@ use crate::host_environment;
 use crate::outcome::{Outcome, UsageError};
 use crate::terminal::{Paint, Screen, printable, stdout};
 
-/// Trusts the team file of a directory with what it asks for: commands, arguments, environment variables,
-/// working directories, permissions, model addresses and keys, and instructions files elsewhere.
+/// Let a directory's team file choose what runs.
 ///
-/// Shows what the team file asks for, and asks before it grants. Trust is for this one directory, not for
-/// what lies below it, and for what the team file asks for now: when it asks for more, it has to be
-/// trusted again.
+/// Until then a team file cannot choose commands, arguments, environment variables, working directories, wider
+/// permissions, model addresses and keys, or instructions files outside the project.
+///
+/// Shows what the team file asks for, then asks you to confirm. Trust covers this directory only, not the
+/// directories below it, and only what the team file asks for now: if it asks for more later, you have to
+/// trust it again.
 #[derive(Debug, Args)]
 pub struct Arguments {
-    /// The directory of the team file; by default this one
+    /// The directory of the team file [default: this one]
     #[arg(value_name = "DIR")]
     directory: Option<PathBuf>,
-    /// Grant without asking
+    /// Grant without confirmation
     #[arg(long, short)]
     yes: bool,
-    /// Revoke the trust
+    /// Revoke trust
     #[arg(long, conflicts_with = "yes")]
     revoke: bool,
-    /// List the trusted directories, and change nothing
+    /// List the trusted directories
     #[arg(long, conflicts_with_all = ["revoke", "yes", "directory"])]
     list: bool,
     /// Write JSON
@@ -95,7 +97,7 @@ fn grant(directory: &Path, home: &Home, arguments: &Arguments) -> anyhow::Result
             Ok(Outcome::Failed)
         }
         Answer::NotAsked => Err(UsageError(
-            "nothing was granted: there is no terminal to ask on; `--yes` grants what is shown"
+            "nothing was granted: there is no terminal for a confirmation; pass `--yes` to grant what is shown"
                 .to_owned(),
         )
         .into()),
@@ -136,7 +138,7 @@ fn list(trusted: &TrustedDirectories, arguments: &Arguments) -> anyhow::Result<O
     Ok(Outcome::Done)
 }
 
-/// Returns the real path of a directory. One that is gone can still be revoked by its full path.
+/// Returns the real path of a directory. A removed directory can still be revoked by its full path.
 fn real_directory(given: &Path, arguments: &Arguments) -> Result<PathBuf, UsageError> {
     let shown = given.display();
     match given.canonicalize() {
@@ -161,7 +163,7 @@ fn choices(
     Ok(Some(Project::read_to_trust(&path, user)?.choices()))
 }
 
-/// Returns what was granted earlier, as lines to compare with.
+/// Returns the earlier grants as lines, for comparison.
 fn shown_grants(trusted: &TrustedDirectories, directory: &Path) -> BTreeSet<String> {
     let granted = trusted.granted(directory).into_iter().flatten();
     let lines =
@@ -173,7 +175,7 @@ fn line(member: &str, choice: &str) -> String {
     format!("{member}: {choice}")
 }
 
-/// What a directory asks for, beside what was granted earlier.
+/// The choices of a team file and the earlier grants.
 struct Request<'a> {
     directory: &'a Path,
     /// `None` without a team file.
@@ -183,7 +185,7 @@ struct Request<'a> {
 }
 
 impl Request<'_> {
-    /// Returns what is asked for, line by line.
+    /// Returns the choices as lines.
     fn lines(&self) -> Vec<String> {
         let asked = self.asked.into_iter().flatten();
         asked
@@ -206,7 +208,7 @@ impl Request<'_> {
             DirectoryTrust::Trusted => writeln!(out, "{shown} is trusted; {what}{end}")?,
             DirectoryTrust::Changed => writeln!(
                 out,
-                "{shown} was trusted, and the team file has changed (+ new, - no longer asked for):"
+                "{shown} is trusted, but its team file has changed (+ new, - no longer asked for):"
             )?,
         }
         let is_changed = self.before == DirectoryTrust::Changed;
@@ -222,7 +224,7 @@ impl Request<'_> {
             }
         }
         if self.before == DirectoryTrust::Untrusted {
-            writeln!(out, "Trust also lets the agents load the project's own settings for them.")?;
+            writeln!(out, "Trust also lets agents load their own settings from the project.")?;
         }
         Ok(())
     }
@@ -243,12 +245,12 @@ impl Request<'_> {
     }
 }
 
-/// The answer to the question whether to trust a directory.
+/// The answer to the confirmation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Answer {
     Yes,
     No,
-    /// There is no terminal to ask on.
+    /// There is no terminal.
     NotAsked,
 }
 

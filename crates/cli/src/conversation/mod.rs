@@ -43,15 +43,15 @@ use crate::outcome::UsageError;
 /// The options that choose a conversation and its agents.
 #[derive(Debug, Default, Args)]
 pub struct ConversationOptions {
-    /// The team file; by default convoke.toml here, or above as far as the repository goes
+    /// The team file [default: convoke.toml here or in a parent directory, up to the repository's root]
     #[arg(long, value_name = "FILE")]
     pub team: Option<PathBuf>,
-    /// The session to go on with, by its id or either end of it
+    /// The session to continue: its id, the beginning or end of it, or `last`
     #[arg(long, value_name = "ID", add = ArgValueCompleter::new(completions::sessions))]
     pub session: Option<String>,
-    /// Needs no account: a built-in stand-in answers, or with `=cli` the installed programs do, in
-    /// private homes and with a model server on this machine. A session that began as a rehearsal stays
-    /// one; `=no` asks the agents themselves
+    /// Run without an account: a built-in stand-in replies. With `=cli` the installed programs run in private
+    /// homes against a model server on this machine. A session that began as a rehearsal stays one unless
+    /// `=no` is given
     #[arg(
         long,
         value_name = "WITH",
@@ -65,28 +65,28 @@ pub struct ConversationOptions {
 /// The kinds of rehearsal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Rehearse {
-    /// With the built-in stand-in
+    /// The built-in stand-in replies
     StandIn,
-    /// With the installed programs
+    /// The installed programs run against a local model server
     Cli,
-    /// Not at all: the agents themselves answer
+    /// No rehearsal: the real agents run
     No,
 }
 
-/// What answers for the agents.
+/// The implementation behind the agents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AgentBackend {
     /// The agents themselves.
     Agents,
     /// The built-in stand-in, for every member.
     StandIns,
-    /// The installed CLIs, with a model server of ours.
+    /// The installed CLIs, with a rehearsal server.
     Clis,
 }
 
 impl AgentBackend {
-    /// Chooses what answers. A session that began as a rehearsal stays one unless the user says otherwise:
-    /// resuming it must not cost anything by surprise.
+    /// Chooses the backend. A session that began as a rehearsal stays one unless the user says otherwise, so that
+    /// resuming it never costs anything by surprise.
     fn of(asked: Option<Rehearse>, began: Option<Rehearsal>) -> Self {
         match (asked, began) {
             (Some(Rehearse::StandIn), _) | (None, Some(Rehearsal::StandIn)) => Self::StandIns,
@@ -104,7 +104,7 @@ impl AgentBackend {
         }
     }
 
-    /// Returns the option that chooses it again in a session that began so.
+    /// Returns the option that chooses it again when the session is resumed.
     const fn option(self, began: Option<Rehearsal>) -> &'static str {
         match (self, began) {
             (Self::Agents, None) => "",
@@ -121,9 +121,9 @@ pub struct Conversation {
     pub coordinator: Coordinator<SqliteStore>,
     /// The team and its directory.
     pub project: Project,
-    /// What answers for the agents.
+    /// The implementation behind the agents.
     pub backend: AgentBackend,
-    /// The option that chooses the same agents again.
+    /// The option that chooses the same backend again.
     pub option: &'static str,
     /// The model servers of a rehearsal with CLIs.
     pub rehearsal_servers: RehearsalServers,
@@ -136,8 +136,8 @@ pub struct Conversation {
 }
 
 impl Conversation {
-    /// Returns the person who speaks: the one who is waited for, else the one who asked last, else the
-    /// first of the team.
+    /// Returns the person who speaks: the one who was addressed, else the last one who asked, else the first of
+    /// the team.
     pub async fn speaker(&self) -> anyhow::Result<MemberName> {
         if let Some(turn) = self.coordinator.awaited() {
             return Ok(turn.member.clone());
@@ -145,7 +145,7 @@ impl Conversation {
         let session = self.coordinator.store().session(self.coordinator.session()).await?;
         let team = self.coordinator.team_agents().team();
         let asked = session.state.asker.filter(|asker| team.is_person(asker));
-        // A crew always has a person.
+        // A team always has a person.
         Ok(asked.or_else(|| team.people().next().cloned()).unwrap_or_else(|| "user".into()))
     }
 
@@ -178,7 +178,7 @@ impl Conversation {
             .map(|member| member.name.clone())
     }
 
-    /// Tells whether the session is kept: it was resumed, or has messages.
+    /// Returns whether the session is kept: it was resumed, or has messages.
     pub async fn is_kept(&self) -> anyhow::Result<bool> {
         let session = self.coordinator.store().session(self.coordinator.session()).await?;
         Ok(!self.is_new || session.state.last_message != MessageNumber::default())
@@ -194,7 +194,7 @@ impl Conversation {
         Ok(())
     }
 
-    /// Tells whether the session has another team file than its directory has now.
+    /// Returns whether the session's copy of the team file differs from the file in its directory.
     pub fn has_own_team(&self) -> bool {
         let Project { origin, directory, text, .. } = &self.project;
         *origin == Origin::Session && team_text_in(directory).is_some_and(|there| there != *text)
@@ -203,7 +203,7 @@ impl Conversation {
 
 /// Opens a conversation: a new session, or the one that the options name.
 ///
-/// Without a team file, a rehearsal is of the built-in sample.
+/// A rehearsal without a team file uses the built-in sample.
 pub async fn open(
     options: &ConversationOptions,
     host_environment: &HostEnvironment,
@@ -228,7 +228,7 @@ pub async fn open(
         },
     };
     let began_as = session.as_ref().and_then(|session| session.began.rehearsal);
-    // The sample is a play, also in a session that does not say so.
+    // The sample is always a rehearsal.
     let is_play = project.origin == Origin::Sample;
     let began_as = began_as.or(is_play.then_some(Rehearsal::StandIn));
     let backend = AgentBackend::of(options.rehearse, began_as);
@@ -314,7 +314,7 @@ pub fn model_member(
 /// Returns the project of a stored session.
 ///
 /// Sessions are untrusted input: they may be imported. A session's copy of the team file is trusted only
-/// while the same text stands in a directory that the user trusts.
+/// while a directory that the user trusts has the same text.
 pub fn project_of(
     session: &Session,
     home: &Home,
@@ -336,7 +336,7 @@ pub fn project_of(
     if !project.directory.is_dir() {
         let gone = project.directory.display();
         return Err(UsageError(format!(
-            "the directory of session {id} is gone: {gone}; name a team file elsewhere with --team FILE"
+            "the directory of session {id} no longer exists: {gone}; pass --team FILE"
         ))
         .into());
     }

@@ -50,11 +50,11 @@ pub struct Project {
     pub directory: PathBuf,
     /// Whether the user trusts what the file asks for.
     pub trust: DirectoryTrust,
-    /// Where the text comes from.
+    /// The origin of the text.
     pub origin: Origin,
 }
 
-/// Where the text of a team file comes from.
+/// The origin of a team file's text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
     /// From the file itself.
@@ -107,7 +107,7 @@ impl Project {
         origin: Origin,
     ) -> Result<Self, TeamFileReport> {
         let trust = match origin {
-            // A file that is wrong chooses nothing, and is checked as if it were what was trusted.
+            // A file with errors chooses nothing, and is checked as if it were trusted.
             Origin::File => match Team::parse(&text) {
                 Ok(team) => user.trusted.trust_of(&directory, &choices(&team, &directory)),
                 Err(_) => user.trusted.trust_of(&directory, &[]),
@@ -132,7 +132,7 @@ impl Project {
         }
     }
 
-    /// Tells whether the team file may choose what needs trust.
+    /// Returns whether the team file may choose what needs trust.
     pub fn trust(&self) -> Trust {
         self.trust.into()
     }
@@ -142,7 +142,7 @@ impl Project {
         choices(&self.team, &self.directory)
     }
 
-    /// Returns where an instructions file lies.
+    /// Returns the location of an instructions file.
     pub fn locate(&self, settings: &AgentSettings) -> FileLocation {
         let file = settings.instructions_file.as_deref();
         file.map(|file| locate(&self.directory, file)).unwrap_or_default()
@@ -192,12 +192,12 @@ pub(super) fn how_to_trust(directory: &Path, trust: DirectoryTrust, origin: Orig
     let shown = directory.display();
     match (origin, trust) {
         (Origin::Session, _) => format!(
-            "it counts only while it stands in {shown}/{TEAM_FILE} and that directory is trusted"
+            "a session's copy counts only while {shown}/{TEAM_FILE} has the same text and that directory is trusted"
         ),
         (_, DirectoryTrust::Changed) => format!(
             "the team file asks for more than you trusted; `convoke trust {shown}` shows the difference"
         ),
-        (Origin::File | Origin::Sample, _) => format!("`convoke trust {shown}` gives it"),
+        (Origin::File | Origin::Sample, _) => format!("run `convoke trust {shown}`"),
     }
 }
 
@@ -206,7 +206,7 @@ fn read_team_file(path: &Path) -> Result<(String, PathBuf), TeamFileErrors> {
     let unreadable = |error: io::Error| {
         let fix = match TooLarge::of(&error) {
             Some(_) => "move long instructions into an `instructions-file`",
-            None => "name one with `--team FILE`, or write one with `convoke init`",
+            None => "pass one with `--team FILE`, or write one with `convoke init`",
         };
         TeamFileErrors::unreadable(format!("cannot read the team file: {error}"), fix)
     };
@@ -220,8 +220,8 @@ fn read_team_file(path: &Path) -> Result<(String, PathBuf), TeamFileErrors> {
     Ok((text, directory.canonicalize().map_err(unreadable)?))
 }
 
-/// Finds the team file of the working directory: in it, by its name alone, or above it as far as its
-/// repository goes.
+/// Finds the team file of the working directory: in it, or in a parent directory up to the root of the
+/// repository.
 pub fn find_team_file(host_environment: &HostEnvironment) -> Option<PathBuf> {
     let directory = &*host_environment.cwd;
     let top = git::project_root(&Disk, directory, Some(&host_environment.home));

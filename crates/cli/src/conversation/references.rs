@@ -11,7 +11,7 @@ use convoke_thread::config::Wire;
 use super::project::{Origin, how_to_trust};
 use super::trust::DirectoryTrust;
 
-/// What a team file can refer to.
+/// The targets of a team file's references.
 pub(super) struct ProjectReferences<'a> {
     pub(super) catalog: &'a Catalog,
     pub(super) directory: &'a Path,
@@ -44,7 +44,7 @@ impl References for ProjectReferences<'_> {
         (agent.kind == AgentKind::Plain && !has_program).then(|| {
             let bad = BadReference {
                 code: TeamFileCode::Missing,
-                problem: "is missing: a plain agent is a program of yours".to_owned(),
+                problem: "is missing: a plain agent needs a program".to_owned(),
                 fix: "add a line such as `command = \"/usr/local/bin/review\"`".to_owned(),
             };
             ("command", bad)
@@ -88,7 +88,7 @@ fn check_address(settings: &AgentSettings) -> Result<(), BadReference> {
     }
 }
 
-/// Returns where a file of a project lies, links followed. One that is not there lies outside.
+/// Returns the location of a file, links followed. A missing file counts as outside.
 pub(super) fn locate(directory: &Path, file: &str) -> FileLocation {
     match directory.join(file).canonicalize() {
         Ok(path) if path.starts_with(directory) => FileLocation::Inside,
@@ -110,7 +110,7 @@ pub(super) fn read_instructions(
     };
     let unreadable = |error: std::io::Error| {
         let fix = match TooLarge::of(&error) {
-            Some(_) => "name a smaller file",
+            Some(_) => "use a smaller file",
             None => "create the file, or correct the path; it is relative to the team file",
         };
         refuse(format!("`{file}` cannot be read: {error}"), fix)

@@ -32,19 +32,19 @@ struct RehearsedMember {
     _home: PrivateDir,
 }
 
-/// The texts of one call, as they reached the server.
+/// The texts of one request, as they reached the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Received {
     /// The bytes of the whole request.
     pub bytes: u64,
-    /// The instructions above the conversation.
+    /// The system instructions.
     pub system: Vec<String>,
     /// The messages of the conversation.
     pub messages: Vec<String>,
 }
 
 impl RehearsalServers {
-    /// Sets up a member's server and home, and returns the machine as its program will see it.
+    /// Starts a member's server, creates its home, and returns the environment of its program.
     pub(super) async fn enter(
         &mut self,
         member: MemberName,
@@ -54,7 +54,7 @@ impl RehearsalServers {
         state_dir: PathBuf,
     ) -> anyhow::Result<Host> {
         let home =
-            PrivateDir::create(&std::env::temp_dir()).context("cannot make a private home")?;
+            PrivateDir::create(&std::env::temp_dir()).context("cannot create a private home")?;
         let server = start(Script::new(lines.into_iter().map(Answer::say))).await?;
         let address = server.base_url();
         endpoint::configure(vendor, &address, home.path())?;
@@ -76,9 +76,9 @@ impl RehearsalServers {
         Ok(host)
     }
 
-    /// Returns the first call for a turn that reached a member's server since this was asked last.
+    /// Returns the first turn request that reached a member's server since the last call.
     ///
-    /// A program may call its model more than once in a turn; the first call carries what we sent.
+    /// A program may send several requests in a turn; the first contains the prompt.
     pub fn received(&mut self, member: &MemberName) -> Option<Received> {
         let member_server =
             self.members.iter_mut().find(|member_server| member_server.member == *member)?;

@@ -27,7 +27,7 @@ pub(super) fn resolve_agent(
 ) -> Result<ResolvedAgent, UsageError> {
     let Some(known) = catalog.get(&settings.agent) else {
         let (file, agent) = (&project.file, &settings.agent);
-        return Err(UsageError(format!("{file}: no agent is called `{agent}`")));
+        return Err(UsageError(format!("{file}: no agent has the name `{agent}`")));
     };
     let baseline = Baseline {
         permissions: known.permissions.unwrap_or_default(),
@@ -81,7 +81,7 @@ mod tests {
     #[test]
     fn a_project_chooses_nothing_that_runs_before_it_is_trusted() {
         for (trust, how) in [
-            (DirectoryTrust::Untrusted, "`convoke trust /p` gives it"),
+            (DirectoryTrust::Untrusted, "run `convoke trust /p`"),
             (
                 DirectoryTrust::Changed,
                 "the team file asks for more than you trusted; `convoke trust /p` shows the difference",

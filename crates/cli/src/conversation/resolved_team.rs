@@ -28,7 +28,7 @@ use crate::diagnostics::own;
 use crate::machine;
 use crate::outcome::UsageError;
 
-/// The time that a stand-in takes for a word of the sample, so that it can be followed.
+/// The time per word of the sample's replies, so that people can follow.
 const PACE: Duration = Duration::from_millis(10);
 
 /// A team with its agents.
@@ -61,7 +61,7 @@ impl AgentResolver<'_> {
         let mut seats = HashMap::new();
         let mut secrets: Vec<_> = self.environment();
         let mut keys = Vec::new();
-        // A rehearsal refuses what the real run would.
+        // A rehearsal rejects whatever a real run would.
         let resolved = self.resolve_agents(&mut diagnostics)?;
         let model_keys = self.model_keys(&resolved);
         for (name, resolved) in resolved {
@@ -137,7 +137,7 @@ impl AgentResolver<'_> {
         Ok(member_agent)
     }
 
-    /// Points a member's CLI to a server of ours; a stand-in answers for a member without a known CLI.
+    /// Points a member's CLI to a rehearsal server; a stand-in replaces a member without a known CLI.
     async fn rehearse(
         &self,
         name: &MemberName,
@@ -152,7 +152,7 @@ impl AgentResolver<'_> {
                 Some(_) => format!("`{}` is not installed", definition.program()),
                 None => format!("`{}` has no model that could be rehearsed", definition.program()),
             };
-            let message = format!("the built-in stand-in speaks for {name}: {message}");
+            let message = format!("the built-in stand-in replaces {name}: {message}");
             diagnostics.push(Diagnostic::new(own::REHEARSAL_STAND_IN, message));
             return Ok(self.stand_in(name));
         };
@@ -168,7 +168,7 @@ impl AgentResolver<'_> {
         host.sandbox = self.sandbox(host.sandbox.route);
         let mut definition = definition.clone();
         definition.command = Some(program.display().to_string());
-        // The private home's variables lead to our server; the user's own could lead past it.
+        // The variables of the private home point to the rehearsal server; the user's own might not.
         definition.env.clear();
         Ok(agent(definition, host).into())
     }
@@ -198,7 +198,7 @@ impl AgentResolver<'_> {
         ThreadId::of_member(self.session, name.as_str())
     }
 
-    /// Returns the model that a name of the team means.
+    /// Finds a model member by name.
     pub(super) fn model_called(
         &self,
         name: &str,
@@ -215,7 +215,7 @@ impl AgentResolver<'_> {
         if resolved.definition.kind != AgentKind::Api {
             let program = resolved.definition.program();
             let why = format!(
-                "{name} is `{program}`, which keeps its own history; only a model's is ours"
+                "{name} is `{program}`, which keeps its own history; only threads of models can be compacted"
             );
             return Err(UsageError(why).into());
         }
@@ -263,8 +263,8 @@ impl AgentResolver<'_> {
     }
 }
 
-/// Tells whether a CLI inherits a variable: not if it holds the key of a model, unless it is one that the
-/// CLI itself signs in with.
+/// Returns whether a CLI inherits a variable: not if it holds the key of a model, unless the CLI itself signs
+/// in with it.
 fn is_inherited(name: &OsStr, kind: AgentKind, model_keys: &BTreeSet<OsString>) -> bool {
     let signs_in_with = kind.vendor().map_or(&[][..], |vendor| vendor.facts().sign_in.keys);
     !model_keys.contains(name) || signs_in_with.iter().any(|own| name == *own)

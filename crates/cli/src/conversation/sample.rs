@@ -1,5 +1,4 @@
-//! The sample: a small project, a team that reviews it, and what its agents say, so that a first run
-//! needs nothing at all.
+//! The built-in sample: a small project, a team that reviews it, and a script of its agents' replies.
 
 use std::fs;
 use std::io;
@@ -23,10 +22,10 @@ const FILES: [(&str, &str); 4] = [
 ];
 const LOGIN: &str = include_str!("../../sample/login.py");
 
-/// What the person asks.
+/// The person's first message.
 pub const QUESTION: &str = "Can we ship login.py tonight?";
 
-/// One turn of the play: who speaks, what is read before, and what is said.
+/// One turn of the script: the member, the files it reads, and its reply.
 struct Part {
     member: &'static str,
     reads: Option<(&'static str, &'static str)>,
@@ -53,19 +52,19 @@ const PLAY: [Part; 5] = [
     Part { member: "ada", reads: None, says: include_str!("../../sample/play/5-ada.md") },
 ];
 
-/// Returns where the sample project lies.
+/// Returns the directory of the sample project.
 pub fn directory(home: &Home) -> PathBuf {
     home.data.join("sample")
 }
 
-/// Writes the sample project, as far as it is not there, and returns it.
+/// Writes the missing files of the sample project, and returns the project.
 pub fn write(home: &Home, user: &UserConfiguration) -> anyhow::Result<Project> {
     let directory = directory(home);
     for (name, text) in FILES {
         let path = directory.join(name);
         write_file(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
     }
-    let directory = directory.canonicalize().context("the sample project is gone")?;
+    let directory = directory.canonicalize().context("cannot find the sample project")?;
     let file = "the sample team".to_owned();
     Ok(Project::of(file, TEAM.to_owned(), directory, user, Origin::Sample)?)
 }
@@ -78,20 +77,19 @@ fn write_file(path: &Path, text: &str) -> io::Result<()> {
     fs::write(path, text)
 }
 
-/// Says whether a session was begun with the sample. A copy of its files elsewhere is a project like
-/// any other.
+/// Returns whether a session was started with the sample. A copy of its files elsewhere is an ordinary project.
 pub fn is_of_session(session: &NewSession, home: &Home) -> bool {
     let here = directory(home).canonicalize();
     session.team == TEAM && here.is_ok_and(|here| here == Path::new(&session.directory))
 }
 
-/// Returns what a member of the sample team does, turn by turn.
+/// Returns the steps of a member's turns.
 pub fn turns(member: &str) -> Vec<Vec<Step>> {
     let parts = PLAY.iter().filter(|part| part.member == member);
     parts.map(steps).collect()
 }
 
-/// Returns what a member of the sample team says, turn by turn.
+/// Returns the replies of a member.
 pub fn lines(member: &str) -> Vec<&'static str> {
     let parts = PLAY.iter().filter(|part| part.member == member);
     parts.map(|part| part.says.trim_end()).collect()

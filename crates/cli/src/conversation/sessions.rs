@@ -1,4 +1,4 @@
-//! Looks up sessions by what the user types.
+//! Looks up sessions by id or `last`.
 
 use std::collections::HashMap;
 use std::io::Write as _;
@@ -64,8 +64,8 @@ impl Here {
     }
 }
 
-/// Finds the session that the beginning or the end of an id means. `last` is the session of this directory that
-/// changed last, or that of any other if this one has none; the user is told which.
+/// Finds a session by the beginning or end of its id. `last` is the most recently changed session of this
+/// directory, or of any other if this one has none; then its directory is printed.
 pub async fn find(store: &impl Store, written: &str) -> anyhow::Result<SessionId> {
     let sessions = store.sessions().await?;
     if written == "last" {
@@ -93,7 +93,7 @@ pub fn one_of(
     match (found.next(), found.count()) {
         (Some(only), 0) => Ok(only),
         (Some(_), more) => Err(UsageError(format!(
-            "`{written}` is short for {} sessions; write more of the id",
+            "`{written}` matches {} sessions; give more of the id",
             more + 1
         ))
         .into()),

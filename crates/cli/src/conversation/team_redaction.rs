@@ -15,7 +15,7 @@ pub fn without_secrets(text: &str) -> String {
     let mut kept = text.to_owned();
     let Ok(file) = DeTable::parse(text) else { return kept };
     let mut places = secrets(file.get_ref());
-    // From the end, so that the places before stay where they are.
+    // From the end, so that earlier positions stay valid.
     places.sort_by_key(|place| std::cmp::Reverse(place.start));
     for place in places {
         kept.replace_range(place, MARK);

@@ -17,7 +17,7 @@ use crate::outcome::UsageError;
 
 const FILE: &str = "trusted.json";
 
-/// The trusted directories by real path. Each stands for itself alone, not for what lies below it.
+/// The trusted directories by real path. Trust does not extend to directories below.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TrustedDirectories {
     directories: BTreeMap<PathBuf, Grants>,
@@ -30,9 +30,9 @@ pub type Grants = BTreeMap<String, MemberGrant>;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MemberGrant {
-    /// What decides whether a later team file asks for more.
+    /// The grant that a later team file is compared with.
     grant: Grant,
-    /// The choices as they were shown, to show a difference later. They hold no secret.
+    /// The choices as shown, for a later comparison. They contain no secrets.
     pub shown: Vec<String>,
 }
 
@@ -90,13 +90,13 @@ impl TrustedDirectories {
         let directories = parse(&text).map_err(|why| {
             let path = path.display();
             UsageError(format!(
-                "{path} is no list of trusted directories: {why}; remove it, and trust them again"
+                "{path} is not a valid list of trusted directories: {why}; remove it and trust the directories again"
             ))
         })?;
         Ok(Self { directories })
     }
 
-    /// Writes the list, whole or not at all, readable by this user alone.
+    /// Writes the list atomically, readable by this user alone.
     pub fn save(&self, home: &Home) -> anyhow::Result<()> {
         let path = home.data.join(FILE);
         let draft = home.data.join(format!(".{FILE}.{}", std::process::id()));
@@ -114,7 +114,7 @@ impl TrustedDirectories {
         write().with_context(|| format!("cannot write {}", path.display()))
     }
 
-    /// Tells whether a directory is trusted with what its team file asks for.
+    /// Returns whether a directory is trusted with what its team file asks for.
     pub fn trust_of(&self, directory: &Path, asked: &[MemberChoices]) -> DirectoryTrust {
         let Some(granted) = self.directories.get(directory) else {
             return DirectoryTrust::Untrusted;
@@ -125,7 +125,7 @@ impl TrustedDirectories {
         if asked.iter().all(is_covered) { DirectoryTrust::Trusted } else { DirectoryTrust::Changed }
     }
 
-    /// Tells whether the user trusts the files of a directory, whatever its team file asks for.
+    /// Returns whether the user trusts the files of a directory, whatever its team file asks for.
     pub fn contains(&self, directory: &Path) -> bool {
         self.directories.contains_key(directory)
     }
@@ -135,7 +135,7 @@ impl TrustedDirectories {
         self.directories.get(directory)
     }
 
-    /// Trusts a directory with what its team file asks for, and with nothing that it asked for earlier.
+    /// Trusts a directory with what its team file asks for now; earlier grants are replaced.
     pub fn grant(&mut self, directory: PathBuf, asked: &[MemberChoices]) {
         let grants = asked.iter().map(|it| {
             let shown = it.choices.iter().map(shown_choice).collect();
@@ -167,7 +167,7 @@ fn parse(text: &str) -> Result<BTreeMap<PathBuf, Grants>, String> {
             let file: Directories<_> = serde_json::from_str(text).map_err(words)?;
             Ok(file.directories)
         }
-        other => Err(format!("it has version {other}")),
+        other => Err(format!("unknown version {other}")),
     }
 }
 

@@ -47,7 +47,7 @@ impl Deny {
             *denied.entry(code).or_insert(0_u64) += 1;
         }
         for (code, count) in &denied {
-            // The exit code says it too.
+            // A failed write is ignored: the exit code has the same information.
             let _ = writeln!(stderr(), "convoke: denied: {code} ({count})");
         }
         if denied.is_empty() { Outcome::Done } else { Outcome::Denied }

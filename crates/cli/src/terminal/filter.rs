@@ -1,4 +1,4 @@
-//! What a terminal may be sent.
+//! Filters output for a terminal.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher as _, Hasher as _};
@@ -56,7 +56,7 @@ impl Control {
 
     /// Returns the mark that stands for the sequence in text on its way to a [`Filter`].
     ///
-    /// Text that somebody else wrote cannot contain it: it carries a secret of this process.
+    /// Untrusted text cannot contain it: the mark includes a secret of this process.
     pub(super) fn mark(self) -> &'static str {
         static MARKS: OnceLock<Vec<String>> = OnceLock::new();
         let marks = MARKS.get_or_init(|| {
@@ -75,19 +75,19 @@ pub fn clear_line() -> &'static str {
     Control::ClearLine.mark()
 }
 
-/// Turns what was written into what a terminal is sent, piece by piece.
+/// Converts written bytes to terminal output, piece by piece.
 #[derive(Debug, Default)]
 pub(super) struct Filter {
-    /// The start of a character whose last bytes were not written yet.
+    /// An incomplete character.
     bytes: Vec<u8>,
-    /// The start of a mark, or a carriage return, whose continuation was not written yet.
+    /// An incomplete mark, or a carriage return whose next character is not known yet.
     held: String,
-    /// The characters without a width since the last one that has one.
+    /// The number of zero-width characters since the last one with a width.
     combining: usize,
 }
 
 impl Filter {
-    /// Returns what is shown of a piece. O(bytes).
+    /// Returns the terminal output of a piece. O(bytes).
     pub(super) fn shown(&mut self, piece: &[u8]) -> String {
         let mut text = std::mem::take(&mut self.held);
         self.decode(piece, &mut text);
@@ -116,8 +116,7 @@ impl Filter {
         shown
     }
 
-    /// Appends a piece as text. What is not UTF-8 is replaced; a character that may go on in the next piece
-    /// is kept for it.
+    /// Appends a piece as text. Invalid UTF-8 is replaced; an incomplete character is kept for the next piece.
     fn decode(&mut self, piece: &[u8], text: &mut String) {
         let mut bytes = std::mem::take(&mut self.bytes);
         bytes.extend_from_slice(piece);
@@ -135,7 +134,7 @@ impl Filter {
         text.push_str(std::str::from_utf8(rest).unwrap_or_default());
     }
 
-    /// Returns how a character is shown.
+    /// Returns the shown form of a character.
     fn character(&mut self, c: char) -> char {
         let has_width = matches!(c, '\n' | '\t') || c.width().is_some_and(|width| width > 0);
         self.combining = if has_width { 0 } else { self.combining + 1 };

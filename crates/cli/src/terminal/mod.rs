@@ -49,7 +49,7 @@ pub fn stderr() -> Screen {
 }
 
 impl Screen {
-    /// Returns whether a person looks at it.
+    /// Returns whether it is a terminal.
     pub fn is_terminal(&self) -> bool {
         self.filter.is_some()
     }
@@ -101,7 +101,7 @@ pub fn width(stream: &Screen) -> usize {
     terminal.or_else(told).unwrap_or(DEFAULT_WIDTH).max(40)
 }
 
-/// Returns a text that stays on its line: without control characters.
+/// Returns a text without control characters, on one line.
 pub fn printable(text: &str) -> Cow<'_, str> {
     let is_control = |c: char| c.is_control() && c != '\t';
     if text.contains(is_control) {
@@ -111,7 +111,7 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Returns what a terminal is sent of these bytes.
+/// Returns the terminal output of some bytes.
 #[cfg(test)]
 pub fn on_terminal(bytes: &[u8]) -> String {
     Filter::default().shown(bytes)

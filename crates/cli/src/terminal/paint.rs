@@ -18,25 +18,25 @@ pub enum Paint {
     Coloured,
 }
 
-/// What a piece of text means, and so its colour.
+/// The meaning of a piece of text, which decides its colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tone {
     /// Headings and names.
     Strong,
-    /// What matters less than what is around it.
+    /// Less important text.
     Faint,
-    /// What is as it should be, or the user's own.
+    /// Success, or the user's own parts.
     Good,
-    /// What deserves a look.
+    /// Warnings.
     Warning,
-    /// What is lost, or will fail.
+    /// Losses and failures.
     Bad,
-    /// What to do.
+    /// Advice.
     Action,
 }
 
 impl Paint {
-    /// Decides for a stream.
+    /// Returns the mode for a stream.
     pub fn for_stream(stream: &Screen) -> Self {
         let is_wanted = match settings::color() {
             ColorChoice::Always => true,
@@ -80,27 +80,27 @@ impl Paint {
         }
     }
 
-    /// Shows something that the user should look at.
+    /// Paints a warning.
     pub fn warning(self, text: &str) -> String {
         self.text(Tone::Warning, text)
     }
 
-    /// Shows a heading or a name.
+    /// Paints a heading or a name.
     pub fn strong(self, text: &str) -> String {
         self.text(Tone::Strong, text)
     }
 
-    /// Shows something that is as it should be, or the user's own.
+    /// Paints success, or the user's own parts.
     pub fn good(self, text: &str) -> String {
         self.text(Tone::Good, text)
     }
 
-    /// Shows something that is lost, or will fail.
+    /// Paints a loss or a failure.
     pub fn bad(self, text: &str) -> String {
         self.text(Tone::Bad, text)
     }
 
-    /// Shows something that matters less than what is around it.
+    /// Paints less important text.
     pub fn faint(self, text: &str) -> String {
         self.text(Tone::Faint, text)
     }

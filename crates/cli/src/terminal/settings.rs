@@ -1,4 +1,4 @@
-//! How much is shown, and whether in colour: the options that every command has.
+//! The options of every command: verbosity and colours.
 
 use std::sync::OnceLock;
 
@@ -34,7 +34,7 @@ pub enum ColorChoice {
 static SETTINGS: OnceLock<OutputSettings> = OnceLock::new();
 
 impl OutputSettings {
-    /// Makes these the settings of this process. Only the first call counts.
+    /// Sets the settings of this process. Only the first call has an effect.
     pub fn apply(self) {
         let _ = SETTINGS.set(self);
     }

@@ -123,7 +123,7 @@ fn failures_say_what_to_do_and_have_their_exit_codes() {
     ----- stdout -----
 
     ----- stderr -----
-    what was sent is kept: convoke ask --thread [SESSION 1] --request
+    the requests are stored: convoke ask --thread [SESSION 1] --request
     convoke: not signed in: rehearsed error 401 (status 401)
     ");
     insta::assert_snapshot!(context.run(&["ask", "--thread", "nope", "Hello"]), @r"
@@ -152,7 +152,7 @@ fn failures_say_what_to_do_and_have_their_exit_codes() {
     ----- stdout -----
 
     ----- stderr -----
-    convoke: --agent: no api agent is called `appi`; did you mean `api`?
+    convoke: --agent: no api agent has the name `appi`; did you mean `api`?
     ");
     let empty = TestContext::new();
     let home = empty.path().display().to_string();
@@ -355,7 +355,7 @@ fn a_link_out_of_a_project_that_is_not_trusted_is_not_sent() {
     let run = context.run(&["run", "Hello"]);
     assert!(run.contains("project-file.outside"), "{run}");
     let expected =
-        "`member.mo.base-url` needs trust and was left out: `convoke trust [DIRECTORY]` gives it";
+        "`member.mo.base-url` needs trust and was left out: run `convoke trust [DIRECTORY]`";
     assert!(run.contains(expected), "{run}");
     assert!(model.bodies().iter().all(|body| !body.contains("The secret.")));
     // What only prints does as Codex does.
@@ -417,7 +417,7 @@ fn a_reader_that_goes_away_cancels_the_turn_and_that_is_said() {
     let output = child.wait_with_output().expect("it ends");
     let err = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{err}");
-    assert!(err.contains("nobody reads the answer any more, so the turn was cancelled"), "{err}");
+    assert!(err.contains("the output was closed; the turn was cancelled"), "{err}");
     assert!(err.contains("thread "), "{err}");
 }
 

@@ -185,7 +185,7 @@ fn a_conversation_is_held_in_a_terminal() {
     let Some(terminal) = Terminal::rehearsing() else { return };
     assert_screen!(terminal, "chat_begins");
     terminal.enter("Can we ship login.py tonight?");
-    terminal.wait_for("at work");
+    terminal.wait_for("running");
     terminal.wait_for("Ask me again when the tests can fail.");
     terminal.wait_for("your turn");
     assert_screen!(terminal, "chat_ends_with_a_reply");
@@ -193,7 +193,7 @@ fn a_conversation_is_held_in_a_terminal() {
     terminal.wait_for("TEAM_TASK");
     assert_screen!(terminal, "chat_shows_the_ledger");
     terminal.press("Tab");
-    terminal.wait_for("exactly what ada was sent");
+    terminal.wait_for("prompt of ada");
     terminal.press("Escape");
     terminal.wait_for("your turn");
     terminal.resize("60", "16");
@@ -203,7 +203,7 @@ fn a_conversation_is_held_in_a_terminal() {
     assert_screen!(terminal, "chat_in_a_small_terminal");
     terminal.resize("80", "24");
     terminal.press("PPage");
-    terminal.wait_for("Esc goes to the end");
+    terminal.wait_for("Esc jumps to the end");
     terminal.enter("/quit");
     terminal.wait_for("code 0");
     terminal.assert_given_back();
@@ -216,7 +216,7 @@ fn ctrl_c_cancels_the_turn_and_then_leaves_and_the_session_goes_on() {
     terminal.wait_for("● ada");
     terminal.press("C-c");
     terminal.wait_for("'s turn was cancelled");
-    terminal.wait_for("/retry tries again");
+    terminal.wait_for("/retry retries the turn");
     terminal.press("C-c");
     terminal.press("C-c");
     terminal.wait_for("code 0");
@@ -270,9 +270,9 @@ fn a_line_that_cannot_be_understood_is_named_and_the_next_one_is_said() {
     let context = TestContext::new().env("CONVOKE_DATA_DIR", "data");
     let lines = b"/too lin\n/to nobody\n/retry\nhello\n";
     let output = context.run_with_input(&["chat", "--rehearse"], lines);
-    assert!(output.contains("`/too lin`: there is no command /too; did you mean /to?"), "{output}");
-    assert!(output.contains("`/retry`: there is nothing to try again"), "{output}");
-    assert!(output.contains("3 lines could not be understood"), "{output}");
+    assert!(output.contains("`/too lin`: unknown command /too; did you mean /to?"), "{output}");
+    assert!(output.contains("`/retry`: nothing to retry"), "{output}");
+    assert!(output.contains("3 lines not understood"), "{output}");
     assert!(output.contains("exit code: 2"), "{output}");
     assert!(context.run(&["sessions", "show", "last"]).contains("hello"));
     let output = context.run_with_input(&["chat", "--rehearse", "--json"], b"/too lin\nhello\n");

@@ -110,7 +110,10 @@ fn a_configuration_that_every_run_refuses_is_a_problem() {
     assert_eq!(found["level"], "problem");
     let shown = context.output(&["doctor"], b"");
     let shown = String::from_utf8(shown.stdout).unwrap();
-    assert!(shown.contains("No turn would run before the machine's problem is solved."), "{shown}");
+    assert!(
+        shown.contains("No agent could run a turn until the problem of this machine is fixed."),
+        "{shown}"
+    );
     let context = context.file("config/agents.toml", "[agent.claude]\nmodel = \"x\"\n");
     assert_eq!(context.output(&["doctor"], b"").status.code(), Some(0));
 }

@@ -71,3 +71,42 @@ fn manual_pages_are_written() {
         std::fs::read_to_string(project.path().join("pages/convoke-sessions-show.1")).unwrap();
     assert!(page.contains("\\-\\-prompt"), "{page}");
 }
+
+#[test]
+fn a_prompt_on_a_terminal_has_its_system_text_beside_it() {
+    let project = TestContext::new().file("convoke.toml", TEAM);
+    let Some(shown) = project.on_a_terminal(&["prompt", "--for", "max"], "") else { return };
+    let system = shown.find("──── system text, ").expect("a heading");
+    let prompt = shown.find("──── prompt, 0 bytes").expect("a heading");
+    assert!(system < prompt, "{shown}");
+    let piped = project.output(&["prompt", "--for", "max"], b"").stdout;
+    assert_eq!(piped, b"", "a pipe gets the prompt alone");
+}
+
+#[test]
+fn a_rehearsal_of_a_new_team_begins_by_itself() {
+    let project = TestContext::new().env("PATH", "/usr/bin:/bin").env("USER", "kim");
+    project.run(&["init"]);
+    let said = project.run(&["run", "--rehearse"]);
+    assert!(said.starts_with("exit code: 0") && said.contains("introduce yourself"), "{said}");
+}
+
+#[test]
+fn names_at_the_beginning_of_a_task_address_it() {
+    let project = TestContext::new().file("convoke.toml", TEAM);
+    let run = |task: &str| project.run(&["run", "--rehearse", task]);
+    let said = run("@mia: Is it safe?");
+    assert!(said.contains("user → mia\n  Is it safe?\n"), "{said}");
+    let said = run("@all Is it safe?");
+    assert!(said.contains("user → max, mia\n  Is it safe?\n"), "{said}");
+    let said = run("@nobody Is it safe?");
+    assert!(said.contains("user → max\n  @nobody Is it safe?\n"), "{said}");
+}
+
+#[test]
+fn a_marker_that_calls_nobody_is_a_failure() {
+    let project = TestContext::new().file("convoke.toml", TEAM);
+    let said = project.run(&["run", "--rehearse", "Hello [NEXT: nobody]"]);
+    assert!(said.starts_with("exit code: 1"), "{said}");
+    assert!(said.contains("No member was addressed"), "{said}");
+}

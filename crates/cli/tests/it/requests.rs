@@ -69,7 +69,7 @@ fn the_requests_of_a_session_are_shown_to_the_byte_with_their_ledgers() {
     }
     assert!(all[1]["unchangedBytes"].as_u64() > Some(5000));
     let headings = run(&context, &["sessions", "show", "last", "--request"]);
-    assert!(headings.contains("──── by hand, mo: request 3, compaction, "), "{headings}");
+    assert!(headings.contains("──── mo: request 3, compaction, "), "{headings}");
     let explained =
         context.output(&["sessions", "show", "last", "--turn", "2", "--request", "--explain"], b"");
     assert_eq!(String::from_utf8_lossy(&explained.stdout), bodies[1]);

@@ -58,7 +58,7 @@ fn a_rehearsal_stays_one_until_the_user_says_otherwise() {
     assert!(began.contains("I was sent a prompt"), "{began}");
     let went_on = project.run(&["run", "--session", "last", "Hello again"]);
     assert!(went_on.contains("I was sent a prompt") && !went_on.contains("really"), "{went_on}");
-    assert!(went_on.contains("--rehearse=no asks the agents themselves"), "{went_on}");
+    assert!(went_on.contains("--rehearse=no runs the real agents"), "{went_on}");
     let copy = project.output(&["sessions", "fork", "last"], b"").stdout;
     let copy = String::from_utf8(copy).unwrap();
     let of_copy = project.run(&["sessions", "resume", copy.trim(), "Hello, copy"]);
@@ -97,7 +97,7 @@ fn what_had_come_of_a_turn_is_there_after_the_process_was_killed() {
     let turn = project.run(&["sessions", "show", "last", "--turn", "1"]);
     assert!(turn.contains("Convoke was interrupted during this attempt"), "{turn}");
     let none = project.run(&partial);
-    assert!(none.contains("there is no unfinished reply"), "{none}");
+    assert!(none.contains("no unfinished reply"), "{none}");
     let replayed = project.run(&["sessions", "replay", "--verify", "last"]);
     assert!(replayed.contains("2 of 2 prompts"), "{replayed}");
 }
@@ -129,7 +129,7 @@ fn a_turn_that_was_not_done_is_offered_to_whoever_comes_back() {
     let project = programs("exit 3", "true");
     project.run(&["run", "Go"]);
     let later = project.run(&["run", "--session", "last"]);
-    assert!(later.contains("try the last turn again      convoke run --session"), "{later}");
+    assert!(later.contains("retry the last turn          convoke run --session"), "{later}");
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn a_session_says_when_its_team_file_is_not_the_one_that_stands_there() {
     assert!(!same.contains("its own copy"), "{same}");
     let project = project.file("convoke.toml", TEAM.to_owned() + "# changed\n");
     let changed = project.run(&["run", "--session", "last", "Again"]);
-    assert!(changed.contains("It goes on with its own copy of the team file"), "{changed}");
+    assert!(changed.contains("The session uses its own copy of the team file"), "{changed}");
 }
 
 #[test]

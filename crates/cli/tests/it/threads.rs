@@ -39,7 +39,7 @@ fn the_thread_of_a_session_is_read_and_never_changed() {
     for (what, command) in refused {
         let (code, _, err) = ran(&context, &[&["ask", "--thread", &thread], what].concat());
         assert_eq!(code, 2, "{what:?}: {err}");
-        let whose = format!("{thread} is a thread of session {short}, and changes with it");
+        let whose = format!("{thread} belongs to session {short}");
         assert!(err.contains(&whose) && err.contains(&command), "{what:?}: {err}");
     }
     let (code, shown, _) = ran(&context, &["ask", "--thread", &thread, "--request"]);
@@ -54,7 +54,7 @@ fn a_first_turn_that_failed_says_where_what_was_sent_is_kept() {
     let model = Model::new([Answer::error(401), Answer::error(401)]);
     let context = repository(&model);
     let (code, _, err) = ran(&context, &["ask", "Hello"]);
-    let kept = err.lines().find_map(|line| line.strip_prefix("what was sent is kept: "));
+    let kept = err.lines().find_map(|line| line.strip_prefix("the requests are stored: "));
     let command: Vec<&str> = kept.expect("a command").split(' ').collect();
     let shown = ran(&context, &command[1..]);
     assert_eq!((code, shown.0, &shown.1), (1, 0, &model.bodies()[0]));

@@ -136,7 +136,10 @@ fn a_rehearsal_refuses_an_agent_that_nobody_knows() {
     let project = TestContext::new().file("convoke.toml", team);
     for arguments in [&["run", "Hello"][..], &["run", "--rehearse", "Hello"]] {
         let output = project.run(arguments);
-        assert!(output.contains("no agent is called `claud`; did you mean `claude`?"), "{output}");
+        assert!(
+            output.contains("no agent has the name `claud`; did you mean `claude`?"),
+            "{output}"
+        );
         assert!(output.contains("exit code: 2"), "{output}");
     }
 }

@@ -83,7 +83,8 @@ impl Call<'_> {
         let path = told.lines().next().and_then(|line| line.strip_prefix("POST "));
         let body = self.lab.map_back(&String::from_utf8_lossy(&output.stdout));
         let body = serde_json::from_str(&body).map_err(|it| format!("the body: {it}"))?;
-        match difference(captured, path.unwrap_or(""), &body) {
+        let id = self.thread_id();
+        match difference(captured, path.unwrap_or(""), &body, &id) {
             Some(difference) => Err(format!("run {}: {difference}", self.index + 1)),
             None => Ok(()),
         }
@@ -158,6 +159,15 @@ impl Call<'_> {
 
     fn resumes(&self) -> bool {
         texts(&self.run["argv"]).iter().any(|argument| argument == "resume")
+    }
+
+    /// Returns the id of the thread: the one that is resumed, or that of a new one.
+    fn thread_id(&self) -> String {
+        let metas = self.scenario.rollouts().iter().flatten();
+        let meta = metas.filter(|line| line["type"] == "session_meta").map(|line| &line["payload"]);
+        let resumed = meta.filter_map(|meta| meta["id"].as_str()).next();
+        let resumed = resumed.filter(|_| self.resumes());
+        resumed.unwrap_or("00000000-0000-7000-8000-000000000000").to_owned()
     }
 
     /// Returns the session file as it was before this run: every run of `codex exec` begins by

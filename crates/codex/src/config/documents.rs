@@ -5,7 +5,7 @@ use toml::{Table, Value};
 use super::ConfigError;
 use super::setting::Setting;
 
-/// What one configuration says about project documents.
+/// The settings of project documents in a configuration.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DocumentSettings {
     /// `project_doc_max_bytes`.

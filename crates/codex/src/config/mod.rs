@@ -28,7 +28,7 @@ pub enum ConfigError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What names it.
+        /// The key.
         key: &'static str,
         /// Why.
         source: io::Error,
@@ -38,7 +38,7 @@ pub enum ConfigError {
     Blank {
         /// The file.
         path: PathBuf,
-        /// What names it.
+        /// The key.
         key: &'static str,
     },
     /// A file is not TOML.
@@ -46,19 +46,19 @@ pub enum ConfigError {
     Syntax {
         /// The file.
         path: PathBuf,
-        /// Where and why.
+        /// The error and its position.
         reason: String,
     },
     /// A field has a value that it cannot have.
     #[error("{place}: `{key}` is {found}: use {expected}")]
     Value {
-        /// Where it was set: a file, or `-c`.
+        /// The source: a file, or `-c`.
         place: String,
         /// The field.
         key: String,
-        /// What was found.
+        /// The value found.
         found: String,
-        /// What is possible.
+        /// The expected values.
         expected: String,
     },
     /// A profile that is not there.

@@ -8,12 +8,12 @@ use super::{ConfigError, DocumentSettings, EFFORTS, SUMMARIES, VERBOSITIES, name
 use crate::project_doc::Rules;
 use convoke_files::Files;
 
-/// The providers that are built in and that Codex 0.166 lets nobody replace.
+/// The built-in providers, which Codex 0.166 does not allow to replace.
 const BUILT_IN: [&str; 3] = ["openai", "ollama", "lmstudio"];
 /// A provider that is built in since then, and that a configuration may change.
 const BEDROCK: &str = "amazon-bedrock";
 
-/// What a value must be.
+/// The required type of a value.
 #[derive(Debug, Clone, Copy)]
 enum Kind {
     Text,
@@ -44,7 +44,7 @@ const APPROVALS: [&str; 4] = ["untrusted", "on-failure", "on-request", "never"];
 const SANDBOXES: [&str; 3] = ["read-only", "workspace-write", "danger-full-access"];
 const PERSONALITIES: [&str; 3] = ["none", "friendly", "pragmatic"];
 
-/// What both versions refuse at the top level and in every profile.
+/// Keys that both versions check at the top level and in every profile.
 const ANYWHERE: &[(&str, Kind)] = &[
     ("model", Text),
     ("model_provider", Text),
@@ -59,21 +59,21 @@ const ANYWHERE: &[(&str, Kind)] = &[
     ("features.*", Bool),
 ];
 
-/// What only Codex 0.98 refuses, there too.
+/// The same for Codex 0.98 only.
 const ANYWHERE_0_98: &[(&str, Kind)] = &[
     ("approval_policy", OneOf(&APPROVALS)),
     ("model_reasoning_effort", OneOf(&EFFORTS)),
     ("web_search", OneOf(&["disabled", "cached", "live"])),
 ];
 
-/// What only Codex 0.166 refuses, there too.
+/// The same for Codex 0.166 only.
 const ANYWHERE_0_166: &[(&str, Kind)] = &[
     ("approval_policy", OneOfOrTable(&APPROVALS)),
     ("model_reasoning_effort", FilledText),
     ("web_search", OneOf(&["disabled", "cached", "indexed", "live"])),
 ];
 
-/// What both versions refuse; `*` stands for every name.
+/// Keys that both versions check at the top level; `*` matches every name.
 const AT_THE_TOP: &[(&str, Kind)] = &[
     ("profile", Text),
     ("profiles.*", Kind::Table),

@@ -1,8 +1,7 @@
-//! Which AGENTS.md files Codex loads in a directory, in which order, and where they are cut.
+//! The discovery of AGENTS.md files by Codex: which are loaded, in which order, and where they are cut.
 //!
-//! The rules differ between versions of Codex ([`Rules`]); everything else about a place is a
-//! [`Setting`](Settings). What was found comes back whole: the [`Document`]s that are sent, the
-//! files that are [`Ignored`] with the rule that decided, and a diagnostic for every loss.
+//! The rules differ between versions of Codex ([`Rules`]); other inputs are [`Settings`]. The result has the [`Document`]s
+//! that are sent, the [`Ignored`] files with the rule that decided, and a diagnostic for every loss.
 
 mod report;
 mod user_doc;
@@ -18,14 +17,14 @@ use convoke_files::{EntryKind, FileKind, Files};
 
 pub use user_doc::{UserDoc, user_doc};
 
-/// The bytes of project documents that Codex sends unless it is told otherwise.
+/// The default limit on project documents.
 pub const DEFAULT_MAX_BYTES: u64 = 32 * 1024;
 
 const OVERRIDE: &str = "AGENTS.override.md";
 const DEFAULT: &str = "AGENTS.md";
 const GIT: &str = ".git";
 
-/// What stands between two project documents.
+/// The separator of project documents.
 pub const DOCUMENT_SEPARATOR: &str = "\n\n";
 
 /// The rules of one version of Codex.
@@ -49,7 +48,7 @@ pub enum Trust {
     Untrusted,
 }
 
-/// What the discovery of project documents depends on beside the files.
+/// The inputs of the discovery besides the files.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings<'a> {
     /// The version whose rules apply.
@@ -67,7 +66,7 @@ pub struct Settings<'a> {
 }
 
 impl Settings<'_> {
-    /// The bytes of documents that are read: as many as are sent, within what is read at all.
+    /// Returns the number of bytes to read: the limit, bounded by what is ever read.
     fn budget(&self) -> u64 {
         self.max_bytes.min(FileKind::Instructions.limit())
     }
@@ -76,7 +75,7 @@ impl Settings<'_> {
 /// A document that is sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Document {
-    /// Where it was found.
+    /// The path.
     pub path: PathBuf,
     /// Its text as it is sent.
     pub text: String,
@@ -93,7 +92,7 @@ impl Document {
     }
 }
 
-/// Why a file that stands in the chain is not sent.
+/// The reason why a file in the chain is not sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum IgnoreReason {
     /// A file of the same directory comes before it.
@@ -101,7 +100,7 @@ pub enum IgnoreReason {
         /// That file.
         by: PathBuf,
     },
-    /// It holds nothing but white space.
+    /// It is blank.
     Blank,
     /// The budget was used up by files nearer to the root.
     OverBudget,
@@ -127,7 +126,7 @@ pub enum IgnoreReason {
     Untrusted,
     /// It is not valid UTF-8.
     NotUtf8,
-    /// A configured fallback name that is a path is no file name to this version.
+    /// A configured fallback name is a path, which this version does not accept.
     NotAFileName,
 }
 
@@ -152,16 +151,16 @@ impl fmt::Display for IgnoreReason {
     }
 }
 
-/// A file that stands in the chain and is not sent.
+/// A file in the chain that is not sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ignored {
-    /// Where it stands.
+    /// The path.
     pub path: PathBuf,
-    /// Why it is not sent.
+    /// The reason.
     pub reason: IgnoreReason,
 }
 
-/// What was found for one place.
+/// The result of the discovery.
 #[derive(Debug, Clone, Default)]
 pub struct ProjectDocs {
     /// The directories that were looked at, root first.
@@ -170,7 +169,7 @@ pub struct ProjectDocs {
     pub documents: Vec<Document>,
     /// The files that are not, in the order of the chain.
     pub ignored: Vec<Ignored>,
-    /// What the user should know.
+    /// The diagnostics.
     pub diagnostics: Vec<Diagnostic>,
 }
 

@@ -1,4 +1,4 @@
-//! What the user is told about documents that are cut or lost.
+//! Diagnostics of documents that are cut or lost.
 
 use std::path::Path;
 

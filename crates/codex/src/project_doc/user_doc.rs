@@ -16,7 +16,7 @@ pub struct UserDoc {
     pub document: Option<Document>,
     /// The files that are not.
     pub ignored: Vec<Ignored>,
-    /// What the user should know.
+    /// The diagnostics.
     pub diagnostics: Vec<Diagnostic>,
 }
 

@@ -2,7 +2,7 @@
 
 use crate::input::PromptContextMessage;
 
-/// Where the system text goes.
+/// The place of the system text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SystemPlace {
     /// In the prompt, as its first section.
@@ -66,7 +66,7 @@ impl LineStyle {
         frame + from.len() + to.len() + content.len()
     }
 
-    /// Writes the line of a message, and what it says through `write`.
+    /// Writes the line of a message, and its content through `write`.
     pub(crate) fn write(
         self,
         message: &PromptContextMessage<'_>,
@@ -88,12 +88,12 @@ impl LineStyle {
     }
 }
 
-/// How a prompt is laid out.
+/// The format of a prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Format {
-    /// Where the system text goes.
+    /// The place of the system text.
     pub system: SystemPlace,
-    /// What stands before each section.
+    /// The header of each section.
     pub headers: Headers,
     /// The shape of a context line.
     pub line: LineStyle,

@@ -38,9 +38,9 @@ pub struct AssemblerOutput<'a> {
     pub prompt: String,
     /// The system text, when it travels apart from the prompt.
     pub system_flag: Option<String>,
-    /// Where every byte came from, and what was left out.
+    /// The ledger.
     pub ledger: Ledger<'a>,
-    /// What a user should know.
+    /// The diagnostics.
     pub diagnostics: Vec<Diagnostic>,
 }
 
@@ -58,7 +58,7 @@ impl AssemblerOutput<'_> {
 
 /// Assembles a prompt in a format: fragments, budget, text and ledger.
 ///
-/// Costs one look at the size of each context message, and the writing of what is kept.
+/// O(context messages + written bytes).
 pub fn assemble<'a>(
     format: &Format,
     input: &'a AssemblerInput<'a>,

@@ -1,4 +1,4 @@
-//! Which assembler serves which type of agent.
+//! The registry of assemblers by type of agent.
 
 use std::collections::HashMap;
 use std::fmt;

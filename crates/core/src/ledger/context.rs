@@ -12,9 +12,9 @@ use crate::fragment::{ContextLines, Section};
 pub(crate) struct ContextRow<'a> {
     pub(crate) target: Target,
     pub(crate) lines: ContextLines<'a>,
-    /// Where the lines begin in the text.
+    /// The start of the lines in the text.
     pub(crate) start: u64,
-    /// How many of the oldest messages were dropped.
+    /// The number of dropped messages, oldest first.
     pub(crate) dropped: usize,
     /// The bytes of the lines that were written, with the line breaks between them.
     pub(crate) kept_bytes: u64,

@@ -1,8 +1,7 @@
-//! The ledger: for every byte that is sent, where it came from; for every byte left out, which rule
-//! cut it.
+//! The ledger: the source of every byte that is sent, and the rule behind every byte left out.
 //!
-//! Entries stand in the order of the text, do not overlap, and cover it: the ranges of a target follow
-//! one another from the first byte of that text to its last.
+//! Entries are in the order of the text, do not overlap, and cover it: the ranges of a target follow one another from its
+//! first byte to its last.
 
 mod context;
 mod rule;
@@ -34,7 +33,7 @@ pub enum Target {
     System,
 }
 
-/// What happened to a piece of text.
+/// The state of a piece of text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum State {
@@ -53,14 +52,14 @@ pub struct Entry<'a> {
     pub target: Target,
     /// The section of that text.
     pub section: Cow<'a, str>,
-    /// Where it came from.
+    /// The source.
     pub source: Source<'a>,
-    /// Where it stands in that text, in bytes. In a request these are bytes of the body: the content of a
-    /// JSON string without its quotes, or a JSON value.
+    /// The byte range in that text. In a request, a range of the body: the content of a JSON string without its quotes,
+    /// or a JSON value.
     pub range: Range<u64>,
     /// The bytes of the source that are not sent.
     pub cut_bytes: u64,
-    /// What decided.
+    /// The rule that decided.
     pub rule: Rule<'a>,
 }
 
@@ -137,8 +136,8 @@ impl Serialize for Entry<'_> {
 pub struct Ledger<'a> {
     /// The budget, when there was one.
     pub max_bytes: Option<u64>,
-    /// How many bytes of a request, from its beginning, are those of the request before it, when there
-    /// was one: a provider can take these from its cache.
+    /// The number of bytes at the beginning of a request that are the same as in the previous one, which a provider can
+    /// cache; `None` without a previous request.
     pub unchanged_bytes: Option<u64>,
     /// Whether it was read from a ledger of version 1, whose entries have sizes and no ranges.
     is_version_1: bool,

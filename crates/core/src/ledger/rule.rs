@@ -12,10 +12,10 @@ pub enum Rule<'a> {
     Fits,
     /// It was written by Convoke around other text.
     Frame,
-    /// It stands in the thread since an earlier turn, and is sent again as it was.
+    /// It is part of the thread since an earlier turn, and is sent again unchanged.
     FromThread,
-    /// It stands in the history of another program, whose record does not say where it came from: the
-    /// section was recognised by the text.
+    /// It comes from the history of another program, which does not record sources: the section was recognised by the
+    /// text.
     Recognised,
     /// Older context goes first: with it the text would have needed more than there was.
     OldestFirst {

@@ -38,7 +38,7 @@ pub enum Source<'a> {
         /// The part that was written, for example `header`.
         what: Cow<'a, str>,
     },
-    /// A vendor's program: text of its own in a request that it sent.
+    /// A vendor's program: its own text in a request that it sent.
     Program {
         /// The part that was written: the name of a tool, or how a text begins.
         what: Cow<'a, str>,

@@ -1,11 +1,11 @@
-//! The ledger for people: a bar that shows what fills the prompt, and a table of what is in it.
+//! The ledger as text: a bar of the sections, and a table of the entries.
 
 use std::fmt;
 
 use super::{ENVELOPE, Entry, Ledger, Rule, Source, State, Target, estimate_tokens};
 use crate::figures::thousands;
 
-/// What stands around text that deserves attention: colour codes, or nothing by default.
+/// The text around highlighted text: colour codes, or nothing by default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Style<'s> {
     /// Before and after something that was cut.
@@ -21,7 +21,7 @@ pub struct Style<'s> {
 pub struct Table<'l, 'a> {
     /// The ledger.
     pub ledger: &'l Ledger<'a>,
-    /// How cut and dropped text is set off.
+    /// The style of cut and dropped text.
     pub style: Style<'l>,
 }
 
@@ -33,14 +33,14 @@ struct Line {
     state: State,
     kept: u64,
     cut: u64,
-    /// What there is to say beside the figures.
+    /// The remark beside the figures.
     remark: String,
 }
 
-/// How many dropped messages are listed one by one.
+/// The maximum number of dropped messages that are listed one by one.
 const LISTED_DROPS: u64 = 8;
 
-/// How many characters the bars take.
+/// The width of the bars.
 const BAR: u64 = 40;
 
 impl fmt::Display for Table<'_, '_> {
@@ -115,7 +115,7 @@ impl<'l> Table<'l, '_> {
         }
     }
 
-    /// Draws what is sent, section by section, and below it, on the same scale, what was left out.
+    /// Draws a bar of the sent sections, and below it, on the same scale, a bar of the omissions.
     fn bar(&self, f: &mut fmt::Formatter<'_>, lines: &[Line], full: u64) -> fmt::Result {
         const FILLS: [char; 4] = ['█', '▓', '▒', '░'];
         let mut sections: Vec<(&str, u64)> = Vec::new();
@@ -213,7 +213,7 @@ fn lines(ledger: &Ledger<'_>) -> Vec<Line> {
     lines
 }
 
-/// What headers, separators and marks are called together.
+/// The name of headers, separators and marks in the table.
 const FRAME: &str = "(headers)";
 
 fn line(entry: &Entry<'_>, what: String) -> Line {

@@ -51,7 +51,7 @@ impl History {
         self.stored.len()
     }
 
-    /// Tells whether no message is held.
+    /// Returns whether there are no messages.
     pub fn is_empty(&self) -> bool {
         self.stored.is_empty()
     }
@@ -89,8 +89,8 @@ impl History {
         self.at(self.index.replies_to(id))
     }
 
-    /// Returns what was said in a time range, in milliseconds since 1970, in the order in which it was
-    /// added. Messages without a time are in no range.
+    /// Returns the messages of a time range, in milliseconds since 1970, in the order of insertion. Messages without a
+    /// time are in no range.
     ///
     /// ```
     /// # use convoke_core::{ContextManager, Millis, NewMessage, Speaker, SpeakerType, Timestamp};
@@ -108,7 +108,7 @@ impl History {
         self.index.between(range).map(|sequence| &self.stored[self.position_of(sequence)].message)
     }
 
-    /// Returns where the message with an id stands.
+    /// Returns the position of the message with an id.
     pub(super) fn position(&self, id: &MessageId) -> Option<usize> {
         self.index.by_id(id).map(|sequence| self.position_of(sequence))
     }
@@ -129,8 +129,8 @@ impl History {
         PromptContextMessage::new(message, text)
     }
 
-    /// Returns what an answer to the message at `position` can look back on, newest first: the other
-    /// answers to it, then what came before it.
+    /// Returns the context of an answer to the message at `position`, newest first: the other answers to it, then
+    /// earlier messages.
     pub(super) fn before(&self, position: usize) -> impl Iterator<Item = PromptContextMessage<'_>> {
         let id = &self.stored[position].message.id;
         let siblings = self.later_replies(id, position);
@@ -152,7 +152,7 @@ impl History {
         siblings.chain(earlier).map(|position| self.context_message(position))
     }
 
-    /// Returns where the answers to a message stand that came after `position`, newest first.
+    /// Returns the positions of the answers to a message after `position`, newest first.
     fn later_replies(&self, id: &MessageId, position: usize) -> impl Iterator<Item = usize> {
         let replies = self.index.replies_to(id).rev();
         replies.map(|sequence| self.position_of(sequence)).take_while(move |&at| at > position)
@@ -171,7 +171,7 @@ impl History {
         &self.stored[self.stored.len() - 1].message
     }
 
-    /// Gives up the oldest message.
+    /// Removes the oldest message.
     pub(super) fn pop_oldest(&mut self) -> Option<ConversationMessage> {
         let Stored { message, .. } = self.stored.pop_front()?;
         self.index.remove_oldest(self.first, &message);

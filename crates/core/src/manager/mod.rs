@@ -1,8 +1,7 @@
 //! The context manager (002): the one owner of a conversation's messages and its team task.
 //!
-//! A thin owner: the rules are functions over messages (`context`, `marker`, `assembler`). It keeps
-//! them cheap: each message is cleaned once, and the context of an agent costs what its window holds,
-//! however long the history is.
+//! The rules are functions over messages (`context`, `marker`, `assembler`). Each message is cleaned once, and the context of
+//! an agent is O(window), however long the history is.
 
 mod history;
 mod options;
@@ -25,7 +24,7 @@ use crate::message::{ConversationMessage, MessageId, NewMessage};
 use crate::name::NameKey;
 use crate::timestamp::Millis;
 
-/// Owns a conversation's messages and its team task, and prepares what each agent is told.
+/// Owns a conversation's messages and its team task, and prepares the context of each agent.
 ///
 /// ```
 /// use convoke_core::{AgentContext, ContextManager, NewMessage, Speaker, SpeakerType};
@@ -110,7 +109,7 @@ impl ContextManager {
         self.team_task.as_deref()
     }
 
-    /// Prepares what an agent is told so that it answers the newest message. Costs O(window).
+    /// Prepares the input of a prompt that answers the newest message. O(window).
     pub fn context_for_agent<'a>(
         &'a self,
         agent_id: &str,
@@ -120,8 +119,8 @@ impl ContextManager {
         self.context_at(newest, agent_id, context)
     }
 
-    /// Prepares what an agent is told so that it answers an earlier message: what came before that
-    /// message, and the other replies to it. Costs O(window).
+    /// Prepares the input of a prompt that answers an earlier message: the messages before it, and the other replies to
+    /// it. O(window).
     pub fn context_for_reply<'a>(
         &'a self,
         in_reply_to: &MessageId,
@@ -193,7 +192,7 @@ impl ContextManager {
         Ok(diagnostics)
     }
 
-    /// Hands the oldest messages to the archive until the limit holds.
+    /// Passes the oldest messages to the archive until the limit is met.
     fn archive_beyond_limit(&mut self) {
         let Some(limit) = &mut self.hooks.limit else {
             return;

@@ -34,25 +34,25 @@ impl ContextManagerOptions {
 pub type MessageHook = Box<dyn FnMut(&ConversationMessage) + Send>;
 /// Called with the team task whenever it is set.
 pub type TaskHook = Box<dyn FnMut(Option<&str>) + Send>;
-/// Takes over a message that the manager no longer holds.
+/// A callback for messages that leave the manager.
 pub type ArchiveHook = Box<dyn FnMut(ConversationMessage) + Send>;
 
-/// What is called when something changes.
+/// The callbacks of a manager.
 #[derive(Default)]
 pub struct Hooks {
     /// Called after a message was added.
     pub message_added: Option<MessageHook>,
     /// Called after the team task was set or cleared.
     pub team_task_changed: Option<TaskHook>,
-    /// How many messages are held, and who takes the oldest beyond that.
+    /// The limit on messages.
     pub limit: Option<MessageLimit>,
 }
 
-/// A limit cannot be set without somebody who takes what goes over it.
+/// The limit on messages, with the callback that receives the oldest beyond it.
 pub struct MessageLimit {
-    /// How many messages are held.
+    /// The maximum number of messages.
     pub keep: NonZeroUsize,
-    /// Who takes the oldest.
+    /// The callback.
     pub archive: ArchiveHook,
 }
 

@@ -1,4 +1,4 @@
-//! What the rest of a program needs of a context manager (002's `IContextProvider`).
+//! The interface of a context manager to the rest of a program (002's `IContextProvider`).
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use crate::input::{AgentContext, AssemblerInput};
 use crate::message::{ConversationMessage, NewMessage};
 use crate::timestamp::Millis;
 
-/// Stores a conversation and prepares what each agent is told of it.
+/// Stores a conversation and prepares the context of each agent.
 pub trait ContextProvider {
     /// Stores a message under a new id.
     fn add_message(&mut self, message: NewMessage) -> &ConversationMessage;
@@ -20,7 +20,7 @@ pub trait ContextProvider {
     fn set_team_task(&mut self, task: &str) -> Option<Diagnostic>;
     /// Returns the team task.
     fn team_task(&self) -> Option<&str>;
-    /// Prepares what an agent is told so that it answers the newest message.
+    /// Prepares the input of a prompt that answers the newest message.
     fn context_for_agent<'a>(
         &'a self,
         agent_id: &str,

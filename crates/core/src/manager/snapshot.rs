@@ -52,10 +52,11 @@ pub struct InvalidSnapshot {
     pub reason: SnapshotReason,
 }
 
-/// Why a snapshot was refused.
+/// The reason why a snapshot was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum SnapshotReason {
-    /// It is no object.
+    /// It is not an object.
     #[error("the snapshot must be an object")]
     NoObject,
     /// Its version is not the number 1.
@@ -67,7 +68,7 @@ pub enum SnapshotReason {
     /// One of its messages cannot be stored.
     #[error("`messages[{index}]`: {why}")]
     Message {
-        /// Which one.
+        /// Its index.
         index: usize,
         /// Why.
         why: InvalidMessage,
@@ -75,12 +76,12 @@ pub enum SnapshotReason {
     /// An id carries a number that is too large to count on from.
     #[error("`messages[{index}].id` `{id}` is beyond msg-{MAX_NUMBER}")]
     Number {
-        /// Which one.
+        /// Its index.
         index: usize,
         /// The id.
         id: String,
     },
-    /// The team task is no text.
+    /// The team task is not a string.
     #[error("`teamTask` must be a string or null")]
     TeamTask,
 }
@@ -92,7 +93,7 @@ pub(super) struct State {
     pub(super) team_task: Option<String>,
 }
 
-/// Reads a snapshot whole, or says why it is refused.
+/// Parses a whole snapshot.
 pub(super) fn read(snapshot: Value) -> Result<(State, Vec<Diagnostic>), InvalidSnapshot> {
     read_state(snapshot).map_err(|reason| InvalidSnapshot { reason })
 }

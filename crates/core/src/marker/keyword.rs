@@ -2,7 +2,7 @@
 
 use memchr::memchr;
 
-/// What a marker is about.
+/// The keyword of a marker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Keyword {
     Next,
@@ -18,7 +18,7 @@ const KEYWORDS: [(Keyword, &[u8]); 4] = [
     (Keyword::TeamTask, b"TEAM_TASK"),
 ];
 
-/// How a marker begins.
+/// The opening of a marker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Opening {
     /// `[KEYWORD:`, with the length of just that.
@@ -34,7 +34,7 @@ pub(super) const BLOCK_LEN: usize = b"[TEAM_TASK]".len();
 #[inline]
 pub(super) fn opening(text: &[u8]) -> Option<Opening> {
     let inner = text.strip_prefix(b"[")?;
-    // Most brackets are no marker's.
+    // Most brackets do not open a marker.
     if !begins_keyword(*inner.first()?) {
         return None;
     }

@@ -1,7 +1,7 @@
 //! Markers: `[NEXT: …]`, `[FROM: …]`, `[DROP: …]` and `[TEAM_TASK]` in what a speaker wrote.
 //!
-//! A scan removes the markers from a text and returns what they said. It costs time linear in the
-//! text, whatever the text is, and allocates nothing when there is no marker to remove.
+//! A scan removes the markers from a text and returns their values. It is linear in the text, and does not allocate if
+//! there is no marker to remove.
 
 mod compat;
 mod keyword;
@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::diagnostic::Diagnostic;
 
-/// How a text is cleaned of its markers.
+/// The policy for removing markers from a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum TextPolicy {
@@ -45,7 +45,7 @@ impl FromStr for TextPolicy {
 #[error("must be \"preserve\" or \"compat\"")]
 pub struct UnknownTextPolicy;
 
-/// How urgently a member is called.
+/// The priority of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 pub enum Intent {
     /// Interrupts: goes before everything else.
@@ -62,7 +62,7 @@ pub enum Intent {
 pub struct Route {
     /// The name as written.
     pub name: String,
-    /// How urgently.
+    /// The priority.
     pub intent: Intent,
 }
 
@@ -71,13 +71,13 @@ pub struct Route {
 pub struct Scan<'a> {
     /// The text without its markers.
     pub text: Cow<'a, str>,
-    /// Who is called next, in the order of the text.
+    /// The members to call, in the order of the text.
     pub next: Vec<Route>,
-    /// Who claims to speak: the first `[FROM: …]`.
+    /// The claimed speaker: the first `[FROM: …]`.
     pub from: Option<String>,
     /// The team task: the last one that is not empty.
     pub task: Option<String>,
-    /// Whose queued turns are dropped; `ALL` stands for everybody's.
+    /// The members whose queued turns are dropped; `ALL` for all.
     pub drop: Vec<String>,
     /// Markers that said nothing.
     pub diagnostics: Vec<Diagnostic>,

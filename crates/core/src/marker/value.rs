@@ -1,4 +1,4 @@
-//! What the body of a marker says.
+//! Parses the bodies of markers.
 
 use super::keyword::Keyword;
 use super::{Intent, Route, Scan};

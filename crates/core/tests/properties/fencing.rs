@@ -3,11 +3,11 @@
 
 use convoke_core::assembler::{CodexAssembler, Format, LineStyle, SystemPlace, assemble};
 use convoke_core::whitespace::trim;
-use convoke_core::{AssemblerInput, Escaping, Fencing, diagnostics};
+use convoke_core::{AssemblerInput, Escaping, Fencing, Trimming, diagnostics};
 use proptest::prelude::*;
 
 use crate::hostile;
-use crate::reference::escaped;
+use crate::reference::{escaped, message};
 
 /// What stands between two blank lines.
 #[derive(Debug, PartialEq, Eq)]
@@ -114,6 +114,7 @@ fn every_character_that_may_end_a_line_is_followed_by_indentation() {
 fn fenced(mut input: AssemblerInput<'static>, format: &Format) -> AssemblerInput<'static> {
     input.fencing = Fencing::Indented;
     input.escaping = Escaping::AsWritten;
+    input.trimming = Trimming::BothEnds;
     if format.line == LineStyle::Bare {
         for message in &mut input.context_messages {
             message.from = format!("@{}", message.from).into();
@@ -259,7 +260,6 @@ fn forged_lines(input: &AssemblerInput<'_>, format: &Format) -> u64 {
         let bare = lines.iter().skip(from).map(|line| line.trim_end_matches(ends));
         bare.filter(|line| is_ours(line)).count() as u64
     };
-    let of_message = |text: &str| split(trim(text), 0);
     let in_context: u64 = input
         .context_messages
         .iter()
@@ -270,7 +270,7 @@ fn forged_lines(input: &AssemblerInput<'_>, format: &Format) -> u64 {
         .flatten()
         .map(|text| split(text, 1))
         .sum();
-    of_message(input.team_task.as_deref().unwrap_or_default())
+    split(trim(input.team_task.as_deref().unwrap_or_default()), 0)
         + in_context
-        + of_message(&input.current_message)
+        + split(message(input), 0)
 }

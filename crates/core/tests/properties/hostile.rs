@@ -6,7 +6,7 @@ use convoke_core::assembler::{
     ClaudeAssembler, CodexAssembler, Format, GeminiAssembler, InlineClaudeAssembler,
     PlainTextAssembler,
 };
-use convoke_core::{AssemblerInput, Escaping, Fencing, PromptContextMessage};
+use convoke_core::{AssemblerInput, Escaping, Fencing, PromptContextMessage, Trimming};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -151,6 +151,7 @@ prop_compose! {
         path in option::of(Just("agents/max.md")),
         fencing in select(&[Fencing::AsWritten, Fencing::Indented][..]),
         escaping in select(&[Escaping::AsWritten, Escaping::AtSigns][..]),
+        trimming in select(&[Trimming::BothEnds, Trimming::End][..]),
     ) -> AssemblerInput<'static> {
         AssemblerInput {
             context_messages,
@@ -165,6 +166,7 @@ prop_compose! {
             max_bytes: u64::MAX,
             fencing,
             escaping,
+            trimming,
         }
     }
 }

@@ -2,8 +2,8 @@
 //! message dropped at a time. Slow, and easy to believe.
 
 use convoke_core::assembler::{Format, LineStyle, SystemPlace};
-use convoke_core::whitespace::trim;
-use convoke_core::{AssemblerInput, Escaping, Fencing, PromptContextMessage};
+use convoke_core::whitespace::{trim, trim_end};
+use convoke_core::{AssemblerInput, Escaping, Fencing, PromptContextMessage, Trimming};
 
 /// The texts that are sent.
 pub type Texts = (String, Option<String>);
@@ -109,20 +109,21 @@ pub struct Parts {
 
 impl Parts {
     pub fn of(input: &AssemblerInput<'_>) -> Self {
-        let body = |text: Option<&str>| {
-            let text = escaped(input.escaping, trim(text.unwrap_or_default()));
+        let set_off = |text: &str| {
+            let text = escaped(input.escaping, text);
             match input.fencing {
                 Fencing::Indented if !text.is_empty() => format!("  {}", indented(&text)),
                 _ => text,
             }
         };
+        let body = |text: Option<&str>| set_off(trim(text.unwrap_or_default()));
         Self {
             role: body(input.role_summary.as_deref()),
             configured: body(input.system_instruction.as_deref()),
             briefing: body(input.briefing.as_deref()),
             file: body(input.instruction_file_text.as_deref()),
             task: body(input.team_task.as_deref()),
-            message: body(Some(&input.current_message)),
+            message: set_off(message(input)),
         }
     }
 
@@ -144,6 +145,14 @@ impl Parts {
                 (joined([section(headers.system, &system), task, context, message]), None)
             }
         }
+    }
+}
+
+/// Returns the message to answer without the white space around it.
+pub fn message<'a>(input: &'a AssemblerInput<'_>) -> &'a str {
+    match input.trimming {
+        Trimming::BothEnds => trim(&input.current_message),
+        Trimming::End => trim_end(&input.current_message),
     }
 }
 

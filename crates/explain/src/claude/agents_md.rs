@@ -15,7 +15,7 @@ const NAMES: [&str; 2] = ["AGENTS.md", ".claude/AGENTS.md"];
 /// The names of the built-in plugin that reads AGENTS.md.
 const PLUGINS: [&str; 2] = ["cc-plugin-agents-md@builtin", "agents-md@builtin"];
 
-/// Which instruction files of a project are read.
+/// The instruction files of a project that are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mode {
     /// AGENTS.md if the project has no CLAUDE.md.
@@ -75,7 +75,7 @@ fn is_enabled(layers: &[Layer]) -> bool {
 /// The files of the directories from the root to the working directory, as they were loaded.
 #[derive(Debug, Default)]
 pub(super) struct Walk {
-    /// How many files were loaded before the first directory.
+    /// The number of files loaded before the first directory.
     pub start: usize,
     /// The directories, each with the number of files that were loaded after it.
     pub directories: Vec<(PathBuf, usize)>,

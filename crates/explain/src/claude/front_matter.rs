@@ -1,7 +1,7 @@
 //! The block between `---` lines at the top of a file, read as Claude Code reads YAML.
 //!
-//! What is no YAML is mended and tried once more: people write `paths: **/*.ts`, which is an alias to
-//! YAML and a pattern to everybody else. What cannot be mended counts as no front matter at all.
+//! Invalid YAML is repaired and parsed again: people write `paths: **/*.ts`, which YAML reads as an alias. If that fails,
+//! there is no front matter.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -15,7 +15,7 @@ use serde::de::{
 /// A file's text, split after its front matter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Split<'a> {
-    /// What stands between the `---` marks, if they are there.
+    /// The text between the `---` marks, if there are any.
     pub front: Option<&'a str>,
     /// The text that is sent.
     pub body: &'a str,
@@ -38,10 +38,10 @@ fn inside(text: &str) -> Option<Split<'_>> {
     })
 }
 
-/// What front matter says, as far as anybody asks.
+/// Parsed front matter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum FrontMatter {
-    /// Keys and values in the order in which they stand.
+    /// Keys and values, in order.
     Fields(Vec<(Yaml, Yaml)>),
     /// YAML, but no fields.
     Other,
@@ -64,12 +64,12 @@ pub(crate) enum Yaml {
 }
 
 impl FrontMatter {
-    /// Reads what stands between the marks.
+    /// Parses the text between the marks.
     pub(crate) fn read(front: &str) -> Self {
         if let Err(refused) = yaml::check(front) {
             return Self::Refused(refused);
         }
-        // Nothing, or comments alone, is YAML that says nothing; the reader wants a value.
+        // Comments alone are valid YAML without a value.
         let mut lines = front.lines().map(str::trim_start);
         if lines.all(|line| line.is_empty() || line.starts_with('#')) {
             return Self::Other;
@@ -107,8 +107,7 @@ fn field<'a>(fields: &'a [(Yaml, Yaml)], name: &str) -> Option<&'a Yaml> {
     })
 }
 
-/// Makes YAML of what people write: tabs that indent become spaces, and values that YAML would
-/// take apart are quoted.
+/// Repairs YAML: replaces tabs in the indentation, and quotes values with special characters.
 fn mended(front: &str) -> String {
     let lines: Vec<_> = front.split('\n').map(mended_line).collect();
     lines.join("\n")
@@ -163,7 +162,7 @@ impl<'de> Deserialize<'de> for Yaml {
     }
 }
 
-/// Takes any value: keys may be of any kind and stand twice.
+/// Accepts any value: keys may be of any type, and duplicate.
 struct YamlVisitor;
 
 impl<'de> Visitor<'de> for YamlVisitor {
@@ -221,7 +220,7 @@ impl<'de> Visitor<'de> for YamlVisitor {
         Ok(Yaml::Map(map))
     }
 
-    /// A tag says nothing about what it stands before.
+    /// Ignores the tag.
     fn visit_enum<A: EnumAccess<'de>>(self, tagged: A) -> Result<Yaml, A::Error> {
         let (_, value) = tagged.variant::<String>()?;
         value.newtype_variant()

@@ -13,7 +13,7 @@ use crate::report::{LoadReason, Rule};
 /// The most imports that may lead to a file.
 const MAX_HOPS: usize = 4;
 
-/// What ends a sentence and so often ends up in a path.
+/// Punctuation that often ends up in a path.
 const PUNCTUATION: [char; 10] = ['.', ',', ';', ':', '!', '?', ')', ']', '"', '\''];
 
 /// The file whose imports are followed.
@@ -84,7 +84,7 @@ fn follow_one(loader: &mut Loader<'_>, importing: &Importing, import: &Import, p
     }
 }
 
-/// Says that an import leads nowhere, if it was meant as one: `@alice` is a name.
+/// Reports a missing import, unless it looks like a name such as `@alice`.
 fn report_missing(loader: &mut Loader<'_>, importing: &Importing, import: &Import) {
     let bare = import.path.trim_end_matches(PUNCTUATION);
     let path = importing.resolve(loader, bare);
@@ -107,7 +107,7 @@ fn report_missing(loader: &mut Loader<'_>, importing: &Importing, import: &Impor
     }
 }
 
-/// Says that a file which exists is named as an import in a form that is none.
+/// Reports existing files that are mentioned in a form that is not an import.
 pub(super) fn report_near_misses(
     loader: &mut Loader<'_>,
     importing: &Importing,

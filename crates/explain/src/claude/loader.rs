@@ -1,4 +1,4 @@
-//! Loads one file the way Claude Code does: once, cleaned, and then what it imports.
+//! Loads a file as Claude Code does: once, cleaned, followed by its imports.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -22,10 +22,10 @@ use crate::text::{line_at, looks_like_utf16};
 /// The largest file that is loaded; one byte more and it is dropped whole.
 pub(super) const MAX_FILE_BYTES: u64 = 4 * 1024 * 1024;
 
-/// What is dropped from the top of a file.
+/// The name of the front matter in messages.
 const FRONT_MATTER: &str = "its front matter";
 
-/// Whose file it is, which decides what may be excluded and what it may import.
+/// The owner of a file, which decides whether it can be excluded and what it may import.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Level {
     Managed,
@@ -47,7 +47,7 @@ pub(super) struct Waiting {
     pub patterns: Option<Selection>,
 }
 
-/// What has been loaded so far.
+/// The state of loading.
 pub(super) struct Loader<'a> {
     pub files: &'a dyn Files,
     pub session: &'a Session,
@@ -56,12 +56,12 @@ pub(super) struct Loader<'a> {
     pub waiting: Vec<Waiting>,
     /// The paths of those rules.
     pub waiting_paths: HashSet<PathBuf>,
-    /// What is left to write out the braces of patterns.
+    /// The budget for expanding braces.
     pub braces: Budget,
     /// While rules are loaded, the directory that their patterns are relative to: then `paths:` count
     /// in what they import, too.
     pub rules_base: Option<PathBuf>,
-    /// Whether outer white space stays, as it does in what is loaded after a read.
+    /// Whether outer white space is kept, as in files loaded after a read.
     pub keeps_space: bool,
     /// Files that were loaded, by every path that leads to them.
     seen: ByPath<PathBuf>,
@@ -99,13 +99,12 @@ impl<'a> Loader<'a> {
         }
     }
 
-    /// Loads a file and what it imports, if it is there and nothing keeps it out; returns whether it is
-    /// loaded.
+    /// Loads a file and its imports, if it exists and is not excluded; returns whether it is loaded.
     pub(super) fn load(&mut self, path: &Path, why: LoadReason, level: Level) -> bool {
         self.load_at(path, why, level, 0)
     }
 
-    /// Loads a file that so many imports lead to.
+    /// Loads a file at an import depth.
     pub(super) fn load_at(
         &mut self,
         path: &Path,
@@ -131,7 +130,7 @@ impl<'a> Loader<'a> {
         self.files.entry_kind(path).is_ok() && self.try_open(path, level).is_ok()
     }
 
-    /// Reads and cleans a file unless something keeps it out.
+    /// Reads and cleans a file unless it is excluded.
     pub(super) fn open(&mut self, path: &Path, level: Level) -> Option<Cleaned> {
         if self.files.entry_kind(path).is_err() {
             return None;
@@ -139,7 +138,7 @@ impl<'a> Loader<'a> {
         match self.try_open(path, level) {
             Ok(cleaned) => Some(cleaned),
             Err(rule) => {
-                // A file that is met again under its own name is no news.
+                // The same path again is not reported.
                 if !matches!(&rule, Rule::Duplicate(first) if first == path) {
                     self.report.ignore(path, rule);
                 }
@@ -219,7 +218,7 @@ impl<'a> Loader<'a> {
         Ok(cleaned)
     }
 
-    /// Adds a file to what is loaded, and then its imports.
+    /// Adds a file and its imports.
     pub(super) fn take(
         &mut self,
         path: &Path,
@@ -247,7 +246,7 @@ impl<'a> Loader<'a> {
         imports::report_near_misses(self, importing, &scan.near_misses);
     }
 
-    /// Adds a file to what is loaded, and nothing that it imports.
+    /// Adds a file without its imports.
     pub(super) fn admit(&mut self, path: &Path, cleaned: Cleaned, why: LoadReason, depth: usize) {
         let report = &mut self.report;
         self.seen.insert(path.into(), path.to_owned());
@@ -255,7 +254,7 @@ impl<'a> Loader<'a> {
             self.seen.insert(cleaned.real_path.clone().into(), path.to_owned());
         }
         report.unignore(path);
-        // In a rule, front matter is no text that anybody would miss.
+        // The front matter of a rule is expected to be dropped.
         let is_rule = matches!(why, LoadReason::Rule | LoadReason::MatchingRule(_));
         let dropped = cleaned.dropped.into_iter();
         let dropped: Vec<_> = dropped.filter(|part| !is_rule || *part != FRONT_MATTER).collect();
@@ -281,7 +280,7 @@ impl<'a> Loader<'a> {
         });
     }
 
-    /// Adds the text that stands in the administrator's settings.
+    /// Adds the text in the administrator's settings.
     pub(super) fn take_managed_text(&mut self, path: &Path, text: &str) {
         let text = trim(text);
         if !text.is_empty() {
@@ -313,7 +312,7 @@ impl<'a> Loader<'a> {
         is_seen(path) || self.files.canonicalize(path).is_ok_and(|real| is_seen(&real))
     }
 
-    /// Notes a file that is kept out, if it is there; returns whether it is.
+    /// Records an excluded file, if it exists; returns whether it does.
     pub(super) fn ignore_if_there(&mut self, path: &Path, rule: Rule) -> bool {
         let there =
             self.files.entry_kind(path).is_ok() && !self.seen.contains_key(path.as_os_str());

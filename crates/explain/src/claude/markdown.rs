@@ -9,7 +9,7 @@ use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
 use crate::text::LineCounter;
 
-/// The most mentions of one file that are followed: more is no text that anybody wrote.
+/// The maximum number of mentions per file that are followed.
 const MAX_MENTIONS: usize = 10_000;
 
 /// The longest path that the system takes.
@@ -32,8 +32,8 @@ pub(crate) struct Kept<'a> {
     pub lost_definitions: bool,
 }
 
-/// Removes block-level HTML comments; those within a line or in code stay. Where a comment stands, of
-/// whatever kind, the text is put together anew, and then the definitions of links are lost too.
+/// Removes block-level HTML comments; those within a line or in code stay. A text with any comment is rebuilt, which
+/// also loses link definitions.
 pub(crate) fn without_comments(text: &str) -> Kept<'_> {
     let mut kept =
         Kept { text: Cow::Borrowed(text), lost_comments: false, lost_definitions: false };
@@ -79,12 +79,12 @@ fn blank_lines(text: &str) -> usize {
     lines.map(str::len).sum()
 }
 
-/// What a text says about other files.
+/// The mentions of other files in a text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Scan {
-    /// The imports in the order in which they stand, each path once.
+    /// The imports, in order, each path once.
     pub imports: Vec<Import>,
-    /// What is written like an import but for the character before its `@`: `(@a.md)`.
+    /// Mentions that are not imports only because of the character before their `@`: `(@a.md)`.
     pub near_misses: Vec<Import>,
 }
 
@@ -112,7 +112,7 @@ pub(crate) fn scan(text: &str) -> Scan {
     found
 }
 
-/// A block that stands at the top level.
+/// A top-level block.
 struct Block {
     range: Range<usize>,
     is_html: bool,
@@ -224,7 +224,7 @@ fn runs(text: &str) -> Vec<Run> {
                 continue;
             }
             Event::Html(_) => {
-                // What stands behind a comment on its line is text after all.
+                // Text after a comment on its line is kept.
                 let raw = &text[range.clone()];
                 if raw.trim_start().starts_with("<!--") && raw.contains("-->") {
                     begin(&mut runs);
@@ -283,7 +283,7 @@ fn mentions(text: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// The `@path`s that stand directly behind a bracket or a quotation mark.
+/// Returns the `@path`s directly after a bracket or a quotation mark.
 fn enclosed_mentions(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let ends = |next: char| is_space(next) || matches!(next, ')' | ']' | '"' | '\'');
     // Where the last path ended: one that begins before it ends there too.

@@ -57,7 +57,7 @@ pub(super) fn load(loader: &mut Loader<'_>, repository: Option<&Path>) {
     }
 }
 
-/// Where the notes are cut: after the last line that fits whole, if there is one.
+/// Returns the length that is kept of the notes: up to the last line that fits, if there is one.
 fn kept(text: &str) -> usize {
     let mut lines = memchr::memchr_iter(b'\n', text.as_bytes());
     let end = lines.nth(MAX_LINES - 1).unwrap_or(text.len());

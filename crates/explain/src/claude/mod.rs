@@ -185,8 +185,8 @@ fn added_directories(loader: &mut Loader<'_>) {
     }
 }
 
-/// What is added when the model reads a file: rules that match it, and the files of the directories
-/// between the working directory and it.
+/// Adds the files loaded when the model reads a file: matching rules, and the files of the directories between the
+/// working directory and it.
 fn read(loader: &mut Loader<'_>, walk: &Walk, file: &Path) {
     let Ok(below) = file.strip_prefix(&loader.session.cwd) else {
         return;

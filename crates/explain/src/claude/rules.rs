@@ -23,8 +23,8 @@ pub(super) enum Waits {
     No,
 }
 
-/// Loads the rules of a directory, and notes those that wait for a matching file. What a waiting rule
-/// imports is loaded at once, unless it has `paths:` of its own.
+/// Loads the rules of a directory, and records conditional ones. The imports of a conditional rule are loaded at once,
+/// unless they have `paths:` themselves.
 pub(super) fn load(loader: &mut Loader<'_>, directory: &Path, level: Level) {
     let waiting_before = loader.waiting.len();
     loader.rules_base = Some(base_of(loader, directory, level));
@@ -43,7 +43,7 @@ pub(super) fn load(loader: &mut Loader<'_>, directory: &Path, level: Level) {
     report_broken(loader, waiting_before);
 }
 
-/// Notes a file that is met among rules and waits for a matching one.
+/// Records a conditional rule.
 pub(super) fn wait(loader: &mut Loader<'_>, path: &Path, cleaned: &Cleaned, level: Level) -> Waits {
     let Some(base) = loader.rules_base.clone() else {
         return Waits::No;
@@ -86,7 +86,7 @@ fn report_broken(loader: &mut Loader<'_>, first: usize) {
     loader.report.diagnose(diagnostic);
 }
 
-/// Says when the front matter of a rule that is always loaded was meant to say something else.
+/// Reports front matter that probably was meant to make a rule conditional.
 fn report_front_matter(loader: &mut Loader<'_>, path: &Path, front: &FrontMatter) {
     let report = &mut loader.report;
     if let FrontMatter::Refused(why) = front {
@@ -97,7 +97,8 @@ fn report_front_matter(loader: &mut Loader<'_>, path: &Path, front: &FrontMatter
         report.warn(diagnostics::RULES_FRONT_MATTER, path, message);
     }
     if *front == FrontMatter::Malformed {
-        let message = format!("{} is always loaded: its front matter is no YAML", path.display());
+        let message =
+            format!("{} is always loaded: its front matter is not valid YAML", path.display());
         report.warn(diagnostics::RULES_FRONT_MATTER, path, message);
     }
     if ["globs", "alwaysApply"].iter().any(|key| front.field(key).is_some()) {
@@ -133,7 +134,7 @@ fn load_some(loader: &mut Loader<'_>, file: &Path, counts: impl Fn(&Waiting) -> 
     }
 }
 
-/// Says what is peculiar about the rules that were found.
+/// Reports diagnostics about the rules.
 pub(super) fn report(loader: &mut Loader<'_>) {
     let rules = loader.report.loaded.iter().filter(|file| file.why == LoadReason::Rule);
     let directories = rules.filter_map(|file| file.path.parent());
@@ -240,7 +241,7 @@ fn is_linked_outside(loader: &Loader<'_>, path: &Path) -> bool {
     real.is_ok_and(|real| real != path && !real.starts_with(&loader.session.cwd))
 }
 
-/// What stands in a directory, the last first; nothing when it was visited before.
+/// Returns the entries of a directory, last first; none if it was visited before.
 fn listed(
     loader: &mut Loader<'_>,
     directory: &Path,
@@ -261,7 +262,7 @@ fn listed(
     }
 }
 
-/// Says that a rules directory cannot be listed, unless it is not there.
+/// Reports a rules directory that exists and cannot be listed.
 fn report_unlisted(loader: &mut Loader<'_>, directory: &Path, error: &io::Error) {
     let is_there = !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory);
     if is_there || loader.files.entry_kind(directory).is_ok() {

@@ -1,14 +1,14 @@
-//! When a rule counts: always, or once a file is read that its `paths:` select.
+//! The scope of a rule: always, or when a file that matches its `paths:` is read.
 
 use super::front_matter::{FrontMatter, Yaml};
 
-/// The most patterns that the braces of one may stand for.
+/// The maximum number of patterns that the braces of one may expand to.
 const MAX_ALTERNATIVES: usize = 4_096;
 
 /// The most bytes of patterns that the braces of all rules are written out to.
 const MAX_BYTES: usize = 4 * 1024 * 1024;
 
-/// What is left to write out the braces of patterns, of which few bytes can stand for many.
+/// The budget for expanding braces, which can multiply.
 #[derive(Debug)]
 pub(crate) struct Budget {
     bytes_left: usize,
@@ -33,7 +33,7 @@ impl Budget {
     }
 }
 
-/// When a rule counts.
+/// The scope of a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Scope {
     /// From the start.
@@ -45,7 +45,7 @@ pub(crate) enum Scope {
 /// The `paths:` of a rule.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Paths {
-    /// The patterns as somebody wrote them.
+    /// The patterns as written.
     pub written: Vec<String>,
     /// The patterns that are compared: braces are written out, and `dir/**` is `dir`, which selects all
     /// below it.
@@ -68,7 +68,7 @@ impl Scope {
 }
 
 impl Paths {
-    /// Texts count wherever they stand in lists; everything else is passed over.
+    /// Collects texts, also from nested lists; other values are ignored.
     fn collect(&mut self, value: &Yaml, budget: &mut Budget) {
         match value {
             Yaml::Text(text) => {

@@ -19,7 +19,7 @@ use crate::session::Session;
 /// The most bytes of patterns that are compared with every file.
 const MAX_EXCLUDE_BYTES: usize = 64 * 1024;
 
-/// Whose files and settings count.
+/// The sources of files and settings that are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Sources {
     pub user: bool,
@@ -27,7 +27,7 @@ pub(super) struct Sources {
     pub local: bool,
 }
 
-/// What the settings files say.
+/// The merged settings.
 #[derive(Debug)]
 pub(super) struct Settings {
     /// `~/.claude`, or where `CLAUDE_CONFIG_DIR` points.
@@ -36,25 +36,25 @@ pub(super) struct Settings {
     /// A switch that turns all instruction files off.
     pub off: Option<&'static str>,
     pub excludes: Excludes,
-    /// Instructions that stand in the administrator's settings themselves.
+    /// Instructions in the administrator's settings.
     pub managed_text: Option<String>,
     pub reads_added_directories: bool,
     pub has_memory: bool,
     /// Whether imports from outside of the working directory were approved.
     pub outside_approved: bool,
-    /// Whether what is reached through links counts as being where they lead.
+    /// Whether links are resolved before rules apply.
     pub resolves_links: bool,
     /// The permission rules that hide files.
     pub denied: Denied,
     /// Whether nothing outside of the working directories may be read.
     pub blocks_outside: bool,
-    /// When AGENTS.md is read.
+    /// The mode of AGENTS.md.
     pub agents_md: Option<agents_md::Mode>,
     /// What decides the list of skills.
     pub skills: SkillSettings,
 }
 
-/// Where settings come from; later ones take precedence.
+/// The source of settings; later ones take precedence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Source {
     User,
@@ -76,7 +76,7 @@ pub(super) struct Layer {
 #[derive(Debug)]
 pub(super) struct Exclude {
     pub pattern: String,
-    /// The settings file that it stands in.
+    /// The settings file that contains it.
     pub from: PathBuf,
     /// Whether the repository, not the user, put it there.
     pub by_project: bool,
@@ -163,7 +163,7 @@ impl Settings {
         settings
     }
 
-    /// Reads the settings that count, those that take precedence last.
+    /// Reads the settings, in order of precedence, lowest first.
     fn layers(
         &self,
         files: &dyn Files,
@@ -259,7 +259,7 @@ fn main_checkout(files: &dyn Files, repository: &Path) -> PathBuf {
     }
 }
 
-/// The value of `claudeMdExcludes` if it is no list of texts, with which the whole file is refused.
+/// Returns an invalid `claudeMdExcludes`, because of which the whole file is rejected.
 fn wrong_excludes(settings: &Value) -> Option<&Value> {
     let excludes = settings.get("claudeMdExcludes")?;
     let is_list = excludes.as_array().is_some_and(|list| list.iter().all(Value::is_string));
@@ -278,8 +278,7 @@ fn switched_off(session: &Session) -> Option<&'static str> {
     }
 }
 
-/// Looks the approval of outside imports up in the state file, which is not ours to judge: what is
-/// wrong with it is passed over.
+/// Looks up the approval of outside imports in the state file. Errors in it are ignored.
 fn outside_approved(files: &dyn Files, session: &Session, repository: Option<&Path>) -> bool {
     let Ok(state) = files.read(&state_file(session), FileKind::State) else {
         return false;

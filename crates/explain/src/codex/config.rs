@@ -34,7 +34,7 @@ const ONLY_THE_USERS: [&str; 7] = [
     "profiles",
 ];
 
-/// What the layers of the configuration say together.
+/// The merged layers of the configuration.
 #[derive(Debug)]
 pub(super) struct Config {
     pub max_bytes: u64,
@@ -104,7 +104,7 @@ impl Config {
         merge(&mut merged, managed.clone());
         sources.push((managed_file, managed));
 
-        // Codex 0.98 looks at what the user says alone first, to learn whom it may trust.
+        // Codex 0.98 reads the user's layer first, to learn which projects are trusted.
         let first = (rules == Rules::V0_98).then_some(&of_user);
         let checked = first.into_iter().chain([&merged]);
         let wrong = checked.map(|table| check_start(files, table, rules)).find_map(Result::err);
@@ -138,7 +138,7 @@ impl Config {
 struct Roots {
     /// The project's root: the nearest directory with a marker.
     project: Option<PathBuf>,
-    /// The roots whose trust levels stand in for that of a directory, in order.
+    /// The roots whose trust levels apply to a directory, in order.
     trusted_with: Vec<PathBuf>,
 }
 
@@ -172,7 +172,7 @@ fn default_markers() -> Vec<String> {
     vec![GIT.to_owned()]
 }
 
-/// Reads a file of the configuration; what is wrong with it is reported.
+/// Reads a layer of the configuration; errors are reported.
 fn layer(files: &dyn Files, session: &Session, path: &Path, report: &mut AgentReport) -> Table {
     let mut table = config::toml(files, path, report).unwrap_or_default();
     resolve_paths(&mut table, path.parent().unwrap_or(path), Some(&session.home));

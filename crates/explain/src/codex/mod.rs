@@ -165,7 +165,7 @@ fn rule(reason: IgnoreReason) -> Rule {
     }
 }
 
-/// Says when a blank file is all that its directory gives, though others stand beside it.
+/// Reports a blank file that hides others in its directory.
 fn report_blank(report: &mut AgentReport, ignored: &[Ignored]) {
     let blank = ignored.iter().filter(|file| file.reason == IgnoreReason::Blank);
     for blank in blank {

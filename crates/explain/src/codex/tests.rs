@@ -1,4 +1,4 @@
-//! What the configuration of Codex decides; the rules of the documents have their own tests.
+//! Tests of Codex's configuration; the rules of the documents have their own tests.
 
 use convoke_files::MemoryTree;
 

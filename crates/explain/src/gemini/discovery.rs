@@ -1,4 +1,4 @@
-//! Where Gemini CLI looks for files: the user's directory, extensions, and up to the marker.
+//! The search of Gemini CLI: the user's directory, extensions, and directories up to the marker.
 
 use std::cmp::Ordering;
 use std::path::{Path, PathBuf};

@@ -40,7 +40,7 @@ pub(super) struct Imports<'a> {
     pub written: usize,
 }
 
-/// A text with its imports, and where it stands.
+/// A text with its imports and its path.
 #[derive(Clone, Copy)]
 struct Source<'a> {
     path: &'a Path,
@@ -48,7 +48,7 @@ struct Source<'a> {
 }
 
 impl<'a> Imports<'a> {
-    /// Prepares the imports of a file that may not leave a directory; so many bytes were loaded before it.
+    /// Prepares the imports of a file, confined to a directory; `loaded` bytes were loaded before it.
     pub(super) fn new(files: &'a dyn Files, root: &Path, loaded: usize) -> Self {
         Self {
             files,
@@ -230,7 +230,7 @@ impl<'a> Imports<'a> {
     }
 }
 
-/// What becomes of one import.
+/// The outcome of an import.
 enum Outcome {
     /// It leads out of the project, or to the network.
     Refused,
@@ -334,10 +334,10 @@ fn report_failure(source: Source<'_>, mention: &Mention<'_>, report: &mut AgentR
     }
 }
 
-/// An import that stands where Claude Code would not take it for one.
+/// Reports an import at a position where Claude Code would ignore it.
 fn report_place(source: Source<'_>, mention: &Mention<'_>, report: &mut AgentReport) {
     if let Some(place) = mention.place {
-        let message = format!("@{} is expanded although it stands in {place}", mention.path);
+        let message = format!("@{} is expanded although it is in {place}", mention.path);
         warn(diagnostics::IMPORT_IN_COMMENT, source, mention, message, report);
     }
 }

@@ -1,4 +1,4 @@
-//! Where Gemini CLI keeps its notes on a project: a directory with a short name for each.
+//! Gemini CLI's notes on a project, in a directory with a short name.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};

@@ -62,7 +62,7 @@ struct Loader<'a> {
     report: AgentReport,
     /// The files that are loaded, by their real paths.
     seen: ByPath<PathBuf>,
-    /// The projects that directories belong to, as far as they were asked for.
+    /// A cache of the project roots of directories.
     roots: ByPath<PathBuf>,
     /// The bytes that were loaded so far, imports included.
     written: usize,
@@ -166,7 +166,7 @@ impl Loader<'_> {
         root
     }
 
-    /// Says when a nested file comes before the one above it, and when an added directory's does.
+    /// Reports a nested file that comes before the one above it, or one of an added directory.
     fn report_order(&mut self) {
         let mut added = None;
         let mut deepest: Option<(usize, &Path)> = None;
@@ -206,7 +206,7 @@ impl Loader<'_> {
         }
     }
 
-    /// Says when a configured name brings its file and GEMINI.md remains beside it.
+    /// Reports a configured name beside which GEMINI.md is still loaded.
     fn report_names(&mut self) {
         if !self.settings.has_further_names() {
             return;
@@ -240,7 +240,7 @@ impl Loader<'_> {
                 "{} {why}: a headless run ends with exit code 55 before any request",
                 session.cwd.display()
             );
-            // Settings are read before trust is asked for, and a file that is no JSON ends the run there.
+            // Settings are read before trust is checked, and invalid JSON ends the run there.
             self.report.clear_diagnostics_but(diagnostics::SETTINGS_MALFORMED);
             self.report.warn(diagnostics::FOLDER_UNTRUSTED, &session.cwd, message);
             self.report.withhold(&Rule::NoRequest("the folder is not trusted"));

@@ -16,7 +16,7 @@ use crate::session::Session;
 /// The name that is always looked for.
 pub(super) const DEFAULT_NAME: &str = "GEMINI.md";
 
-/// How imports are written into the text.
+/// The format of imports in the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ImportFormat {
     /// In place of the `@path`.
@@ -25,20 +25,20 @@ pub(super) enum ImportFormat {
     Flat,
 }
 
-/// What the settings files say.
+/// The merged settings.
 #[derive(Debug)]
 pub(super) struct Settings {
     /// `~/.gemini`.
     pub directory: PathBuf,
     /// The names that are looked for, configured ones first.
     pub names: Vec<String>,
-    /// What marks the top of a project.
+    /// The markers of a project's root.
     pub markers: Vec<String>,
     /// Further directories of the workspace.
     pub include_directories: Vec<PathBuf>,
     pub import_format: ImportFormat,
     pub folder_trust: bool,
-    /// Why Gemini CLI ends before any request, if it does.
+    /// The reason why Gemini CLI ends before any request.
     pub refused: Option<&'static str>,
     /// What decides the list of skills.
     pub skills: SkillSettings,
@@ -86,7 +86,7 @@ impl Settings {
         settings
     }
 
-    /// Names that are no texts end the program.
+    /// Checks the names: values that are not texts end the program.
     fn check(&mut self, value: &Value, path: &Path, report: &mut AgentReport) {
         for key in ["fileName", "memoryBoundaryMarkers"] {
             let Some(found) = value.get("context").and_then(|context| context.get(key)) else {
@@ -112,7 +112,7 @@ impl Settings {
         for directory in &self.include_directories {
             if !files.kind(directory).is_ok_and(|kind| kind == EntryKind::Directory) {
                 let message = format!(
-                    "{} is included in the workspace and is no directory: Gemini CLI ends before any request",
+                    "{} is included in the workspace and is not a directory: Gemini CLI ends before any request",
                     directory.display()
                 );
                 report.warn(diagnostics::ADDED_DIRECTORY_MISSING, directory, message);
@@ -122,7 +122,7 @@ impl Settings {
     }
 
     fn take(&mut self, value: &Value, session: &Session, is_trusted: bool) {
-        // A project cannot switch the question of its own trust off.
+        // A project cannot disable the trust check for itself.
         if is_trusted {
             let enabled = value.pointer("/security/folderTrust/enabled");
             self.folder_trust = enabled.and_then(Value::as_bool).unwrap_or(self.folder_trust);
@@ -191,7 +191,7 @@ fn expand(session: &Session, path: &str) -> PathBuf {
     }
 }
 
-/// Says when the settings of the repository's root are passed over, because the start is below it.
+/// Reports settings of the repository's root that are ignored because the working directory is below it.
 fn report_settings_above(files: &dyn Files, session: &Session, report: &mut AgentReport) {
     let Some(root) = place::git_root(files, &session.cwd) else {
         return;

@@ -1,9 +1,9 @@
-//! How much text Gemini CLI can take: beyond the model's window it makes no request at all.
+//! The size limit of Gemini CLI: beyond the model's window it sends no request.
 
 /// The tokens of the model's window.
 const WINDOW_TOKENS: u64 = 1024 * 1024;
 
-/// What the program itself sends along, roughly: 23 KB of system instruction.
+/// The approximate size of the program's own text: 23 KB of system instruction.
 const OVERHEAD_TOKENS: u64 = 23_000 / 4;
 
 /// The bytes that plain text may have, for showing a limit.

@@ -9,7 +9,7 @@ use crate::config;
 use crate::report::AgentReport;
 use crate::session::Session;
 
-/// What an entry of `trustedFolders.json` says, the weakest first.
+/// An entry of `trustedFolders.json`, weakest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Entry {
     Parent,
@@ -30,7 +30,7 @@ pub(super) fn is_trusted(
         || listed(files, session, settings, report) == Some(true)
 }
 
-/// What the list of folders says: the entry that applies nearest to the folder decides.
+/// Looks a folder up in the list: the nearest entry decides.
 fn listed(
     files: &dyn Files,
     session: &Session,

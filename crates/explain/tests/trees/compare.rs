@@ -1,6 +1,6 @@
 //! Compares a report with what arrived, and names the first difference.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use convoke_explain::{AgentReport, LoadReason, Loaded};
@@ -16,12 +16,15 @@ pub fn compare(
     expected: &Expected,
     report: &AgentReport,
 ) -> Result<(), String> {
-    let unseen = scenario.files.iter().filter(|entry| entry.is_utf16());
-    let unseen: Vec<_> = unseen.map(|entry| laid.path(&entry.path)).collect();
     let mut expected_files: Vec<&ExpectedFile> = expected.loaded.iter().collect();
-    expected_files.retain(|file| !unseen.contains(&laid.path(&file.path)));
+    let hidden = hidden_files(laid, scenario, expected);
+    for file in &report.loaded {
+        if let Some(bytes) = hidden.get(&file.path) {
+            same_garbage(file, bytes, report)?;
+        }
+    }
     let mut found_files: Vec<&Loaded> = report.loaded.iter().collect();
-    found_files.retain(|file| !unseen.contains(&file.path));
+    found_files.retain(|file| !hidden.contains_key(&file.path));
     if scenario.order_is_free {
         let free = rule_files(report);
         sort_runs(&mut expected_files, &free, |file| laid.path(&file.path));
@@ -40,6 +43,36 @@ pub fn compare(
     same_ignored(laid, scenario, agent, expected, report)
 }
 
+/// Returns the UTF-16 files that the recorder could not see, with their bytes.
+fn hidden_files<'s>(
+    laid: &Laid,
+    scenario: &'s Scenario,
+    expected: &Expected,
+) -> HashMap<PathBuf, &'s [u8]> {
+    let files = scenario.files.iter().filter_map(|entry| {
+        let bytes = scenario.hidden_utf16(expected, &entry.path)?;
+        Some((laid.path(&entry.path), bytes))
+    });
+    files.collect()
+}
+
+/// A UTF-16 file that is loaded arrives as its bytes read as UTF-8, and is reported.
+fn same_garbage(found: &Loaded, bytes: &[u8], report: &AgentReport) -> Result<(), String> {
+    let shown = found.path.display();
+    if found.bytes != bytes.len() as u64 {
+        return Err(format!("{shown} has {} bytes, found {}", bytes.len(), found.bytes));
+    }
+    let garbage = String::from_utf8_lossy(bytes);
+    if found.text.trim_matches(is_space) != garbage.trim_matches(is_space) {
+        return Err(format!("{shown}: {}", first_difference(&garbage, &found.text)));
+    }
+    let path = found.path.to_string_lossy();
+    let is_reported = report.diagnostics.iter().any(|diagnostic| {
+        diagnostic.code.name() == "file.utf16" && diagnostic.path.as_deref() == Some(&path)
+    });
+    if is_reported { Ok(()) } else { Err(format!("{shown} is UTF-16 and not reported")) }
+}
+
 fn same_file(
     laid: &Laid,
     agent: &str,
@@ -55,21 +88,15 @@ fn same_file(
     if !is_settings && found.bytes != expected.bytes {
         return Err(format!("{named}the file has {} bytes, found {}", expected.bytes, found.bytes));
     }
-    // What is marked as trimmed was measured without its outer white space, and so were texts that Claude Code
-    // changes.
-    let trimmed = found.text.trim_matches(is_space);
-    let is_changed = |arrived: &String| arrived.trim_matches(is_space) == arrived;
-    let is_changed =
-        agent.starts_with("claude") && expected.arrived.as_ref().is_some_and(is_changed);
-    let text = if expected.is_trimmed || is_changed { trimmed } else { &found.text };
+    // A file that is marked as trimmed was measured without its outer white space.
+    let text = if expected.is_trimmed { found.text.trim_matches(is_space) } else { &found.text };
     if !expected.is_trimmed && found.bytes_loaded != found.text.len() as u64 {
         return Err(format!("{named}the bytes do not count the text"));
     }
     if let Some(arrived) = &expected.arrived
         && laid.moved(arrived) != found.text
-        && laid.moved(arrived) != text
     {
-        return Err(format!("{named}{}", first_difference(&laid.moved(arrived), text)));
+        return Err(format!("{named}{}", first_difference(&laid.moved(arrived), &found.text)));
     }
     let is_moved = laid.is_disk() && expected.arrived.is_some();
     if !is_moved && text.len() as u64 != expected.bytes_seen {
@@ -150,7 +177,7 @@ fn same_ignored(
     let cwd = cwd.canonicalize().unwrap_or(cwd);
     for path in &expected.ignored {
         let full = laid.path(path);
-        if scenario.files.iter().any(|entry| entry.path == *path && entry.is_utf16()) {
+        if scenario.hidden_utf16(expected, path).is_some() {
             continue;
         }
         if report.loaded.iter().any(|file| file.path == full) {

@@ -13,7 +13,7 @@ const LAB: &str = "/lab";
 /// A tree that is laid out.
 pub struct Laid {
     place: Place,
-    /// Removes the tree from the disk in the end.
+    /// Removes the tree when dropped.
     _directory: Option<TempDir>,
     /// What stands for `/lab`.
     pub lab: PathBuf,
@@ -58,11 +58,11 @@ pub fn in_memory(scenario: &Scenario) -> Laid {
     Laid { place: Place::Memory(tree), _directory: None, lab: PathBuf::from(LAB) }
 }
 
-/// Lays the tree out in a temporary directory, unless its text or its modes stand against it.
+/// Lays the tree out in a temporary directory, if its texts and modes allow it.
 pub fn on_disk(scenario: &Scenario) -> Result<Laid, Skipped> {
     for entry in &scenario.files {
         if entry.is_locked {
-            return Err(Skipped("whoever runs the tests may read everything"));
+            return Err(Skipped("a file must be unreadable, and root can read every file"));
         }
         if entry.path.starts_with('/') {
             return Err(Skipped("a file lies outside of /lab"));
@@ -170,8 +170,20 @@ pub fn edition(agent: &str) -> Edition {
     agent.parse().expect("an agent whose rules are known")
 }
 
+/// Returns a path of the scenario below what stands for `/lab`.
+///
+/// Claude Code files its notes on a repository under the repository's path, with `-` for everything that is
+/// no letter or digit. That directory is renamed with the lab.
 fn rooted(lab: &str, path: &str) -> String {
-    if path.starts_with('/') { path.to_owned() } else { format!("{lab}/{path}") }
+    if path.starts_with('/') {
+        return path.to_owned();
+    }
+    let Some((before, after)) = path.split_once("/projects/-lab") else {
+        return format!("{lab}/{path}");
+    };
+    let key: String =
+        lab.chars().map(|it| if it.is_ascii_alphanumeric() { it } else { '-' }).collect();
+    format!("{lab}/{before}/projects/{key}{after}")
 }
 
 /// What git would have put there: paths with their text, or directories.

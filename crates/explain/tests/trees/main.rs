@@ -7,6 +7,7 @@
 #![expect(clippy::print_stdout, clippy::expect_used, reason = "a test may stop, and say so")]
 
 mod compare;
+mod harness;
 mod layout;
 mod mutation;
 mod scenario;
@@ -21,6 +22,10 @@ fn main() -> ExitCode {
     let folders = convoke_conformance::own("CONVOKE_EXPLAIN", &["explain", "new/explain"]);
     let filter = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
     let mut counts = Counts::default();
+    if let Err(wrong) = harness::check() {
+        println!("FAIL the harness: {wrong}");
+        counts.failed += 1;
+    }
     for path in convoke_conformance::files(&folders, "json") {
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         if filter.as_ref().is_some_and(|filter| !name.contains(filter.as_str())) {

@@ -67,23 +67,28 @@ pub struct ExpectedFile {
 }
 
 impl Entry {
-    /// Returns whether the file is UTF-16. Nothing of it can be recognised in a request, so that
-    /// nobody could see whether its garbage arrived.
-    pub fn is_utf16(&self) -> bool {
+    /// Returns the bytes of a UTF-16 file.
+    pub fn utf16(&self) -> Option<&[u8]> {
         match &self.content {
             Content::File(bytes) => {
-                bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff")
+                let is_utf16 = bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff");
+                is_utf16.then_some(bytes)
             }
-            Content::Link(_) | Content::Directory => false,
+            Content::Link(_) | Content::Directory => None,
         }
     }
 }
 
 impl Scenario {
-    /// Reads a scenario, or says what about it is not understood.
+    /// Reads a scenario; an error names what is wrong with it.
     pub fn read(path: &Path) -> Result<Self, String> {
         let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
-        let value: Value = serde_json::from_str(&text).map_err(|error| error.to_string())?;
+        Self::parse(&text)
+    }
+
+    /// Parses a scenario; an error names what is wrong with it.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let value: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
         let files = list(&value, "files").iter().map(entry).collect::<Result<_, _>>()?;
         let repositories = list(&value, "gitRepos").iter().map(|repository| Repository {
             path: text_of(repository, "path"),
@@ -119,6 +124,16 @@ impl Scenario {
 }
 
 impl Scenario {
+    /// Returns the bytes of the UTF-16 file at a path that a result does not list.
+    ///
+    /// The recorder recognises a file by its sentence, which UTF-16 hides: it lists such a file as ignored
+    /// whether or not its garbage arrived.
+    pub fn hidden_utf16(&self, expected: &Expected, path: &str) -> Option<&[u8]> {
+        let is_listed = expected.loaded.iter().any(|file| file.path == path);
+        let entry = self.files.iter().find(|entry| entry.path == path && !is_listed)?;
+        entry.utf16()
+    }
+
     /// Returns the files that a program reads, in order.
     pub fn reads_of(&self, edition: Edition) -> impl Iterator<Item = &String> {
         let mentioned = self.mentioned.iter().filter(move |_| edition.agent() == "claude");

@@ -1,5 +1,4 @@
-//! The account of a turn's request: its ledger, in which every byte of the body has a source. What the user
-//! gave is found by its text; the rest is the program's own.
+//! The ledger of a captured request. The user's parts are found by their text; the rest is the program's own.
 
 use std::borrow::Cow;
 
@@ -12,22 +11,22 @@ use serde::ser::{SerializeStruct, Serializer};
 use super::ownership::{Span, Yours, attribute};
 use super::{Capture, CaptureError, ChildEnd};
 
-/// The account of one request.
+/// A captured request with its ledger.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Account {
     /// The number of the request.
     pub request: usize,
-    /// Its wire format.
+    /// The wire format.
     pub wire: Wire,
-    /// The model that it calls.
+    /// The model.
     pub model: String,
-    /// Whether the answer was to be streamed.
+    /// Whether a streamed response was requested.
     pub streamed: bool,
-    /// Where every byte of the body came from.
+    /// The ledger of the body.
     pub ledger: Ledger<'static>,
 }
 
-/// The bytes of one source of the user's.
+/// The share of one of the user's sources.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Share {
     /// The source.
@@ -61,8 +60,8 @@ impl Capture {
             ChildEnd::Done { output } => output.clone(),
             ChildEnd::Failed { reason } => reason.clone(),
             ChildEnd::Stopped => String::new(),
-            ChildEnd::TimedOut => "nothing, until its time was over".to_owned(),
-            ChildEnd::Interrupted => "nothing, until it was interrupted".to_owned(),
+            ChildEnd::TimedOut => "nothing before its time limit".to_owned(),
+            ChildEnd::Interrupted => "nothing before it was interrupted".to_owned(),
         };
         let sent = sent.map(|request| format!("{} {}", request.method, request.target));
         CaptureError::NoCall { sent: sent.collect(), said }
@@ -70,7 +69,7 @@ impl Capture {
 }
 
 impl Account {
-    /// Returns everything that is the user's, by source, in the order of the request.
+    /// Returns the user's shares by source, in the order of the request.
     pub fn yours(&self) -> Vec<Share> {
         let mut yours: Vec<Share> = Vec::new();
         for entry in self.ledger.entries().filter(is_yours) {
@@ -88,17 +87,17 @@ impl Account {
         self.ledger.used_bytes()
     }
 
-    /// Returns the bytes that are the user's.
+    /// Returns the number of the user's bytes.
     pub fn your_bytes(&self) -> u64 {
         self.ledger.entries().filter(is_yours).map(|entry| entry.kept_bytes()).sum()
     }
 
-    /// Returns the bytes that are the program's own, the envelope included.
+    /// Returns the number of the program's own bytes, including the envelope.
     pub fn program_bytes(&self) -> u64 {
         self.body_bytes() - self.your_bytes()
     }
 
-    /// Returns the bytes that no part accounts for: settings, and the JSON itself.
+    /// Returns the number of bytes outside all parts: settings, and the JSON itself.
     pub fn envelope_bytes(&self) -> u64 {
         let envelope = self.ledger.entries().filter(|entry| entry.section == ENVELOPE);
         envelope.map(|entry| entry.kept_bytes()).sum()
@@ -126,7 +125,7 @@ impl Serialize for Account {
     }
 }
 
-/// Writes the ledger of a body that is there already, part by part in the order of the body.
+/// Creates the ledger of a body, part by part in its order.
 fn ledger(body: &[u8], parts: &[Part], yours: &[Yours]) -> Ledger<'static> {
     let spans = attribute(parts, yours);
     let mut parts: Vec<_> = parts.iter().zip(spans).collect();
@@ -165,7 +164,7 @@ struct LedgerWriter {
 }
 
 impl LedgerWriter {
-    /// Adds the entry of the bytes from the last one up to a place, if there are any.
+    /// Adds an entry for the bytes up to a position, if there are any.
     fn up_to(&mut self, end: usize, section: &'static str, source: Source<'static>) {
         let range = self.at..end as u64;
         if range.is_empty() {
@@ -196,7 +195,7 @@ impl LedgerWriter {
     }
 }
 
-/// A place in the content of a JSON string: the same in its bytes and in its text.
+/// A position in a JSON string, in its raw bytes and in its decoded text.
 #[derive(Debug, Default)]
 struct Place {
     raw: usize,
@@ -204,7 +203,7 @@ struct Place {
 }
 
 impl Place {
-    /// Goes on to a place of the text.
+    /// Advances to a position of the text.
     fn decode_up_to(&mut self, text: usize, raw: &[u8]) {
         while self.text < text && self.raw < raw.len() {
             let (escaped, decoded) = character(&raw[self.raw..]);
@@ -214,7 +213,7 @@ impl Place {
     }
 }
 
-/// Returns the bytes of the first character of a JSON string's content, and those of its text.
+/// Returns the raw and the decoded length of the first character of a JSON string.
 fn character(raw: &[u8]) -> (usize, usize) {
     let code = |at: usize| {
         let digits = std::str::from_utf8(raw.get(at..at + 4)?).ok()?;
@@ -222,7 +221,7 @@ fn character(raw: &[u8]) -> (usize, usize) {
     };
     match raw {
         [b'\\', b'u', ..] => match code(2) {
-            // A character outside of the basic plane is a pair.
+            // A surrogate pair.
             Some(0xD800..=0xDFFF) => (12, 4),
             code => (6, code.and_then(char::from_u32).map_or(1, char::len_utf8)),
         },

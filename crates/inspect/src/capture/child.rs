@@ -1,5 +1,4 @@
-//! One run of a program, by the supervision that agents have: fed, drained, bounded in time, and ended
-//! with everything that it started.
+//! Runs a program under the same supervision as agents.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -21,35 +20,35 @@ pub(super) struct Child<'a> {
     /// Its whole environment.
     pub environment: Vec<(OsString, OsString)>,
     pub cwd: &'a Path,
-    /// Where its temporary files lie.
+    /// The directory for temporary files.
     pub temporary: &'a Path,
     pub stdin: String,
     pub patience: Duration,
 }
 
-/// How a program ended.
+/// The end of a program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "how")]
 pub enum ChildEnd {
     /// With exit code 0.
     Done {
-        /// What it wrote to its standard output.
+        /// The standard output.
         output: String,
     },
-    /// In another way.
+    /// With an error.
     Failed {
-        /// The end of what it said about it.
+        /// The tail of its error output.
         reason: String,
     },
     /// By us, because it had sent what was wanted.
     Stopped,
-    /// By us, because it took too long.
+    /// Killed at the time limit.
     TimedOut,
-    /// By us, because the user wanted so.
+    /// Interrupted by the user.
     Interrupted,
 }
 
-/// The output is shown to nobody, and kept only to tell what went wrong.
+/// The size of the output that is kept to explain failures.
 const OUTPUT_KEPT: usize = 64 << 10;
 
 /// Runs a program to its end, or until `enough` is over.

@@ -1,7 +1,7 @@
-//! Two captures, compared part by part.
+//! Compares two captures part by part.
 //!
-//! Parts are paired by their text first, then by what they are called; what is left was removed or
-//! added. The path of the private home differs from run to run and is no difference.
+//! Parts are paired by text first, then by name; the rest was removed or added. The path of the private home differs
+//! between runs and is ignored.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -13,7 +13,7 @@ use similar::{ChangeTag, TextDiff};
 
 use super::{Capture, CaptureError};
 
-/// What differs between two captures.
+/// The difference between two captures.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Difference {
@@ -23,13 +23,13 @@ pub struct Difference {
     pub a: Side,
     /// The second capture.
     pub b: Side,
-    /// What was added, removed or changed: first in the order of `b`, then what only `a` has.
+    /// The changed parts: first in the order of `b`, then those only in `a`.
     pub changes: Vec<Change>,
     /// The number of parts that are the same.
     pub same_parts: usize,
-    /// Their bytes.
+    /// The size of those parts.
     pub same_bytes: u64,
-    /// The bytes of the first capture that belong to no part, and of the second.
+    /// The size of the envelope in each capture.
     pub envelope_bytes: (u64, u64),
 }
 
@@ -45,7 +45,7 @@ pub struct Side {
     pub model: String,
     /// The bytes of the body.
     pub body_bytes: u64,
-    /// Its estimated tokens.
+    /// The estimated tokens.
     pub tokens_estimate: u64,
 }
 
@@ -55,43 +55,43 @@ pub struct Side {
 pub enum Change {
     /// Only the second capture has it.
     Added {
-        /// What it is.
+        /// The kind of part.
         part: PartKind,
-        /// Where it stands.
+        /// The position.
         place: String,
-        /// What to call it.
+        /// The title.
         title: String,
         /// Its bytes.
         bytes: u64,
     },
     /// Only the first capture has it.
     Removed {
-        /// What it is.
+        /// The kind of part.
         part: PartKind,
-        /// Where it stood.
+        /// The position.
         place: String,
-        /// What to call it.
+        /// The title.
         title: String,
         /// Its bytes.
         bytes: u64,
     },
-    /// Both have it, with another text.
+    /// Both have it, with different texts.
     Changed {
-        /// What it is.
+        /// The kind of part.
         part: PartKind,
-        /// Where it stands in the second.
+        /// The position in the second.
         place: String,
-        /// What to call it.
+        /// The title.
         title: String,
-        /// Its bytes in the first.
+        /// The size in the first.
         bytes_before: u64,
-        /// Its bytes in the second.
+        /// The size in the second.
         bytes: u64,
-        /// The lines that only the second has.
+        /// The number of lines only in the second.
         lines_added: usize,
-        /// The lines that only the first has.
+        /// The number of lines only in the first.
         lines_removed: usize,
-        /// The change itself, as a unified diff.
+        /// The unified diff.
         diff: String,
     },
 }
@@ -161,13 +161,13 @@ fn take_apart(capture: &Capture) -> Result<(Side, Vec<Part>, u64), CaptureError>
     Ok((side, parts.collect(), account.envelope_bytes()))
 }
 
-/// Returns, for each new part, the old one that it continues.
+/// Returns, for each new part, the matching old part.
 fn pair(old: &[Part], new: &[Part]) -> Vec<Option<usize>> {
     let mut pairs =
         Pairs { old, new, is_free: vec![true; old.len()], found: vec![None; new.len()] };
     pairs.by(|part| Some((part.kind, part.text.clone())));
     pairs.by(|part| Some((part.kind, part.title.clone())));
-    // Tools have names; of other parts, those at the same place belong together.
+    // Tools are paired by name, other parts by position.
     pairs.by(|part| (part.kind != PartKind::Tool).then(|| (part.kind, part.place.clone())));
     pairs.found
 }
@@ -180,7 +180,7 @@ struct Pairs<'a> {
 }
 
 impl Pairs<'_> {
-    /// Pairs the parts that are left and have the same key, in order.
+    /// Pairs the remaining parts with equal keys, in order.
     fn by<K: Hash + Eq>(&mut self, key: impl Fn(&Part) -> Option<K>) {
         let mut by_key: HashMap<K, Vec<usize>> = HashMap::new();
         for index in (0..self.old.len()).rev().filter(|index| self.is_free[*index]) {

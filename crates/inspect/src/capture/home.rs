@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::host_environment::HostEnvironment;
 
-/// More than this is no configuration.
+/// The maximum number of files in a configuration.
 const MOST_FILES: usize = 2000;
 const MOST_BYTES: u64 = 32 << 20;
 
@@ -51,7 +51,7 @@ impl UserHome {
     }
 }
 
-/// Copies a CLI's configuration, and only that: credentials, logs and caches stay where they are. Returns what
+/// Copies a CLI's configuration, without credentials, logs and caches. Returns what
 /// counts as configuration and was not copied.
 pub(super) fn copy_configuration(
     vendor: Vendor,
@@ -188,7 +188,7 @@ pub enum HomeError {
     /// There is more than a configuration can be.
     #[error("the configuration at {} is more than {MOST_FILES} files or {} MiB", path.display(), MOST_BYTES >> 20)]
     TooMuch {
-        /// Where it was given up.
+        /// The last file.
         path: PathBuf,
     },
 }

@@ -1,8 +1,7 @@
-//! What a CLI really sends to its model.
+//! Captures the requests that a CLI sends to its model.
 //!
-//! The CLI runs as it is, in the real working directory, but in a home of its own and against a
-//! rehearsal server; so it needs no account, nothing leaves the machine, and the user's own
-//! configuration is not written to.
+//! The CLI runs unchanged, in the real working directory, but with a private home and against a rehearsal server: it needs
+//! no account, nothing leaves the machine, and the user's configuration is not written.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -39,28 +38,28 @@ pub use measured::{MeasureOptions, Measured, Purpose, measure};
 pub use ownership::{Origin, Yours};
 pub use saved::{Existing, SavedError, is_saved, load, save};
 
-/// What to capture.
+/// The options of a capture.
 #[derive(Debug, Clone)]
 pub struct CaptureOptions {
-    /// The command, as the user would type it.
+    /// The command.
     pub command: Vec<OsString>,
-    /// Which CLI it is, where its name does not say so.
+    /// The CLI, if the name of the command does not tell.
     pub vendor: Option<Vendor>,
-    /// What it reads from its standard input.
+    /// The standard input.
     pub stdin: String,
-    /// Variables that it gets beside its own.
+    /// Additional variables.
     pub environment: Vec<(OsString, OsString)>,
-    /// A home whose configuration of this CLI is copied into the private one.
+    /// The home directory from which the CLI's configuration is copied.
     pub configuration_from: Option<PathBuf>,
     /// The CLI's own directory, where it is not the usual one of that home.
     pub directory: Option<PathBuf>,
-    /// What the model answers.
+    /// The script of the model's replies.
     pub script: Script,
-    /// The time that it may take.
+    /// The time limit.
     pub patience: Duration,
     /// How it is started, and how long it runs.
     pub start: Start,
-    /// What holds it, so that nothing of it is left behind.
+    /// The guardian.
     pub guardian: Guardian,
 }
 
@@ -73,22 +72,22 @@ pub enum Start {
     Measured(Conditions),
 }
 
-/// Everything that a CLI sent.
+/// A captured run.
 #[derive(Debug, Clone)]
 pub struct Capture {
     /// The program.
     pub program: Installed,
     /// The command that was run.
     pub command: Vec<String>,
-    /// The directory that it ran in.
+    /// The working directory.
     pub cwd: PathBuf,
-    /// The private home that it had; it is gone.
+    /// The path of the private home, which no longer exists.
     pub home: PathBuf,
-    /// How it ended.
+    /// The end of the program.
     pub ended: ChildEnd,
-    /// What it sent, in order.
+    /// The requests, in order.
     pub requests: Vec<Recorded>,
-    /// What of it can be the user's.
+    /// The texts that may be the user's.
     pub yours: Vec<Yours>,
     /// What was done to make it run, and what of the user's configuration it did not have.
     pub notes: Vec<Diagnostic>,
@@ -117,7 +116,7 @@ pub async fn capture(
     }
     let server = start(options.script).await?;
     endpoint::configure(vendor, &server.base_url(), home.path()).map_err(|error| {
-        // The user knows the file by the place that it was copied from.
+        // Name the file by its original path.
         let from = user.as_ref().map_or(home.path(), |from| &from.home);
         CaptureError::Endpoint(error.seen_from(home.path(), from))
     })?;
@@ -163,7 +162,7 @@ pub async fn capture(
     let ended = child::run(&run, &options.guardian, enough).await;
     let requests = server.requests();
 
-    // Asked under the same conditions as the run, which end with the server.
+    // Asked in the same environment, before the server ends.
     let mut program = Installed::on_disk(&path, vendor);
     let was_stopped = matches!(ended, ChildEnd::TimedOut | ChildEnd::Interrupted);
     if program.version.is_none() && !was_stopped {
@@ -226,13 +225,13 @@ fn environment(
 }
 
 impl Capture {
-    /// Returns the call of the turn itself: of all that are no asides, the largest.
+    /// Returns the main request of the turn: the largest that is not a side request.
     pub fn turn(&self) -> Option<&Recorded> {
         let calls = self.requests.iter().filter(|request| request.is_turn());
         calls.max_by_key(|request| (request.body.len(), std::cmp::Reverse(request.number)))
     }
 
-    /// Returns the hosts that the program wanted to reach and did not, with the number of its tries.
+    /// Returns the blocked hosts, with the number of tries.
     pub fn elsewhere(&self) -> Vec<(&str, usize)> {
         let mut hosts: Vec<(&str, usize)> = Vec::new();
         for request in &self.requests {
@@ -246,14 +245,14 @@ impl Capture {
         hosts
     }
 
-    /// Returns what a user should know about the run.
+    /// Returns the diagnostics of the run.
     pub fn diagnostics(&self) -> Vec<Diagnostic> {
         let mut diagnostics = self.notes.clone();
         match &self.ended {
             ChildEnd::Done { .. } | ChildEnd::Stopped => {}
             ChildEnd::TimedOut => diagnostics.push(Diagnostic::new(
                 diagnostics::CAPTURE_TIMED_OUT,
-                "the program did not end in time and was killed",
+                "the program exceeded its time limit and was killed",
             )),
             ChildEnd::Failed { reason } => {
                 let reason = reason.trim_end();
@@ -275,13 +274,13 @@ impl Capture {
     }
 }
 
-/// A capture could not be made.
+/// An error of a capture.
 #[derive(Debug, thiserror::Error)]
 pub enum CaptureError {
     /// There is no command.
     #[error("there is no command; write for example `convoke capture -- claude \"hello\"`")]
     NoCommand,
-    /// The command's program is not there.
+    /// The program does not exist.
     #[error("there is no program `{0}`, neither by this path nor on the PATH")]
     NotFound(String),
     /// A CLI is not installed.
@@ -298,11 +297,11 @@ pub enum CaptureError {
     /// A file changed while the program ran.
     #[error("a file that it reads was changed while it ran; run it again")]
     Changed,
-    /// It is not known how to point this program to the server.
+    /// The program is not a known CLI.
     #[error("{} is none of claude, codex and gemini; if it is one under another name, say so with --as", .0.display())]
     Unknown(PathBuf),
-    /// No private home could be made.
-    #[error("cannot make a private home")]
+    /// The private home could not be created.
+    #[error("cannot create a private home")]
     Home(#[source] std::io::Error),
     /// The configuration could not be copied into it.
     #[error(transparent)]
@@ -316,15 +315,15 @@ pub enum CaptureError {
     /// A word of the command is not UTF-8.
     #[error("`{0}` is not UTF-8")]
     NotText(String),
-    /// The program ended and had called no model.
+    /// The program sent no model request.
     #[error("the program called no model{}", because(sent, said))]
     NoCall {
-        /// What it sent instead.
+        /// Its other requests.
         sent: Vec<String>,
-        /// What it said.
+        /// Its output.
         said: String,
     },
-    /// What it sent is no JSON.
+    /// A request is not JSON.
     #[error("request {number} is not JSON")]
     NotJson {
         /// The request's number.
@@ -334,7 +333,7 @@ pub enum CaptureError {
     },
 }
 
-/// So much of what a program said is told.
+/// The number of lines of the program's output in an error.
 const LAST_LINES: usize = 8;
 
 fn because(sent: &[String], said: &str) -> String {

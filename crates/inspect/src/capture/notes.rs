@@ -43,7 +43,7 @@ pub(super) fn trust_supplied(
         }
         Vendor::Codex if !host_environment.cwd.ancestors().any(|it| it.join(".git").exists()) => {
             format!(
-                "{cwd} is in no repository, where `codex exec` makes no request; \
+                "{cwd} is not in a repository, where `codex exec` makes no request; \
                  --skip-git-repo-check was supplied"
             )
         }

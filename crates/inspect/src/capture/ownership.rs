@@ -1,6 +1,5 @@
-//! Whose a text is. What the user gave (arguments, standard input, files that the request names or
-//! that instruct an agent) is searched for in the request; what is found is the user's, and the rest
-//! is the program's own.
+//! Finds the user's texts in a request: arguments, standard input, instruction files, and files that the request
+//! names. The rest is the program's own.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -17,10 +16,10 @@ use serde::{Deserialize, Serialize};
 use super::home::UserHome;
 use convoke_agent::Vendor;
 
-/// A text that the user gave.
+/// A text of the user.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Yours {
-    /// Where it came from.
+    /// The origin.
     pub origin: Origin,
     /// The text, as far as the program loads it.
     pub text: String,
@@ -39,7 +38,7 @@ impl Yours {
     }
 }
 
-/// Where a text of the user's came from.
+/// The origin of a user's text.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "kind")]
 pub enum Origin {
@@ -71,7 +70,7 @@ impl Origin {
     }
 }
 
-/// What the user gave to a run.
+/// The inputs of a run.
 pub(super) struct Given<'a> {
     pub arguments: &'a [String],
     pub stdin: &'a str,
@@ -80,7 +79,7 @@ pub(super) struct Given<'a> {
     pub configuration_from: Option<&'a UserHome>,
 }
 
-/// Returns the texts that can be the user's. `report` says what the program loads.
+/// Returns the texts that may be the user's. `report` lists what the program loads.
 pub(super) fn candidates(
     given: &Given<'_>,
     vendor: Vendor,
@@ -116,7 +115,7 @@ pub(super) fn candidates(
         let names = vendor.facts().configuration.iter();
         files.extend(names.map(|name| from.directory.join(name)));
     }
-    // What lies in the private home is the program's own, or a copy of the user's.
+    // Files in the private home are the program's own, or copies.
     let named = requests.iter().flat_map(named_files);
     files.extend(named.filter_map(|path| {
         if !path.starts_with(private_home) {
@@ -225,7 +224,7 @@ fn find_skills(directory: &Path, depth: usize, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Returns every instruction file around a directory, whoever reads it.
+/// Returns every instruction file around a directory, of any agent.
 fn instruction_files(cwd: &Path, home: &Path) -> impl Iterator<Item = PathBuf> {
     let report = explain(&Disk, &Session::new(cwd, home), &Edition::ALL);
     report.agents.into_iter().flat_map(|agent| {
@@ -234,7 +233,7 @@ fn instruction_files(cwd: &Path, home: &Path) -> impl Iterator<Item = PathBuf> {
     })
 }
 
-/// Returns the files that a request names by their whole path, as programs do that quote them.
+/// Returns the files whose absolute paths appear in a request.
 fn named_files(request: &Recorded) -> Vec<PathBuf> {
     let Some(call) = request.model_call() else {
         return Vec::new();
@@ -257,17 +256,17 @@ fn read_text(path: &Path) -> Option<String> {
     (!text.trim().is_empty()).then_some(text)
 }
 
-/// A piece of a part that is the user's.
+/// A range of a part that is the user's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Span {
     pub range: Range<usize>,
-    /// The index of the text that it comes from.
+    /// The index of the user's text.
     pub yours: usize,
 }
 
-/// Returns, for each part, what of it is the user's, in order and without overlap.
+/// Returns the user's ranges of each part, in order and without overlap.
 ///
-/// Files that arrived whole come first: the lines that they share with others are theirs.
+/// Complete files are found first: lines that they share with others count as theirs.
 pub(super) fn attribute(parts: &[Part], yours: &[Yours]) -> Vec<Vec<Span>> {
     let mut found: Vec<Vec<Span>> = vec![Vec::new(); parts.len()];
     let mut in_pieces = Vec::new();
@@ -290,9 +289,8 @@ pub(super) fn attribute(parts: &[Part], yours: &[Yours]) -> Vec<Vec<Span>> {
 /// Shorter texts than this can stand anywhere by accident.
 const NO_ACCIDENT: usize = 24;
 
-/// An argument, a setting or the standard input stands as a whole: it is a part of the conversation, or whole
-/// lines of one, or, if it is so long that this can be no accident, stands in any part. A setting can also be a part
-/// of the instructions.
+/// Finds an argument, a setting or the standard input as a whole: as a message, as whole lines of a message, or, if it is
+/// long, in any part. A setting may also be a part of the instructions.
 fn find_said(given: &Yours, index: usize, parts: &[Part], found: &mut [Vec<Span>]) {
     let text = given.text.as_str();
     let is_setting = matches!(given.origin, Origin::Setting { .. });
@@ -321,7 +319,7 @@ fn is_whole_lines(part: &str, start: usize, length: usize) -> bool {
     begins && length > 0 && (after.is_empty() || after.starts_with('\n'))
 }
 
-/// Says whether a file arrived whole. A short one counts once in each part, as whole lines after a mention of it.
+/// Finds a complete file. A short one counts once in each part, as whole lines after its name. Returns whether it was found.
 fn find_whole_file(
     text: &str,
     path: &Path,
@@ -356,8 +354,8 @@ fn mention(text: &str, path: &Path) -> Option<usize> {
     end(name).or_else(|| end("AGENTS.md instructions"))
 }
 
-/// A file may arrive cut, or without some of its lines: stretches of it are looked for, each after
-/// the one before. The cost is that of searching a part for [`MOST_MISSES`] lines, at most.
+/// Finds pieces of a file that arrived cut or without some lines, in order. Searches a part for at most
+/// [`MOST_MISSES`] lines.
 fn find_pieces(text: &str, index: usize, parts: &[Part], found: &mut [Vec<Span>]) {
     let text = text.trim();
     for (part, found) in parts.iter().zip(found) {
@@ -378,11 +376,11 @@ fn find_pieces(text: &str, index: usize, parts: &[Part], found: &mut [Vec<Span>]
     }
 }
 
-/// Shorter stretches than this are everywhere.
+/// The minimum length of a piece.
 const SHORTEST: usize = 24;
 const MOST_MISSES: usize = 200;
 
-/// Returns where the first line of `text` stands in `part`, and how far the two agree from there.
+/// Returns the position of the first line of `text` in `part`, and the length of the common text from there.
 fn stretch(text: &str, part: &str, after: usize) -> Option<(usize, usize)> {
     let line = text.lines().next()?.trim_end();
     if line.len() < 4 {
@@ -397,7 +395,7 @@ fn stretch(text: &str, part: &str, after: usize) -> Option<(usize, usize)> {
     Some((start, length))
 }
 
-/// Adds a span, unless somebody else's covers it in part.
+/// Adds a range, unless it overlaps another.
 fn add(found: &mut Vec<Span>, range: Range<usize>, yours: usize) {
     let at = found.partition_point(|span| span.range.end <= range.start);
     if found.get(at).is_none_or(|next| range.end <= next.range.start) && !range.is_empty() {

@@ -1,6 +1,6 @@
-//! A capture in a directory: `capture.json`, and beside it each body as it was sent.
+//! Saved captures: a directory with `capture.json` and the exact bodies.
 //!
-//! The format has a version; a reader refuses one that it does not know.
+//! The format is versioned; unknown versions are rejected.
 
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::{self, Write as _};
@@ -46,7 +46,7 @@ struct Request {
     headers: Vec<(String, String)>,
     what: Kind,
     answered: Answered,
-    /// The file that holds the body; none when there is no body.
+    /// The file of the body; `None` without a body.
     body: Option<String>,
 }
 
@@ -64,8 +64,8 @@ pub fn is_saved(directory: &Path) -> bool {
     directory.join(MANIFEST).symlink_metadata().is_ok()
 }
 
-/// Writes a capture into a directory, which is made if it is not there. Only this user can read it: a
-/// request holds what the program read, secrets in files included.
+/// Writes a capture into a directory, which is created if necessary. Only this user can read it: a request contains
+/// what the program read, including secrets in files.
 pub fn save(capture: &Capture, directory: &Path, existing: Existing) -> Result<(), SavedError> {
     let write = |name: &str, bytes: &[u8]| {
         let path = directory.join(name);
@@ -110,7 +110,7 @@ pub fn save(capture: &Capture, directory: &Path, existing: Existing) -> Result<(
     write(MANIFEST, &text)
 }
 
-/// Writes a file anew, so that neither a link nor an older file's permissions count.
+/// Writes a file anew, so that no link is followed and old permissions do not apply.
 fn write_new(path: &Path, bytes: &[u8], existing: Existing) -> io::Result<()> {
     if existing == Existing::Replace {
         match std::fs::remove_file(path) {
@@ -131,10 +131,9 @@ pub fn load(directory: &Path) -> Result<Capture, SavedError> {
     })?;
     let value: serde_json::Value =
         serde_json::from_slice(&text).map_err(|error| SavedError::invalid(&path, &error))?;
-    // The version comes first: a later format may differ in everything else.
+    // Check the version first: a later format may differ in everything else.
     if value["version"] != VERSION {
-        let reason =
-            format!("`version` is {}, and {VERSION} is the one known here", value["version"]);
+        let reason = format!("`version` is {}, expected {VERSION}", value["version"]);
         return Err(SavedError::invalid(&path, &reason));
     }
     let manifest: Manifest =
@@ -175,7 +174,7 @@ pub fn load(directory: &Path) -> Result<Capture, SavedError> {
     })
 }
 
-/// A body lies beside the manifest; a name that leads elsewhere is not followed.
+/// Reads a body beside the manifest; names that lead elsewhere are rejected.
 fn read_body(directory: &Path, name: &str, manifest: &Path) -> Result<Vec<u8>, SavedError> {
     if name.contains(['/', '\\']) || name.starts_with('.') {
         let reason = format!("`body` is {name:?}, and can only be the name of a file beside it");
@@ -185,10 +184,10 @@ fn read_body(directory: &Path, name: &str, manifest: &Path) -> Result<Vec<u8>, S
     Disk.read(&path, FileKind::Record).map_err(SavedError::at(&path))
 }
 
-/// A capture could not be saved or read.
+/// An error while saving or loading a capture.
 #[derive(Debug, thiserror::Error)]
 pub enum SavedError {
-    /// Nothing was saved there.
+    /// There is no capture.
     #[error("there is no saved capture in {}; make one with --save", .0.display())]
     Missing(PathBuf),
     /// A file cannot be read or written.
@@ -199,12 +198,12 @@ pub enum SavedError {
         /// Why.
         source: io::Error,
     },
-    /// The file is no capture.
+    /// The file is not a valid capture.
     #[error("{} is no saved capture: {reason}", path.display())]
     Invalid {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
 }

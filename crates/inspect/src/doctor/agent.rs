@@ -1,4 +1,4 @@
-//! One agent: is it here, which version, would it start.
+//! Examines one agent: installation, version and interpreter.
 
 use super::{AgentReport, Depth, Finding, Level};
 use super::{instructions, sign_in};
@@ -45,8 +45,8 @@ fn not_installed(facts: &Facts) -> Finding {
 
 fn check_version(program: &Installed, facts: &Facts, findings: &mut Vec<Finding>) {
     let Some(version) = &program.version else {
-        let message = format!("{} does not say its version", program.path.display());
-        let fix = format!("Run `{} --version` and see what it says.", program.path.display());
+        let message = format!("the version of {} is unknown", program.path.display());
+        let fix = format!("Run `{} --version`.", program.path.display());
         findings.push(
             Finding::new(Level::Warning, diagnostics::DOCTOR_VERSION_UNKNOWN, message)
                 .with_fix(fix),
@@ -57,7 +57,7 @@ fn check_version(program: &Installed, facts: &Facts, findings: &mut Vec<Finding>
         return;
     }
     let measured = facts.versions.join(", ");
-    let message = format!("{} {version} is not among those measured: {measured}", facts.command);
+    let message = format!("{} {version} is not a measured version: {measured}", facts.command);
     let newest = facts.versions.last().copied().unwrap_or_default();
     let fix = format!(
         "Run `convoke explain --verify` to see whether it reads the same files; a measured version is \
@@ -75,7 +75,7 @@ fn numbers(version: &str) -> Vec<u64> {
     core.split('.').map(|number| number.parse().unwrap_or(0)).collect()
 }
 
-/// A program of an npm package is a script, and nothing without its interpreter.
+/// Checks that the interpreter of a script is installed.
 fn check_interpreter(
     program: &Installed,
     host_environment: &HostEnvironment,

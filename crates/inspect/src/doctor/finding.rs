@@ -1,15 +1,15 @@
-//! A finding: something to say about this machine, how much it matters, and what to do about it.
+//! Findings: a diagnostic with a level and a fix.
 
 use crate::diagnostics;
 use convoke_core::{Code, Diagnostic};
 use serde::Serialize;
 use serde::ser::{SerializeStruct, Serializer};
 
-/// How much a finding matters.
+/// The level of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Level {
-    /// Good to know.
+    /// For information.
     Note,
     /// Something may go wrong.
     Warning,
@@ -17,14 +17,14 @@ pub enum Level {
     Problem,
 }
 
-/// Something to say, with its fix.
+/// A finding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// How much it matters.
+    /// The level.
     pub level: Level,
-    /// What was found.
+    /// The diagnostic.
     pub diagnostic: Diagnostic,
-    /// What to do about it, here.
+    /// The fix.
     pub fix: String,
 }
 
@@ -34,7 +34,7 @@ impl Finding {
         Self { level, diagnostic: Diagnostic::new(code, message), fix: code.fix().to_owned() }
     }
 
-    /// Says what to do about it, here.
+    /// Sets a more specific fix.
     #[must_use]
     pub fn with_fix(mut self, fix: impl Into<String>) -> Self {
         self.fix = fix.into();
@@ -57,6 +57,6 @@ pub(super) fn no_agent() -> Finding {
     Finding::new(
         Level::Problem,
         diagnostics::DOCTOR_NO_AGENT,
-        "no agent on this machine would run a turn",
+        "no agent on this machine can run a turn",
     )
 }

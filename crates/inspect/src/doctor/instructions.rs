@@ -1,5 +1,4 @@
-//! The instruction files that an agent will read here: a short list. `convoke explain` has the whole
-//! account.
+//! A short list of the instruction files of an agent. `convoke explain` has the details.
 
 use std::path::PathBuf;
 
@@ -10,25 +9,25 @@ use serde::Serialize;
 use crate::explained::explained;
 use crate::host_environment::HostEnvironment;
 
-/// What an agent will read.
+/// The instruction files of an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Instructions {
-    /// The files, in the order in which they are read.
+    /// The files, in loading order.
     pub files: Vec<InstructionFile>,
-    /// What is odd about them.
+    /// The diagnostics.
     pub diagnostics: Vec<Diagnostic>,
 }
 
-/// A file that an agent will read.
+/// An instruction file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InstructionFile {
     /// The file.
     pub path: PathBuf,
-    /// The bytes of it that are read.
+    /// The number of bytes that are loaded.
     pub bytes: u64,
-    /// Whether that is all of it.
+    /// Whether the whole file is loaded.
     pub whole: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The limits that apply here.
+//! The limits of this machine.
 
 use nix::sys::resource::{Resource, getrlimit};
 use nix::unistd::{SysconfVar, sysconf};
@@ -12,17 +12,17 @@ use crate::host_environment::HostEnvironment;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Limit {
-    /// What is limited.
+    /// The limited resource.
     pub what: &'static str,
-    /// The most there can be; none is no limit.
+    /// The maximum; `None` without a limit.
     pub most: Option<u64>,
-    /// What it means.
+    /// An explanation.
     pub meaning: &'static str,
 }
 
-/// Fewer open files than this do not carry a team: an agent takes some dozens.
+/// The minimum number of open files for a team: an agent needs some dozens.
 const FEW_FILES: u64 = 1024;
-/// Fewer processes than this do not carry one either: node alone starts a dozen threads.
+/// The minimum number of processes for a team: node alone starts a dozen threads.
 const FEW_PROCESSES: u64 = 512;
 
 pub(super) fn limits(
@@ -33,22 +33,22 @@ pub(super) fn limits(
         Limit {
             what: "bytes of one argument",
             most: longest_argument(),
-            meaning: "prompts go by standard input or by file, and never meet it",
+            meaning: "not reached: prompts are passed on standard input or in a file",
         },
         Limit {
             what: "bytes of all arguments",
             most: system(SysconfVar::ARG_MAX),
-            meaning: "the environment counts too",
+            meaning: "includes the environment",
         },
         Limit {
             what: "open files",
             most: resource(Resource::RLIMIT_NOFILE),
-            meaning: "each agent takes some dozens",
+            meaning: "each agent needs some dozens",
         },
         Limit {
             what: "processes",
             most: resource(Resource::RLIMIT_NPROC),
-            meaning: "threads count too, and each agent takes some dozens",
+            meaning: "includes threads; each agent needs some dozens",
         },
     ];
     let is_few = |what, few| {
@@ -74,7 +74,7 @@ pub(super) fn limits(
     limits
 }
 
-/// Linux takes 32 pages for one argument, its end included.
+/// Returns the maximum length of an argument: 32 pages on Linux, including the final NUL.
 fn longest_argument() -> Option<u64> {
     if cfg!(target_os = "linux") {
         system(SysconfVar::PAGE_SIZE).map(|page| page * 32 - 1)
@@ -92,12 +92,12 @@ fn resource(resource: Resource) -> Option<u64> {
     (soft != nix::libc::RLIM_INFINITY).then_some(soft)
 }
 
-/// Prompts that travel by file, and private homes, lie there.
+/// Checks that files can be created in the directory for temporary files, which holds prompts and private homes.
 fn check_temporary_directory(host_environment: &HostEnvironment, findings: &mut Vec<Finding>) {
     let directory =
         host_environment.variable("TMPDIR").map_or("/tmp".into(), std::path::PathBuf::from);
     if let Err(error) = tempfile::tempfile_in(&directory) {
-        let message = format!("no file can be made in {}: {error}", directory.display());
+        let message = format!("cannot create files in {}: {error}", directory.display());
         let fix = "Set TMPDIR to a directory that can be written to.";
         findings.push(
             Finding::new(Level::Problem, diagnostics::DOCTOR_TEMPORARY_DIRECTORY, message)

@@ -1,7 +1,6 @@
-//! Which agents are here, and what would fail and why: each finding with its fix.
+//! Examines the agents of this machine: installation, sign-in and problems, each with a fix.
 //!
-//! No secret is read, nothing is sent, and nothing is written into a CLI's own directory. What was
-//! found is told as what it is: a key that is set is not a key that works.
+//! Reads no secrets, sends nothing, and writes nothing to a CLI's directory. Whether a key is valid is not checked.
 
 use serde::Serialize;
 
@@ -26,16 +25,16 @@ pub use sandbox::SandboxReport;
 pub use sign_in::{Evidence, SignInReport};
 pub use trial::try_turn;
 
-/// How far an examination goes.
+/// The depth of an examination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Depth {
-    /// Looks, and runs nothing that writes.
+    /// Run nothing that writes.
     Look,
-    /// Asks each CLI whether it is signed in, which makes some of them write into their own directory.
+    /// Ask each CLI whether it is signed in, which makes some of them write to their own directory.
     Ask,
 }
 
-/// What was found.
+/// The report.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
@@ -43,36 +42,36 @@ pub struct Report {
     pub version: u32,
     /// The agents.
     pub agents: Vec<AgentReport>,
-    /// The limits that apply here.
+    /// The limits of this machine.
     pub limits: Vec<Limit>,
-    /// The way to the network.
+    /// The network settings.
     pub network: Network,
     /// What enforces the permissions of agents.
     pub sandbox: SandboxReport,
-    /// What there is to say of the machine.
+    /// The findings about the machine.
     pub findings: Vec<Finding>,
 }
 
-/// What was found of one agent.
+/// The report on one agent.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentReport {
     /// The agent.
     pub agent: Vendor,
-    /// Where it is installed, in the order of the `PATH`; the first is the one that runs.
+    /// The installations, in the order of `PATH`; the first one runs.
     pub installed: Vec<Installed>,
-    /// How it is signed in.
+    /// The sign-in.
     pub sign_in: SignInReport,
-    /// The instruction files that it will read here.
+    /// The instruction files that it loads here.
     pub instructions: Instructions,
-    /// The hosts that it must reach.
+    /// The hosts that it needs.
     pub hosts: &'static [&'static str],
-    /// What there is to say of it.
+    /// The findings about it.
     pub findings: Vec<Finding>,
 }
 
 impl AgentReport {
-    /// Says whether nothing stands in the way of a turn, as far as can be seen.
+    /// Returns whether no known problem prevents a turn.
     pub fn is_usable(&self) -> bool {
         !self.installed.is_empty()
             && self.findings.iter().all(|found| found.level != Level::Problem)

@@ -1,4 +1,4 @@
-//! The way to the network: proxies, and addresses that lead elsewhere. Nothing is tried.
+//! Network settings: proxies and redirected endpoints. Nothing is contacted.
 
 use serde::Serialize;
 
@@ -7,15 +7,15 @@ use crate::diagnostics;
 use crate::host_environment::HostEnvironment;
 use convoke_agent::Vendor;
 
-/// The way to the network.
+/// The network settings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Network {
-    /// The proxies that are set.
+    /// The proxies.
     pub proxies: Vec<Proxy>,
-    /// What is reached without one.
+    /// The hosts that are reached without a proxy.
     pub without_proxy: Option<String>,
-    /// Addresses that send an agent's calls elsewhere.
+    /// The redirected endpoints.
     pub redirects: Vec<Redirect>,
 }
 
@@ -25,11 +25,11 @@ pub struct Network {
 pub struct Proxy {
     /// The variable.
     pub variable: &'static str,
-    /// Its address, without the user and password in it.
+    /// The address, without credentials.
     pub address: String,
 }
 
-/// An address that sends an agent's calls elsewhere.
+/// A redirected endpoint.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Redirect {
@@ -37,7 +37,7 @@ pub struct Redirect {
     pub agent: Vendor,
     /// The variable.
     pub variable: &'static str,
-    /// The address, without the user and password in it.
+    /// The address, without credentials.
     pub address: String,
 }
 
@@ -66,8 +66,8 @@ pub(super) fn examine(host_environment: &HostEnvironment, findings: &mut Vec<Fin
     check_proxies(&network, findings);
     for redirect in &network.redirects {
         let Redirect { agent, variable, address } = redirect;
-        let message = format!("{variable} sends the calls of {agent} to {address}");
-        let fix = format!("Unset {variable}, if that is not meant.");
+        let message = format!("{variable} sends the requests of {agent} to {address}");
+        let fix = format!("Unset {variable} if this is not intended.");
         findings
             .push(Finding::new(Level::Note, diagnostics::DOCTOR_REDIRECTED, message).with_fix(fix));
     }
@@ -86,7 +86,7 @@ fn check_proxies(network: &Network, findings: &mut Vec<Finding>) {
             let message = format!("{} is {upper} and {} is {lower}", pair[0], pair[1]);
             findings.push(
                 Finding::new(Level::Warning, diagnostics::DOCTOR_PROXY, message).with_fix(
-                    "Set both to the same address: some programs read the one, some the other.",
+                    "Set both to the same address: programs differ in which one they read.",
                 ),
             );
         }
@@ -95,7 +95,7 @@ fn check_proxies(network: &Network, findings: &mut Vec<Finding>) {
     let is_spared =
         spared.split(',').any(|host| ["127.0.0.1", "localhost", "*"].contains(&host.trim()));
     if !network.proxies.is_empty() && !is_spared {
-        let message = "programs on this machine would be reached by way of the proxy";
+        let message = "the proxy would be used for addresses on this machine";
         findings.push(
             Finding::new(Level::Warning, diagnostics::DOCTOR_PROXY, message)
                 .with_fix("Add 127.0.0.1,localhost to NO_PROXY."),
@@ -103,7 +103,7 @@ fn check_proxies(network: &Network, findings: &mut Vec<Finding>) {
     }
 }
 
-/// An address may carry a password; nobody is shown one.
+/// Removes credentials from an address.
 fn without_user(address: &str) -> String {
     let (scheme, rest) =
         address.split_once("://").map_or(("", address), |(scheme, rest)| (scheme, rest));

@@ -1,5 +1,4 @@
-//! How an agent is signed in: what points to it, without a secret being read, and what the program
-//! says of itself if it is asked.
+//! The sign-in of an agent: evidence found without reading secrets, and the program's own status if asked.
 
 use std::borrow::Cow;
 use std::os::unix::fs::PermissionsExt;
@@ -18,32 +17,32 @@ use crate::diagnostics;
 use crate::host_environment::HostEnvironment;
 use crate::installed::Installed;
 
-/// How an agent is signed in, as far as can be seen.
+/// The sign-in of an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SignInReport {
-    /// What points to a sign-in. None of it was tried.
+    /// The evidence of a sign-in, not verified.
     pub evidence: Vec<Evidence>,
-    /// What the program says of itself, if it was asked.
+    /// The program's own status, if asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub program_says: Option<SignInStatus>,
 }
 
-/// Something that points to a sign-in.
+/// Evidence of a sign-in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase", tag = "kind")]
 pub enum Evidence {
-    /// A variable that carries a key is set; its value was not looked at.
+    /// The variable of a key is set.
     Key {
         /// The variable.
         variable: Cow<'static, str>,
     },
-    /// A variable sends calls to a cloud provider, which has credentials of its own.
+    /// A variable selects a cloud provider with its own credentials.
     Cloud {
         /// The variable.
         variable: &'static str,
     },
-    /// A file that a sign-in leaves behind is there; it was not opened.
+    /// A credential file exists.
     Credentials {
         /// The file.
         path: PathBuf,
@@ -73,7 +72,7 @@ pub(super) fn examine(
     }
 }
 
-/// Returns the variable that holds the key of the provider which the user has configured.
+/// Returns the key variable of the provider that the user configured.
 fn own_provider(vendor: Vendor, host_environment: &HostEnvironment) -> Option<String> {
     if vendor != Vendor::Codex {
         return None;
@@ -88,7 +87,7 @@ fn directory(vendor: Vendor, host_environment: &HostEnvironment) -> PathBuf {
     moved.map_or_else(|| host_environment.home.join(facts.directory), PathBuf::from)
 }
 
-/// Turns what was found into findings.
+/// Derives findings from a report.
 pub(super) fn judge(
     vendor: Vendor,
     report: &SignInReport,
@@ -98,7 +97,7 @@ pub(super) fn judge(
     let facts = &vendor.facts().sign_in;
     let to_cloud = report.evidence.iter().any(|found| matches!(found, Evidence::Cloud { .. }));
     for variable in facts.ignored_keys {
-        // With a cloud provider other keys count, and which is its own affair.
+        // A cloud provider has its own keys.
         if host_environment.variable(variable).is_some() && !to_cloud {
             let message = format!("{vendor} does not read {variable}, which is set");
             let fix = facts.how;
@@ -110,14 +109,17 @@ pub(super) fn judge(
     let says_no = report.program_says == Some(SignInStatus::NotSignedIn);
     let says_yes = report.program_says == Some(SignInStatus::SignedIn);
     if (report.evidence.is_empty() && !says_yes) || (says_no && !has_key(report)) {
-        // The key chain of macOS is closed to us, and may hold what we do not see.
+        // The keychain of macOS may contain credentials that we cannot see.
         let level =
             if cfg!(target_os = "macos") && !says_no { Level::Warning } else { Level::Problem };
-        let seen =
-            if says_no { "says that it is not signed in" } else { "shows no sign of a sign-in" };
+        let seen = if says_no {
+            "reports that it is not signed in"
+        } else {
+            "has no credentials that Convoke can find"
+        };
         let message = format!("{vendor} {seen}");
         let fix = match own_provider(vendor, host_environment) {
-            Some(variable) => format!("Set {variable}, which holds the key of its provider."),
+            Some(variable) => format!("Set {variable}, the key of its provider."),
             None => facts.how.to_owned(),
         };
         findings
@@ -135,7 +137,7 @@ fn has_key(report: &SignInReport) -> bool {
     report.evidence.iter().any(|evidence| matches!(evidence, Evidence::Key { .. }))
 }
 
-/// A key beside a sign-in: both CLIs that were measured take the key, and its owner pays.
+/// Reports a key beside a sign-in: the measured CLIs use the key, which is billed.
 fn check_conflict(vendor: Vendor, report: &SignInReport, findings: &mut Vec<Finding>) {
     let key = report.evidence.iter().find_map(|evidence| match evidence {
         Evidence::Key { variable } => Some(variable),
@@ -147,10 +149,10 @@ fn check_conflict(vendor: Vendor, report: &SignInReport, findings: &mut Vec<Find
     });
     if let (Some(variable), Some(path)) = (key, file) {
         let message = format!(
-            "{vendor} has both {variable} and {}; the key is used, and is billed",
+            "{vendor} has both {variable} and {}; the key is used and billed",
             path.display()
         );
-        let fix = format!("Unset {variable}, if your subscription is to pay.");
+        let fix = format!("Unset {variable} to use your subscription.");
         findings.push(
             Finding::new(Level::Warning, diagnostics::DOCTOR_SIGN_IN_CONFLICT, message)
                 .with_fix(fix),

@@ -1,4 +1,4 @@
-//! Why a call failed, and whether another attempt can help.
+//! Errors of requests, and whether a retry can help.
 
 use std::time::Duration;
 
@@ -8,72 +8,72 @@ use serde_json::Value;
 use super::retry::LONGEST_ASKED;
 use crate::wire::dialect::SPEAKS_CHAT;
 
-/// Messages of servers are cut to this many bytes.
+/// The maximum length of a server's message.
 const MESSAGE_BYTES: usize = 1000;
 
-/// What is said of an address that nothing answers below.
-const NOTHING_ANSWERS: &str = "nothing answers below this address";
+/// The beginning of the message for status 404.
+const NOT_FOUND: &str = "not found; check `base-url` and `wire`";
 
 /// Returns whether a turn on the Responses wire failed as it does with a server that speaks Chat Completions only.
 pub fn may_speak_chat(failure: &Failure) -> bool {
     let named = format!("--wire {SPEAKS_CHAT}");
     failure.reason == FailureReason::Request
-        && (failure.message.contains(NOTHING_ANSWERS)
+        && (failure.message.contains(NOT_FOUND)
             || failure.message.contains("(status 405")
             || failure.message.contains(&named))
 }
 
-/// Why a call failed.
+/// An error of a request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
-    /// The server answered with an error.
+    /// The server responded with an error status.
     #[error("{message} (status {status}{})", asked(*.after))]
     Status {
         /// The HTTP status.
         status: u16,
-        /// What the server says of it.
+        /// The reason.
         reason: FailureReason,
-        /// In its own words.
+        /// The server's message.
         message: String,
-        /// How long it asks to wait.
+        /// The wait that it asks for.
         after: Option<Duration>,
     },
-    /// The answer itself says that it failed.
+    /// The stream contains an error event.
     #[error("{message}")]
     Said {
         /// Why.
         reason: FailureReason,
-        /// In the server's words.
+        /// The server's message.
         message: String,
     },
-    /// An event is not of the form that the wire has; the next attempt would bring the same.
+    /// An event has an invalid format; a retry would not help.
     #[error("the model's server does not speak this wire: {0}")]
     Shape(String),
-    /// The answer is whole, and of no use.
+    /// The response is complete but unusable.
     #[error("{0}")]
     Useless(&'static str),
     /// The server cannot be reached.
     #[error("cannot reach the model's server: {0}")]
     Connect(String),
-    /// The server is not who it should be.
+    /// The server's certificate is invalid.
     #[error("the model's server cannot be trusted: {0}")]
     Tls(String),
     /// The stream ended, or broke, before its terminal event.
     #[error("the response stream ended early: {0}")]
     Cut(String),
-    /// Nothing came for too long.
+    /// No data arrived for too long.
     #[error("the model's server sent nothing for {} s", .0.as_secs_f32())]
     Idle(Duration),
-    /// The whole took too long.
+    /// The request exceeded its time limit.
     #[error("the answer took longer than {} s", .0.as_secs_f32())]
     TimedOut(Duration),
-    /// The answer is longer than anything may be.
+    /// The response exceeds its size limit.
     #[error("the answer is longer than {0} bytes")]
     Flood(u64),
 }
 
 impl CallError {
-    /// Reads the error that a server answered with.
+    /// Parses an error response.
     pub(super) fn from_answer(status: u16, body: &str, after: Option<Duration>) -> Self {
         let said = Said::read(body);
         let reason = said.reason_with(status);
@@ -82,20 +82,20 @@ impl CallError {
             message => shortened(message),
         };
         let message = match (status, reason) {
-            // The address is wrong more often than the server.
+            // More often a wrong address than a server error.
             (404, FailureReason::Request) => {
-                format!("{NOTHING_ANSWERS}; are `base-url` and `wire` right? {message}")
+                format!("{NOT_FOUND}: {message}")
             }
             _ => message,
         };
         Self::Status { status, reason, message, after }
     }
 
-    /// Creates the error that a stream says itself.
+    /// Parses an error event of a stream.
     pub(crate) fn said(error: &Value) -> Self {
         let said = Said::from_value(error);
         let message = match said.message.trim() {
-            "" => "the model's server said that the answer failed".to_owned(),
+            "" => "the model's server reported a failure".to_owned(),
             message => shortened(message),
         };
         let reason = match said.status {
@@ -118,7 +118,7 @@ impl CallError {
         }
     }
 
-    /// Returns the HTTP status, when the server gave one that is an error.
+    /// Returns the HTTP status, if the server responded with an error.
     pub fn status(&self) -> Option<u16> {
         match self {
             Self::Status { status, .. } => Some(*status),
@@ -126,7 +126,7 @@ impl CallError {
         }
     }
 
-    /// Returns how long the server asks to wait.
+    /// Returns the wait that the server asks for.
     pub fn asked_wait(&self) -> Option<Duration> {
         match self {
             Self::Status { after, .. } => *after,
@@ -134,11 +134,11 @@ impl CallError {
         }
     }
 
-    /// Returns whether the same request can succeed when it is sent again.
+    /// Returns whether a retry can succeed.
     pub fn is_passing(&self) -> bool {
         match self {
             Self::Status { after: Some(after), .. } if *after > LONGEST_ASKED => false,
-            // The status decides: words of the server may only make a failure final.
+            // The status decides; the server's message can only make a failure final.
             Self::Status { status, reason, .. } => match status {
                 408 | 409 | 425 => true,
                 429 => *reason == FailureReason::RateLimit,
@@ -157,7 +157,7 @@ impl CallError {
         }
     }
 
-    /// Returns the same error, its words changed, for example to take secrets out.
+    /// Returns the error with changed messages, for example without secrets.
     #[must_use]
     pub(super) fn with_words(self, change: impl Fn(&str) -> String) -> Self {
         match self {
@@ -174,7 +174,7 @@ impl CallError {
     }
 }
 
-/// What an error object says, in the forms that servers use.
+/// An error object, in the forms that servers use.
 #[derive(Default)]
 struct Said {
     message: String,
@@ -191,7 +191,7 @@ impl Said {
                 let error = value.get("error").filter(|error| !error.is_null());
                 Self::from_value(error.unwrap_or(&value))
             }
-            // An error page of a gateway is no message for a person.
+            // The HTML page of a gateway is not a useful message.
             Err(_) if body.trim_start().starts_with('<') => Self::default(),
             Err(_) => Self { message: body.to_owned(), ..Self::default() },
         }
@@ -217,26 +217,26 @@ impl Said {
         }
     }
 
-    /// Returns the reason for a status: its words count only where the status leaves it open.
+    /// Returns the reason for a status; the message counts only if the status is ambiguous.
     fn reason_with(&self, status: u16) -> FailureReason {
         let (own, open): (_, &[FailureReason]) = match status {
             401 => (None, &[]),
             429 => (self.coded(), &[FailureReason::Budget]),
             400..=499 => (self.reason(), &OF_THE_REQUEST),
             500 => (self.reason(), &[FailureReason::ContextFull, FailureReason::Budget]),
-            // What a gateway that is busy says of tokens is said of its own limits.
+            // A busy gateway that mentions tokens means its rate limits.
             _ => (self.coded(), &[FailureReason::ContextFull, FailureReason::Budget]),
         };
         match own.filter(|own| open.contains(own)) {
             Some(own) => own,
             None if status == 404 && self.mentions("model") => FailureReason::Model,
-            // A key that is known may still not be allowed to do this, and a path may not be there.
+            // A valid key may lack the permission, and the path may not exist.
             None if status == 403 || status == 404 => FailureReason::Request,
             None => FailureReason::from_status(status),
         }
     }
 
-    /// Returns the reason that its words give: what its codes say, and then what its prose does.
+    /// Returns the reason from the codes, else from the message.
     fn reason(&self) -> Option<FailureReason> {
         let is_too_long = ["context length", "context window", "context size", "too many tokens"]
             .iter()
@@ -249,7 +249,7 @@ impl Said {
         }
     }
 
-    /// Returns the reason that its codes give, where they are of one meaning.
+    /// Returns the reason from the codes, if they are unambiguous.
     fn coded(&self) -> Option<FailureReason> {
         let has = |word: &str| self.words.contains(word);
         if has("context_length_exceeded") || has("exceed_context_size") {
@@ -276,11 +276,11 @@ impl Said {
     }
 }
 
-/// What may be wrong with a request that a server refuses with a status from 400 on.
+/// The reasons of a rejected request.
 const OF_THE_REQUEST: [FailureReason; 4] =
     [FailureReason::ContextFull, FailureReason::Budget, FailureReason::Auth, FailureReason::Model];
 
-/// Says how long the server asks to wait, where it does.
+/// Formats the wait that the server asks for.
 fn asked(after: Option<Duration>) -> String {
     match after {
         None | Some(Duration::ZERO) => String::new(),

@@ -1,7 +1,7 @@
-//! The client: one request goes out, and what the model says comes in as it says it.
+//! The HTTP client: sends a request and streams the response.
 //!
-//! A [`Call`] is pulled, not pushed: nothing is read from the socket that nobody asked for, so a slow
-//! reader slows the server down instead of filling memory. Dropping a call ends it at once.
+//! A [`Call`] is pulled: data is read from the socket on demand, so a slow reader slows the server down instead of filling
+//! memory. Dropping a call ends it at once.
 
 mod error;
 mod retry;
@@ -22,28 +22,28 @@ use crate::endpoint::{Endpoint, EndpointError, Proxies};
 use crate::secret::Key;
 use crate::wire::Answer;
 
-/// The most bytes of an error's body that are read.
+/// The maximum size of an error's body that is read.
 const ERROR_BYTES: usize = 64 << 10;
 
 /// The most bytes of a list of models that are read.
 const LIST_BYTES: usize = 4 << 20;
 
-/// What a call may use.
+/// The limits of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CallLimits {
-    /// Until the server accepts the connection.
+    /// The time limit of the connection.
     pub connect: Duration,
-    /// Without a byte from the server.
+    /// The maximum time without data from the server.
     pub idle: Duration,
-    /// From the first attempt to the end of the last.
+    /// The time limit of all attempts.
     pub total: Duration,
-    /// How often a request is repeated.
+    /// The maximum number of retries.
     pub retries: u32,
-    /// The bytes of one event.
+    /// The maximum size of an event.
     pub event_bytes: usize,
-    /// The bytes of each text that is kept; the rest is read, counted and left out.
+    /// The maximum size of each text; the rest is counted and left out.
     pub reply_bytes: usize,
-    /// The bytes of one answer, kept or not.
+    /// The maximum size of a response.
     pub answer_bytes: u64,
 }
 
@@ -61,25 +61,25 @@ impl Default for CallLimits {
     }
 }
 
-/// Something that happened during a call.
+/// An event of a call.
 #[derive(Debug, Clone, PartialEq)]
 pub enum CallEvent {
     /// The model wrote a piece of text.
     Text(String),
-    /// The model thought a piece of text.
+    /// The model wrote a piece of reasoning.
     Thought(String),
-    /// An attempt failed and the request is sent again. What streamed in before counts for nothing.
+    /// An attempt failed and is retried. Earlier text of the response is void.
     Retry {
-        /// Which attempt failed, from 1.
+        /// The number of the failed attempt, from 1.
         attempt: u32,
-        /// How many there will be at most.
+        /// The maximum number of attempts.
         max: u32,
-        /// How long it waits.
+        /// The wait before the next attempt.
         wait: Duration,
         /// Why.
         error: CallError,
     },
-    /// The answer is whole; the last event.
+    /// The response is complete; the last event.
     Answered(Answer),
     /// The call failed; the last event.
     Failed(CallError),
@@ -94,10 +94,10 @@ pub struct Client {
     limits: CallLimits,
 }
 
-/// A client that cannot be made.
+/// An error while creating a client.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// The way to the endpoint is wrong.
+    /// The endpoint or a proxy is invalid.
     #[error(transparent)]
     Endpoint(#[from] EndpointError),
     /// The system's certificates cannot be used.
@@ -106,14 +106,14 @@ pub enum ClientError {
 }
 
 impl Client {
-    /// Creates a client. It connects to nobody yet.
+    /// Creates a client without connecting.
     pub fn new(
         endpoint: Endpoint,
         key: Option<Key>,
         proxies: &Proxies,
         limits: CallLimits,
     ) -> Result<Self, ClientError> {
-        // The process has one cryptography; whoever installed another first keeps it.
+        // The cryptography provider is global; an earlier one stays.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut builder = reqwest::Client::builder()
             .no_proxy()
@@ -127,12 +127,12 @@ impl Client {
         Ok(Self { http, endpoint, key, limits })
     }
 
-    /// Returns where it sends to.
+    /// Returns the endpoint.
     pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint
     }
 
-    /// Begins a call: the body goes to a path below the endpoint's address, to the byte.
+    /// Starts a call: sends the exact body to a path below the endpoint's address.
     pub fn call(
         &self,
         path: &str,
@@ -190,7 +190,7 @@ impl Client {
     }
 }
 
-/// A call that is under way. Dropping it ends it.
+/// A running call. Dropping it ends it.
 #[derive(Debug)]
 pub struct Call<'c> {
     client: &'c Client,
@@ -297,7 +297,7 @@ impl Call<'_> {
     }
 }
 
-/// Reads what a server says when it refuses.
+/// Reads an error response.
 async fn refusal(mut response: reqwest::Response, idle: Duration) -> CallError {
     let status = response.status().as_u16();
     if response.status().is_redirection() {
@@ -317,7 +317,7 @@ async fn refusal(mut response: reqwest::Response, idle: Duration) -> CallError {
     while body.len() < ERROR_BYTES {
         match tokio::time::timeout(idle, response.chunk()).await {
             Ok(Ok(Some(chunk))) => body.extend_from_slice(&chunk),
-            // The status is the answer; its explanation may be missing.
+            // The status is enough; the explanation may be missing.
             _ => break,
         }
     }
@@ -325,18 +325,18 @@ async fn refusal(mut response: reqwest::Response, idle: Duration) -> CallError {
     CallError::from_answer(status, &String::from_utf8_lossy(&body), after)
 }
 
-/// Returns where a redirect leads, without what may be a secret.
+/// Returns the target of a redirect, without credentials.
 fn leads_to(response: &reqwest::Response) -> Option<reqwest::Url> {
     let location = response.headers().get(LOCATION)?.to_str().ok()?;
     let mut target = response.url().join(location).ok()?;
     target.set_query(None);
     target.set_fragment(None);
-    // Only addresses without a host have no place for these, and they hold none.
+    // This fails only for addresses without a host, which have no credentials.
     let _ = (target.set_username(""), target.set_password(None));
     Some(target)
 }
 
-/// Says why a request could not be sent, without its address, which may hold a key.
+/// Converts a connection error, without its address, which may contain a key.
 fn unreachable(error: &reqwest::Error) -> CallError {
     match tls_error(error) {
         Some(tls) => CallError::Tls(tls.to_string()),
@@ -344,7 +344,7 @@ fn unreachable(error: &reqwest::Error) -> CallError {
     }
 }
 
-/// Finds a failure of TLS below an error. I/O errors hide what they wrap from `source`.
+/// Finds a TLS error among the causes. I/O errors hide what they wrap from `source`.
 fn tls_error<'e>(error: &'e (dyn std::error::Error + 'static)) -> Option<&'e rustls::Error> {
     if let Some(tls) = error.downcast_ref::<rustls::Error>() {
         return Some(tls);
@@ -356,7 +356,7 @@ fn tls_error<'e>(error: &'e (dyn std::error::Error + 'static)) -> Option<&'e rus
     }
 }
 
-/// Returns the innermost words of an error, which are the ones that say something.
+/// Returns the message of the innermost cause.
 fn words_of(error: &reqwest::Error) -> String {
     let mut innermost: &dyn std::error::Error = error;
     while let Some(source) = innermost.source() {
@@ -364,7 +364,7 @@ fn words_of(error: &reqwest::Error) -> String {
     }
     if std::ptr::addr_eq(innermost, std::ptr::from_ref(error)) {
         if error.is_timeout() {
-            "it did not answer in time".to_owned()
+            "it did not respond in time".to_owned()
         } else {
             "the connection failed".to_owned()
         }

@@ -1,18 +1,18 @@
-//! When a failed request is tried again, and how long that waits.
+//! Waits between retries.
 
 use std::time::{Duration, SystemTime};
 
 /// The wait before the second attempt, before jitter; it doubles with each further one.
 const FIRST_WAIT: Duration = Duration::from_millis(500);
-/// No wait of our own is longer.
+/// The longest wait, unless the server asks for more.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 /// The turn fails if a server asks for a longer wait, and the error names that wait.
 pub(super) const LONGEST_ASKED: Duration = Duration::from_mins(5);
 
-/// Returns how long to wait after the attempt of this number failed.
+/// Returns the wait after a failed attempt.
 ///
-/// Half of the wait is by chance, so that members that failed together do not come back together. A
-/// wait that the server asked for is kept, and a little is added for the same reason.
+/// Half of it is random, so that members that failed together do not retry together. A wait that the server asked for
+/// is respected, with some jitter added.
 pub(super) fn wait(attempt: u32, asked: Option<Duration>) -> Duration {
     let chance = fastrand::f64();
     let doubled = FIRST_WAIT.saturating_mul(1 << attempt.saturating_sub(1).min(10));
@@ -23,7 +23,7 @@ pub(super) fn wait(attempt: u32, asked: Option<Duration>) -> Duration {
     }
 }
 
-/// Reads `Retry-After`: seconds, or a date.
+/// Parses `Retry-After`: seconds, or a date.
 pub(super) fn retry_after(value: &str, now: SystemTime) -> Option<Duration> {
     let value = value.trim();
     if let Ok(seconds) = value.parse::<f64>() {

@@ -1,4 +1,4 @@
-//! One attempt's answer, read from the socket.
+//! Reads the response of one attempt.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::wire::dialect::Dialect;
 use crate::wire::{Answer, Reader, ResponseDelta};
 use convoke_wire::sse::{Data, SseEvent, SseReader};
 
-/// An answer that streams in.
+/// A streamed response.
 #[derive(Debug)]
 pub(super) struct Stream {
     response: reqwest::Response,
@@ -22,21 +22,21 @@ pub(super) struct Stream {
     bytes_left: u64,
     answer_bytes: u64,
     kind: Kind,
-    /// Whether a whole event has come.
+    /// Whether a complete event has arrived.
     has_events: bool,
     wire: Wire,
     /// Whether an event has been recognised as one of the wire.
     is_recognised: bool,
 }
 
-/// What the server says that it sends.
+/// The content type of the response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Kind {
     /// Events.
     Events,
-    /// Something that may still turn out to be events: not every server says what it sends.
+    /// Unclear: not every server sends the right content type.
     Unclear(String),
-    /// Something else for certain.
+    /// Certainly not events.
     Other(String),
 }
 
@@ -54,7 +54,7 @@ impl Kind {
     }
 }
 
-/// How far the answer is.
+/// The state of the response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Advance {
     More,
@@ -78,7 +78,7 @@ impl Stream {
         }
     }
 
-    /// Reads the next piece and adds what it says.
+    /// Reads the next piece and adds its events.
     pub async fn advance(
         &mut self,
         events: &mut VecDeque<CallEvent>,
@@ -151,18 +151,17 @@ impl Stream {
     }
 }
 
-/// Says that an answer has another form than a stream; the next one would have it, too.
+/// Creates the error of a response that is not an event stream.
 fn no_stream(kind: &str) -> CallError {
     let kind = match kind.get(..60).unwrap_or(kind) {
         "" => String::new(),
-        kind => format!(" but `{kind}`"),
+        kind => format!(" (content-type `{kind}`)"),
     };
-    let message =
-        format!("the answer is no stream of events{kind}; does this address speak this wire?");
+    let message = format!("the response is not an event stream{kind}; check `base-url` and `wire`");
     CallError::Said { reason: FailureReason::Request, message }
 }
 
-/// Hands on what was heard, up to the end.
+/// Converts deltas to events, up to the end.
 fn tell(heard: Vec<ResponseDelta>, events: &mut VecDeque<CallEvent>) -> Result<Advance, CallError> {
     for heard in heard {
         match heard {

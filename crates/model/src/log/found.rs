@@ -1,4 +1,4 @@
-//! A thread as a turn finds it, and an earlier attempt at the same turn.
+//! Loads a thread for a turn, without an earlier attempt at the same turn.
 
 use convoke_agent::id::ThreadId;
 use convoke_agent::thread::ThreadStore;
@@ -7,23 +7,22 @@ use serde_json::json;
 use super::own::{Attempt, OwnLine};
 use super::{Log, LogError};
 
-/// A thread as a turn finds it.
+/// A thread loaded for a turn.
 #[derive(Debug)]
 pub(crate) struct Found {
-    /// The name.
+    /// The id.
     pub id: ThreadId,
-    /// What it holds; nothing when the turn begins it.
+    /// The log; `None` for a new thread.
     pub log: Option<Log>,
-    /// How many lines there are.
+    /// The number of lines.
     pub known: usize,
-    /// The line from which on they are an earlier attempt at this very turn, which is taken back.
+    /// The first line of an earlier attempt at this turn, which is withdrawn.
     pub takes_back: Option<usize>,
 }
 
 impl Found {
-    /// Loads a thread for a turn. An attempt at the same turn that it ends with is passed over: a turn
-    /// that is taken once more is taken as if for the first time. With anything after it, the attempt
-    /// is a part of what was said, and stays.
+    /// Loads a thread for a turn. If it ends with an attempt at the same turn, that attempt is skipped: a retried
+    /// turn starts as if for the first time. An attempt with other lines after it stays.
     pub async fn load(
         store: &dyn ThreadStore,
         id: ThreadId,
@@ -41,7 +40,7 @@ impl Found {
         Self { id: ThreadId::generate(), log: None, known: 0, takes_back: None }
     }
 
-    /// Returns the lines that tell whose attempt the given lines are, and what they take back.
+    /// Returns the heading of an attempt: its turn, and the attempt that it replaces.
     pub fn heading(&self, turn: Option<&str>, lines: &[String]) -> Vec<String> {
         let taken_back = self.takes_back.map(|line| json!({"takenBack": line}).to_string());
         let attempt = turn.map(|turn| {

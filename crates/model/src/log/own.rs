@@ -1,21 +1,21 @@
-//! The lines of a thread that are not of its record.
+//! The lines of a thread besides its record.
 
 use convoke_thread::thread::LastSituation;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// A line that is not of the thread's record.
+/// A line besides the thread's record.
 #[derive(Debug)]
 pub(super) enum OwnLine {
-    /// What the model was last told of its situation.
+    /// The situation that the model was last told.
     LastSituation(LastSituation),
-    /// What earlier versions kept of the last request, which says nothing any more.
+    /// A line of earlier versions about the last request; ignored.
     Sent,
-    /// The compaction on this line does not hold any more.
+    /// The compaction on this line is undone.
     Undone(usize),
-    /// An attempt at a turn begins.
+    /// The start of an attempt at a turn.
     Attempt(Attempt),
-    /// The lines from this one on do not hold any more.
+    /// The lines from this one on are withdrawn.
     TakenBack(usize),
 }
 
@@ -24,7 +24,7 @@ pub(super) enum OwnLine {
 pub(super) struct Attempt {
     /// The turn's name.
     pub(super) turn: String,
-    /// How many lines after this one are the attempt's.
+    /// The number of lines of the attempt after this one.
     pub(super) lines: usize,
 }
 
@@ -32,12 +32,12 @@ impl OwnLine {
     const STARTS: [&str; 5] =
         ["{\"told\":", "{\"sent\":", "{\"undone\":", "{\"attempt\":", "{\"takenBack\":"];
 
-    /// Tells our lines from the record's without reading them: each line is an object of one key.
+    /// Returns whether a line is ours, without parsing it: each line is an object with one key.
     pub(super) fn is_one(line: &str) -> bool {
         Self::STARTS.iter().any(|start| line.starts_with(start))
     }
 
-    /// Reads a line; `None` when it is the record's.
+    /// Parses a line; `None` if it belongs to the record.
     pub(super) fn read(line: &str) -> Result<Option<Self>, String> {
         if !Self::is_one(line) {
             return Ok(None);
@@ -60,7 +60,7 @@ impl OwnLine {
     }
 }
 
-/// Returns for each line whether it belongs to an attempt that was taken back.
+/// Returns for each line whether it belongs to a withdrawn attempt.
 pub(super) fn taken_back<L: AsRef<str>>(lines: &[L]) -> Result<Vec<bool>, String> {
     let mut taken_back = vec![false; lines.len()];
     for (index, line) in lines.iter().enumerate() {

@@ -1,7 +1,7 @@
-//! The directory that no path leads out of.
+//! Confines paths to a directory.
 //!
-//! Directories are held open, and what lies in one is opened by its name alone, without following a link.
-//! So a directory that is exchanged for a link while it is looked at leads nowhere.
+//! Directories are held open, and their entries are opened by name without following links. So a directory that is
+//! replaced by a link meanwhile leads nowhere.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -16,9 +16,9 @@ use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, fstat, openat, stata
 
 use super::Refusal;
 
-/// The file that is read has this many bytes at most; what is larger is data, not text.
+/// The maximum size of a file that is read.
 pub(super) const FILE_BYTES: u64 = 4 << 20;
-/// A text has no such byte this early.
+/// The number of bytes that are searched for NUL.
 const BINARY_PROBE: usize = 8192;
 
 /// A directory, by its real path.
@@ -28,7 +28,7 @@ pub(super) struct Root {
     directory: Arc<OwnedFd>,
 }
 
-/// What a path leads to.
+/// The target of a path.
 pub(super) enum Place {
     Directory(OpenDirectory),
     /// Anything else, by its name in the directory that it lies in.
@@ -77,7 +77,7 @@ impl Root {
         };
         let real = match self.path.join(given_path).canonicalize() {
             Ok(real) => real,
-            // Whether something exists outside is nobody's business.
+            // Do not reveal whether a file outside exists.
             Err(_) if self.is_spelt_outside(given_path) => return Err(outside()),
             Err(error) => return Err(Refusal::io(given, &error)),
         };
@@ -166,7 +166,7 @@ impl OpenDirectory {
                 "`{shown}` has {bytes} bytes, and files of up to {limit} bytes are read"
             ))
         };
-        // Looked at before it is opened: opening a device can do things.
+        // Checked before it is opened: opening a device may have effects.
         check_regular(self.kind(name).map_err(failed)?, &shown)?;
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = openat(&self.descriptor, name, flags, Mode::empty());
@@ -191,14 +191,14 @@ fn directory_flags() -> OFlags {
     OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC
 }
 
-/// Refuses what is no regular file.
+/// Rejects everything but regular files.
 fn check_regular(kind: FileType, shown: &str) -> Result<(), Refusal> {
     match kind {
         FileType::RegularFile => Ok(()),
         FileType::Directory => {
             Err(Refusal::new(format!("`{shown}` is a directory; list it instead")))
         }
-        // A pipe or a device could keep us waiting for ever.
-        _ => Err(Refusal::new(format!("`{shown}` is no regular file"))),
+        // A pipe or a device could block.
+        _ => Err(Refusal::new(format!("`{shown}` is not a regular file"))),
     }
 }

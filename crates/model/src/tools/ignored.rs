@@ -1,4 +1,4 @@
-//! What a project leaves out of itself: the `.gitignore` files around a directory.
+//! The `.gitignore` rules of a directory.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -16,9 +16,9 @@ const NAMES: [&str; 2] = [".gitignore", ".ignore"];
 #[derive(Default)]
 pub(super) struct IgnoreRules {
     levels: Vec<Level>,
-    /// How many bytes of rules are held. Compiled rules take some hundred times their bytes.
+    /// The size of the loaded rules. Compiled rules take some hundred times as much memory.
     bytes: u64,
-    /// How many files of rules were too large to count.
+    /// The number of files that were too large.
     pub too_large: usize,
 }
 
@@ -93,7 +93,7 @@ impl IgnoreRules {
             }
             bytes += text.len() as u64;
             for line in String::from_utf8_lossy(&text).lines() {
-                // A line that makes no sense is passed over, as git does.
+                // Invalid lines are ignored, as in git.
                 let _ = builder.add_line(None, line);
             }
         }

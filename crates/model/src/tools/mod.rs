@@ -1,7 +1,7 @@
-//! The tools that a model may be offered: they look into the working directory, and can do nothing else.
+//! Read-only tools for models: list, read and search the working directory.
 //!
-//! Every call is bounded in time and in what it returns, and no path leads out of the directory, by
-//! whatever links. What goes wrong is told to the model as text, so that it can try something else.
+//! Every call is bounded in time and output, and no path or link leads out of the directory. Errors are returned to the
+//! model as text.
 
 mod confine;
 mod ignored;
@@ -19,20 +19,20 @@ use serde_json::{Value, json};
 
 use self::confine::Root;
 
-/// The longest that a call may take.
+/// The time limit of a call.
 const CALL_TIME: Duration = Duration::from_secs(10);
 
-/// The most that a call returns, whoever reads it.
+/// The maximum size of an output.
 const MOST_BYTES: usize = 48 << 10;
-/// What is left for the last line, which says how much of it all was returned.
+/// The size reserved for the last line, which says how much was returned.
 const LAST_LINE_BYTES: usize = 512;
 
-/// What a call returned.
+/// The output of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolOutput {
-    /// Whether it worked.
+    /// Whether it succeeded.
     pub ok: bool,
-    /// What the model reads.
+    /// The text for the model.
     pub text: String,
 }
 
@@ -40,11 +40,11 @@ pub struct ToolOutput {
 #[derive(Debug, Clone)]
 pub struct Toolbox {
     root: Root,
-    /// How much of what was found a call returns.
+    /// The maximum size of the results in an output.
     room: usize,
 }
 
-/// Why a call returned nothing, in words for the model.
+/// The reason why a call failed, for the model.
 #[derive(Debug, thiserror::Error)]
 enum Refusal {
     /// A file is too large to be text.
@@ -76,8 +76,7 @@ impl Toolbox {
         Ok(Self { root: Root::open(directory)?, room: MOST_BYTES })
     }
 
-    /// Returns the same tools for a model that is shown so many bytes of an output: what they say of
-    /// how much they return is only true when nothing is cut out of it afterwards.
+    /// Returns the tools with a limit on outputs, so that nothing has to be cut from them afterwards.
     #[must_use]
     pub fn within(&self, output_bytes: u64) -> Self {
         let output_bytes = usize::try_from(output_bytes).unwrap_or(usize::MAX);
@@ -119,7 +118,7 @@ impl Toolbox {
         ]
     }
 
-    /// Runs a call. It blocks, for as long as a call may take.
+    /// Runs a call. Blocking.
     pub fn run(&self, name: &str, arguments: &str) -> ToolOutput {
         let deadline = Instant::now() + CALL_TIME;
         let result = match name {
@@ -142,19 +141,19 @@ impl Toolbox {
     }
 }
 
-/// What a model is told that calls a tool which it does not have.
+/// Returns the output of an unknown tool.
 pub(crate) fn unsupported(name: &str) -> ToolOutput {
-    ToolOutput { ok: false, text: format!("there is no tool `{name}`") }
+    ToolOutput { ok: false, text: format!("unknown tool `{name}`") }
 }
 
-/// What a model is told when a tool broke.
+/// Returns the output of a tool that panicked.
 pub(crate) fn failed() -> ToolOutput {
     ToolOutput { ok: false, text: "the tool failed".to_owned() }
 }
 
 fn parse<T: DeserializeOwned>(arguments: &str) -> Result<T, Refusal> {
     serde_json::from_str(arguments)
-        .map_err(|error| Refusal::new(format!("the arguments cannot be understood: {error}")))
+        .map_err(|error| Refusal::new(format!("invalid arguments: {error}")))
 }
 
 fn spec(name: &str, description: &str, properties: &Value, required: &[&str]) -> Value {

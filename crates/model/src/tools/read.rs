@@ -7,7 +7,7 @@ use serde::Deserialize;
 use super::confine::{Place, Root};
 use super::{Refusal, lenient_number};
 
-/// The lines of a call that names no number.
+/// The default number of lines.
 const USUAL_LINES: usize = 500;
 
 #[derive(Deserialize)]
@@ -40,10 +40,10 @@ pub(super) fn run(root: &Root, given: &Arguments, room: usize) -> Result<String,
     let mut count = 0;
     for line in lines.take(given.line_count.unwrap_or(USUAL_LINES).max(1)) {
         if shown.len() + line.len() > room {
-            // A first line that is too long alone is shown as far as it goes.
+            // A first line over the limit is cut.
             if shown.is_empty() {
                 shown.push_str(&line[..line.floor_char_boundary(room)]);
-                shown.push_str("[… the line goes on]\n");
+                shown.push_str("[… line cut]\n");
                 count = 1;
             }
             break;

@@ -18,7 +18,7 @@ const MOST_DEPTH: usize = 32;
 /// Longer lines are shown around the match.
 const LINE_BYTES: usize = 300;
 const MORE_LINES: &str = "there are more lines";
-/// Directories of tools, which hold no text that a person wrote.
+/// Directories that are not searched.
 const PASSED_OVER: [&str; 4] = [".git", ".hg", ".svn", "node_modules"];
 
 #[derive(Deserialize)]
@@ -28,15 +28,15 @@ pub(super) struct Arguments {
     path: String,
 }
 
-/// Where a search ends, whatever there is to find.
+/// The limits of a search.
 #[derive(Clone, Copy)]
 pub(super) struct Bounds {
     pub deadline: Instant,
-    /// The bytes of lines that are shown.
+    /// The maximum size of the results.
     pub room: usize,
 }
 
-/// What was found so far.
+/// The results so far.
 struct Found<'a> {
     root: &'a Root,
     finder: Finder<'a>,
@@ -45,7 +45,7 @@ struct Found<'a> {
     matches: usize,
     files: usize,
     passed_over: PassedOver,
-    /// Why the search ended before everything was searched.
+    /// The reason why the search ended early.
     cut_short: Option<&'static str>,
 }
 
@@ -88,14 +88,14 @@ pub(super) fn run(root: &Root, given: &Arguments, bounds: Bounds) -> Result<Stri
     Ok(text)
 }
 
-/// What was there and was not searched, so that nobody takes it for searched.
+/// The files and directories that were skipped.
 #[derive(Default)]
 struct PassedOver {
     large: usize,
     no_text: usize,
     unreadable: usize,
     deep: usize,
-    /// Files of rules that were too large to say what is left out.
+    /// The number of `.gitignore` files that were too large.
     rules: usize,
 }
 
@@ -149,8 +149,8 @@ impl PassedOver {
 }
 
 impl Found<'_> {
-    /// Searches a directory in the order of names. Links are passed over, and so is what the project
-    /// says is no work of its own, unless the directory itself was asked for.
+    /// Searches a directory in the order of names. Links and ignored files are skipped, unless the directory itself
+    /// was asked for.
     fn directory(
         &mut self,
         directory: &OpenDirectory,
@@ -200,14 +200,14 @@ impl Found<'_> {
         } else if self.files >= MOST_FILES {
             self.cut_short = Some("there are more files");
         } else if Instant::now() >= self.bounds.deadline {
-            self.cut_short = Some("the time was over");
+            self.cut_short = Some("the time limit was reached");
         }
         self.cut_short.is_some()
     }
 
     fn file(&mut self, shown: &str, text: &str) {
         self.files += 1;
-        // Most files hold no match, and then no line of them is looked at.
+        // Most files have no match and are not split into lines.
         if self.finder.find(text.as_bytes()).is_none() {
             return;
         }

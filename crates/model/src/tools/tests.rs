@@ -193,8 +193,8 @@ fn what_the_project_ignores_is_not_searched_unless_it_is_asked_for() {
 #[test]
 fn a_call_that_makes_no_sense_is_answered_in_words() {
     let (_folder, toolbox) = lab();
-    assert_eq!(toolbox.run("shell", "{}").text, "there is no tool `shell`");
-    assert!(toolbox.run("read_file", "{").text.contains("cannot be understood"));
+    assert_eq!(toolbox.run("shell", "{}").text, "unknown tool `shell`");
+    assert!(toolbox.run("read_file", "{").text.contains("invalid arguments"));
     assert!(!toolbox.run("search_text", r#"{"text":""}"#).ok);
 }
 

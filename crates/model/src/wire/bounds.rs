@@ -1,19 +1,19 @@
-//! The limits of one answer, the same on both wires.
+//! The limits of a response, on both wires.
 
 use convoke_thread::item::ResponseItem;
 
 use super::strings::{Kind, each_string};
 use crate::client::CallError;
 
-/// The most tool calls of one answer.
+/// The maximum number of tool calls in a response.
 pub(super) const MOST_CALLS: usize = 256;
-/// The most items of one answer, and the most strings in all of them.
+/// The maximum number of items in a response, and of strings in all of them.
 const MOST_ITEMS: usize = 1024;
 const MOST_STRINGS: usize = 1 << 16;
-/// The most bytes of an id, a tool's name or a model's.
+/// The maximum length of an id or name.
 const LONGEST_NAME: usize = 256;
 
-/// The room that is left for the items of one answer.
+/// The remaining room for the items of a response.
 #[derive(Debug)]
 pub(super) struct Room {
     limit: usize,
@@ -79,7 +79,7 @@ impl Room {
     }
 }
 
-/// Refuses an id or a name that is too long.
+/// Rejects an id or a name over the limit.
 pub(super) fn expect_short(name: &str) -> Result<(), CallError> {
     if name.len() <= LONGEST_NAME {
         return Ok(());
@@ -90,7 +90,7 @@ pub(super) fn expect_short(name: &str) -> Result<(), CallError> {
     )))
 }
 
-/// Returns the name of a model, cut to its limit; none when it is empty.
+/// Returns the name of a model, cut to its limit; `None` if empty.
 pub(super) fn model(name: &str) -> Option<String> {
     let name = &name[..name.floor_char_boundary(LONGEST_NAME)];
     (!name.is_empty()).then(|| name.to_owned())
@@ -109,7 +109,7 @@ fn cut_to(text: &mut String, room: &mut usize) -> u64 {
     let kept = text.floor_char_boundary(*room);
     let cut = (text.len() - kept) as u64;
     text.truncate(kept);
-    // What follows a cut is left out whole.
+    // Nothing follows a cut.
     *room = if cut > 0 { 0 } else { *room - kept };
     cut
 }

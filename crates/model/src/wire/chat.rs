@@ -12,7 +12,7 @@ use super::{Answer, Bounded, FinishReason, ResponseDelta, unreadable};
 use crate::client::CallError;
 use convoke_wire::sse::{Data, SseEvent};
 
-/// Reads an answer of Chat Completions.
+/// Parses a response of Chat Completions.
 #[derive(Debug)]
 pub(crate) struct Reader {
     limit: usize,
@@ -51,7 +51,7 @@ struct Choice {
 struct Delta {
     content: Option<String>,
     refusal: Option<String>,
-    /// Servers have two names for thoughts.
+    /// Servers have two names for reasoning.
     reasoning_content: Option<String>,
     reasoning: Option<Value>,
     tool_calls: Option<Vec<CallDelta>>,
@@ -67,7 +67,7 @@ struct CallDelta {
 #[derive(Deserialize)]
 struct FunctionDelta {
     name: Option<String>,
-    /// JSON text, piece by piece; some servers send the JSON itself.
+    /// JSON text in pieces; some servers send the JSON value itself.
     arguments: Option<Value>,
 }
 
@@ -85,22 +85,24 @@ impl Reader {
         }
     }
 
-    /// Returns whether the model has said that it is done; some servers end the stream with that.
+    /// Returns whether the finish reason has arrived; some servers end the stream with it.
     pub fn has_finished(&self) -> bool {
         self.finish_reason.is_some()
     }
 
     pub fn event(&mut self, event: SseEvent, heard: &mut impl Extend<ResponseDelta>) {
-        // Chunks are small; one over the limit is no chunk, and what it said is lost.
+        // Chunks are small; one over the limit is an error.
         let Data::Whole(data) = event.data else {
-            let lost = "an event is longer than any may be".to_owned();
+            let lost = "an event exceeds the size limit".to_owned();
             return heard.extend([ResponseDelta::Failed(CallError::Cut(lost))]);
         };
         if data.trim() == "[DONE]" {
             return heard.extend([if self.has_finished() || self.has_said_something() {
                 ResponseDelta::Over
             } else {
-                ResponseDelta::Failed(CallError::Cut("it ended without an answer".to_owned()))
+                ResponseDelta::Failed(CallError::Cut(
+                    "the stream ended without a response".to_owned(),
+                ))
             }]);
         }
         match serde_json::from_str::<Chunk>(&data) {
@@ -119,7 +121,7 @@ impl Reader {
         }
         self.model = chunk.model.and_then(|model| bounds::model(&model)).or(self.model.take());
         self.usage = chunk.usage.as_ref().and_then(of_openai).or(self.usage);
-        // Further choices are not asked for; a server that sends them repeats itself.
+        // Only one choice was requested.
         let choices = chunk.choices.into_iter().flatten();
         for choice in choices.filter(|choice| choice.index.unwrap_or(0) == 0) {
             if let Some(delta) = choice.delta {
@@ -151,7 +153,7 @@ impl Reader {
         heard.extend(failed.map(ResponseDelta::Failed));
     }
 
-    /// Takes a piece of a call. Servers that send no index send each call whole, with an id.
+    /// Adds a piece of a call. Servers without an index send each call whole, with an id.
     fn call(&mut self, piece: CallDelta) -> Result<(), CallError> {
         let next = self.calls.last_key_value().map_or(0, |(last, _)| last + 1);
         let last = next.saturating_sub(1);
@@ -176,7 +178,7 @@ impl Reader {
                 Value::String(piece) => piece,
                 whole => whole.to_string(),
             };
-            // Half of a call's arguments is worse than none.
+            // Arguments are never cut.
             self.room.admit_arguments(piece.len())?;
             call.arguments.push_str(&piece);
         }

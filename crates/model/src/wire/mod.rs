@@ -1,4 +1,4 @@
-//! The two wires: from the events of a stream to what the model said.
+//! Parses the event streams of both wire formats.
 
 mod bounds;
 mod chat;
@@ -15,22 +15,22 @@ use convoke_wire::sse::{SseEvent, SseReader};
 
 use crate::client::CallError;
 
-/// What an answer comes to.
+/// A parsed response.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Answer {
-    /// The items, whole, in the order of the stream.
+    /// The items, in the order of the stream.
     pub items: Vec<ResponseItem>,
-    /// The tokens, when the server counted them.
+    /// The tokens, if the server counted them.
     pub usage: Option<Usage>,
-    /// The model, when the server named it.
+    /// The model, if the server named it.
     pub model: Option<String>,
-    /// Why the model stopped before it was done, if it did.
+    /// The reason why the model stopped early.
     pub stopped: Option<FinishReason>,
-    /// The bytes of text that were over the limit and left out.
+    /// The number of bytes of text over the limit, which were left out.
     pub cut_bytes: u64,
 }
 
-/// Why a model stopped before it was done.
+/// The reason why a model stopped early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FinishReason {
     /// It reached its limit of output tokens.
@@ -39,18 +39,18 @@ pub enum FinishReason {
     Refused,
 }
 
-/// A piece of an answer, as it streams in.
+/// A piece of a streamed response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ResponseDelta {
     Text(String),
     Thought(String),
-    /// The terminal event came.
+    /// The terminal event.
     Over,
-    /// The answer itself says that it failed.
+    /// An error event.
     Failed(CallError),
 }
 
-/// Reads one answer.
+/// Parses one response.
 #[derive(Debug)]
 pub(crate) enum Reader {
     Responses(responses::Reader),
@@ -66,7 +66,7 @@ impl Reader {
         }
     }
 
-    /// Takes an event.
+    /// Adds an event.
     pub fn event(&mut self, event: SseEvent, heard: &mut impl Extend<ResponseDelta>) {
         match self {
             Self::Responses(reader) => reader.event(event, heard),
@@ -74,7 +74,7 @@ impl Reader {
         }
     }
 
-    /// Returns whether the answer was whole when the stream ended without more.
+    /// Returns whether the response is complete when the stream ends here.
     pub fn is_whole_at_end(&self) -> bool {
         match self {
             Self::Responses(_) => false,
@@ -82,7 +82,7 @@ impl Reader {
         }
     }
 
-    /// Returns what the answer came to.
+    /// Returns the response.
     pub fn into_answer(self) -> Answer {
         match self {
             Self::Responses(reader) => reader.into_answer(),
@@ -120,7 +120,7 @@ struct Bounded {
 }
 
 impl Bounded {
-    /// Adds a piece, and returns how many bytes of it there was room for.
+    /// Adds a piece, and returns the number of bytes that fit.
     fn push(&mut self, piece: &str, limit: usize) -> usize {
         let room = limit.saturating_sub(self.text.len());
         if piece.len() <= room && self.cut == 0 {
@@ -137,8 +137,7 @@ impl Bounded {
     }
 }
 
-/// Says why an event cannot be read: JSON of another form stays what it is, and all else was damaged on
-/// its way.
+/// Creates the error of an unreadable event: JSON of another form is permanent, invalid JSON was damaged in transit.
 fn unreadable(error: &serde_json::Error) -> ResponseDelta {
     ResponseDelta::Failed(if error.is_data() {
         CallError::Shape(format!("an event has another form ({error})"))

@@ -12,15 +12,15 @@ use super::{Answer, Bounded, FinishReason, ResponseDelta, unreadable};
 use crate::client::CallError;
 use convoke_wire::sse::{Data, SseEvent};
 
-/// Reads an answer of the Responses API.
+/// Parses a response of the Responses API.
 #[derive(Debug)]
 pub(crate) struct Reader {
-    /// The room for what is kept.
+    /// The room for items.
     room: Room,
     items: Vec<ResponseItem>,
-    /// The text of the message that streams, in case its whole form does not come.
+    /// The streamed text of the current message, in case the complete item does not arrive.
     text: Bounded,
-    /// The bytes of pieces that may still be shown, of messages and of reasoning.
+    /// The remaining bytes of deltas to show, of messages and of reasoning.
     shown: [usize; 2],
     cut_bytes: u64,
     usage: Option<Usage>,
@@ -28,7 +28,7 @@ pub(crate) struct Reader {
     stopped: Option<FinishReason>,
 }
 
-/// An event, as far as it matters. Deltas are by far the most, and borrow from the event.
+/// The fields of an event. Deltas, by far the most frequent, borrow from the line.
 #[derive(Deserialize)]
 struct Event<'a> {
     #[serde(borrow, rename = "type", default)]
@@ -42,7 +42,7 @@ struct Event<'a> {
     message: Option<Value>,
 }
 
-/// The events that carry something, apart from `response.created`, which only names the model.
+/// The events that are parsed, apart from `response.created`, which only names the model.
 const EVENTS_READ: [&str; 10] = [
     "response.output_text.delta",
     "response.refusal.delta",
@@ -120,12 +120,12 @@ impl Reader {
                 let error = event.error.unwrap_or(own);
                 heard.extend([ResponseDelta::Failed(CallError::said(&error))]);
             }
-            // All else announces or repeats what the events above carry.
+            // All other events announce or repeat these.
             _ => {}
         }
     }
 
-    /// Passes over an event that is too long, except for what its name says.
+    /// Handles an event over the size limit by its name alone.
     fn oversized(&mut self, name: &str, heard: &mut impl Extend<ResponseDelta>) {
         match name {
             "response.output_item.done" => {
@@ -147,7 +147,7 @@ impl Reader {
                 }
                 self.keep(item)
             }
-            // What it says streamed in before; without that there is nothing to keep.
+            // Keep the streamed text, if there is any.
             Err(_) => self.keep_streamed_text(),
         }
     }
@@ -187,7 +187,7 @@ impl Reader {
     }
 
     pub fn into_answer(mut self) -> Answer {
-        // There is no room for it only in an answer that has failed.
+        // There is always room, except in a failed response.
         let _ = self.keep_streamed_text();
         Answer {
             items: self.items,
@@ -206,7 +206,7 @@ fn show(piece: &str, room: &mut usize) -> Option<String> {
     (!shown.is_empty()).then(|| shown.to_owned())
 }
 
-/// Returns whether an event that cannot be read is one whose form does not matter here.
+/// Returns whether an unreadable event can be ignored.
 fn is_of_no_concern(data: &str) -> bool {
     #[derive(Deserialize)]
     struct Named<'a> {
@@ -217,14 +217,14 @@ fn is_of_no_concern(data: &str) -> bool {
     named.is_ok_and(|event| !EVENTS_READ.contains(&&*event.kind))
 }
 
-/// Turns arguments into JSON text, where a server sends the JSON itself.
+/// Converts arguments to JSON text, if a server sends the JSON value itself.
 fn as_json_text(arguments: Option<&mut Value>) {
     if let Some(arguments) = arguments.filter(|it| it.is_object() || it.is_array()) {
         *arguments = Value::String(arguments.to_string());
     }
 }
 
-/// Turns refusals in a message into the text that they are.
+/// Converts refusals in a message to text.
 fn as_output_text(item: &mut Value) {
     let Some(Value::Array(parts)) = item.get_mut("content") else { return };
     for part in parts {

@@ -1,16 +1,16 @@
-//! Every string that a server sends in an item.
+//! Visits every string of an item.
 
 use convoke_thread::item::{ContentItem, FunctionOutput, ReasoningContent, ResponseItem};
 use serde_json::Value;
 
-/// What a string of an item is.
+/// The kind of a string.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A part of a message.
     Said,
     /// A part of reasoning.
     Thought,
-    /// An id, a name or a word of the protocol.
+    /// An id, a name or a keyword of the protocol.
     Name,
     /// Anything else: arguments, encrypted content, outputs.
     Other,

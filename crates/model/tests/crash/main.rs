@@ -1,7 +1,6 @@
-//! Crashes with models in the team: a child process holds a conversation and is killed at every write
-//! point, also while turns are compacted, fail, are cancelled and are tried again. Whatever the moment,
-//! a model remembers exactly the turns that its session has, and in the end each of them once; and what
-//! the server was sent is stored, whatever came of it.
+//! Crashes with models in the team: a child process runs a conversation and is killed at every write point,
+//! also while turns are compacted, fail, are cancelled and retried. At any moment, a model's thread holds
+//! exactly the turns of its session, in the end each of them once, and every request that was sent is stored.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "the functions of a test")]
 
@@ -26,7 +25,7 @@ async fn server(faults: impl IntoIterator<Item = Answer>) -> Rehearsal {
     start(Script::new(faults).with_default(answer.into())).await.unwrap()
 }
 
-/// What goes wrong once: requests that fail, and answers that hang until their turn is cancelled.
+/// Returns faults: requests that fail, and responses that hang until their turn is cancelled.
 fn faults() -> Vec<Answer> {
     let when = |text: &str| Condition { contains: Some(text.to_owned()), ..Condition::default() };
     let hang = || Answer::from(Reply::default().say(child::THINKING).end(End::Hang));
@@ -37,11 +36,11 @@ fn faults() -> Vec<Answer> {
     ]
 }
 
-/// What a session has, and what its models remember of it.
+/// The messages of a session, and the threads of its models.
 #[derive(Debug, Default, PartialEq)]
 struct Left {
     messages: u64,
-    /// What each model would be sent, without the numbers that the server gives to its answers.
+    /// The thread of each model, without the numbers that the server gives to its responses.
     remembered: BTreeMap<&'static str, String>,
 }
 
@@ -59,7 +58,7 @@ fn run_child(directory: &Path, server: &Rehearsal, dies_at: Option<u64>) -> bool
     command.status().unwrap().success()
 }
 
-/// Looks at what a child has left, and checks that session and threads agree.
+/// Reads what a child has left, and checks that session and threads agree.
 async fn look(directory: &Path) -> Left {
     let store = SqliteStore::open(&directory.join("state")).await.unwrap();
     let session = match store.session(child::session()).await {
@@ -77,7 +76,7 @@ async fn look(directory: &Path) -> Left {
         done.sort_by_key(|turn| turn.reply);
         let done: Vec<_> = done.iter().map(|it| format!("{}/{}", it.id, it.answers)).collect();
         let log = Log::load(&store, &child::thread(member)).await.unwrap().unwrap_or_default();
-        // A turn that was cancelled is remembered as such, until it is taken again.
+        // A cancelled turn stays in the thread until it is retried.
         let mut cancelled = None;
         for turn in turns.iter().filter(|it| it.state != TurnState::Done) {
             let attempts = store.attempts(child::session(), turn.id).await.unwrap();
@@ -120,7 +119,7 @@ async fn assert_all_is_stored(directory: &Path, server: &Rehearsal) {
     store.close().await;
 }
 
-/// Takes out the numbers that the server counts its answers with.
+/// Removes the numbers of the server's responses.
 fn without_numbers(text: &str) -> String {
     let mut parts = text.split("rehearsal_");
     let mut clean = parts.next().unwrap_or_default().to_owned();
@@ -135,23 +134,22 @@ fn scratch() -> TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
 }
 
-/// Kills children one after another, lets another one finish, and returns what there is then; nothing
-/// when none died.
-async fn survive(deaths: &[u64]) -> Option<Left> {
+/// Kills children one after another and lets another one finish. Returns the number of kills and what is left.
+async fn survive(deaths: &[u64]) -> (usize, Left) {
     let (directory, server) = (scratch(), server(faults()).await);
-    let mut died = false;
+    let mut kills = 0;
     for death in deaths {
-        died |= !run_child(directory.path(), &server, Some(*death));
+        kills += usize::from(!run_child(directory.path(), &server, Some(*death)));
         look(directory.path()).await;
         assert_all_is_stored(directory.path(), &server).await;
     }
-    assert!(run_child(directory.path(), &server, None), "the session is taken up again");
+    assert!(run_child(directory.path(), &server, None), "the session is opened again");
     let left = look(directory.path()).await;
     assert_all_is_stored(directory.path(), &server).await;
-    died.then_some(left)
+    (kills, left)
 }
 
-/// What is left when nothing ever goes wrong.
+/// Returns what is left of a run without faults.
 async fn reference() -> Left {
     let (directory, server) = (scratch(), server([]).await);
     assert!(run_child(directory.path(), &server, None));
@@ -166,8 +164,12 @@ async fn reference() -> Left {
 async fn a_crash_at_any_write_point_leaves_each_turn_remembered_once() {
     let reference = reference().await;
     let mut points = 0;
-    while let Some(left) = survive(&[points + 1]).await {
+    loop {
+        let (kills, left) = survive(&[points + 1]).await;
         assert_eq!(left, reference, "after a crash at point {}", points + 1);
+        if kills == 0 {
+            break;
+        }
         points += 1;
     }
     println!("{points} write points");
@@ -177,10 +179,13 @@ async fn a_crash_at_any_write_point_leaves_each_turn_remembered_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_crash_while_recovering_from_a_crash_is_no_worse() {
     let reference = reference().await;
+    let mut all_kills = 0;
     for n in 0..12 {
-        let left = survive(&[3 + n * 9, 1 + n % 9, 5 + n % 23]).await;
-        assert_eq!(left.as_ref(), Some(&reference), "round {n}");
+        let (kills, left) = survive(&[3 + n * 9, 1 + n % 9, 5 + n % 23]).await;
+        assert_eq!(left, reference, "round {n}");
+        all_kills += kills;
     }
+    assert_eq!(all_kills, 3 * 12);
 }
 
 /// Not a test of its own: the child that the other tests start.

@@ -282,16 +282,20 @@ async fn a_chat_server_may_end_its_stream_with_the_finish_reason() {
 async fn an_answer_that_is_no_stream_is_refused_in_words_and_not_asked_for_again() {
     let json = r#"{"choices":[{"message":{"role":"assistant","content":"hi"}}]}"#;
     let cases = [
-        ("content-type: text/html\r\n", "<html>hello", "but `text/html`;"),
-        ("content-type: application/json; charset=utf-8\r\n", json, "but `application/json`;"),
-        ("content-type: text/plain\r\n", "hello there\n", "but `text/plain`;"),
-        ("", "hello there\n", "no stream of events;"),
+        ("content-type: text/html\r\n", "<html>hello", "(content-type `text/html`);"),
+        (
+            "content-type: application/json; charset=utf-8\r\n",
+            json,
+            "(content-type `application/json`);",
+        ),
+        ("content-type: text/plain\r\n", "hello there\n", "(content-type `text/plain`);"),
+        ("", "hello there\n", "not an event stream;"),
     ];
     for (headers, body, words) in cases {
         let server = RawServer::start("200 OK", headers, body).await;
         let at = format!("http://{}", server.address);
         let told = failure(&events(&client_at(&at, Wire::Chat, patient())).await).to_string();
-        assert!(told.contains("no stream of events") && told.contains(words), "{told}");
+        assert!(told.contains("not an event stream") && told.contains(words), "{told}");
         assert_eq!(server.requests().len(), 1, "{told}");
     }
 }
@@ -317,12 +321,7 @@ async fn what_cannot_change_is_asked_for_once() {
         ("200 OK", stream, "data: {\"choices\":\"none\"}\n\n", "an event has another form"),
         ("200 OK", stream, index, "a call has the number 18446744073709551615"),
         ("400 Bad", "", r#"{"error":{"message":"hm","type":"server_error"}}"#, "hm (status 400)"),
-        (
-            "404 None",
-            "",
-            "404 page not found",
-            "are `base-url` and `wire` right? 404 page not found (status",
-        ),
+        ("404 None", "", "404 page not found", "check `base-url` and `wire`: 404 page not found"),
         ("307 Moved", moved, "", "leads to https://else.example/v1/responses, and"),
         ("429 Slow", "retry-after: 3600\r\n", "", "it asks to wait 3600 s"),
     ];

@@ -242,7 +242,7 @@ async fn an_answer_of_nothing_is_no_answer() {
         let lab = Lab::new(wire, Script::new([nothing()])).await;
         let taken = lab.say("Hello", None).await;
         let told = taken.outcome.verdict.to_string();
-        assert_eq!(told, "failed: ended early: the model answered with nothing", "{wire:?}");
+        assert_eq!(told, "failed: ended early: the response is empty", "{wire:?}");
     }
 }
 

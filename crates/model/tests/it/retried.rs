@@ -214,21 +214,21 @@ async fn lines_that_no_thread_has_are_refused() {
     let last = good.len();
     let push = |line: &'static str| move |lines: &mut Vec<String>| lines.push(line.to_owned());
     let cases: [(String, String); 10] = [
-        (refused(&Vec::clear), "0: nothing of it holds".into()),
-        (refused(&|lines| lines.truncate(1)), "0: it announces more lines than there are".into()),
+        (refused(&Vec::clear), "0: no line is in effect".into()),
+        (refused(&|lines| lines.truncate(1)), "0: announces more lines than follow".into()),
         (refused(&|lines| lines[1] = lines[2].clone()), "0: the file does not begin like".into()),
-        (refused(&push("nonsense")), format!("{last}: it is no line of a thread: expected")),
-        (refused(&push("{\"later\":1}")), format!("{last}: it is no line of a thread: `later`")),
-        (refused(&push("{\"payload\":{}}")), format!("{last}: it is no line of a thread")),
-        (refused(&push("{\"undone\":2}")), format!("{last}: it undoes line 2 of the thread")),
-        (refused(&push("{\"undone\":-2}")), format!("{last}: it cannot be read: invalid value")),
+        (refused(&push("nonsense")), format!("{last}: not a line of a thread: expected")),
+        (refused(&push("{\"later\":1}")), format!("{last}: not a line of a thread: `later`")),
+        (refused(&push("{\"payload\":{}}")), format!("{last}: not a line of a thread")),
+        (refused(&push("{\"undone\":2}")), format!("{last}: undoes line 2 of the thread")),
+        (refused(&push("{\"undone\":-2}")), format!("{last}: cannot be parsed: invalid value")),
         (
             refused(&push("{\"takenBack\":18446744073709551615}")),
-            format!("{last}: it takes back line 18446744073709551615"),
+            format!("{last}: withdraws line 18446744073709551615"),
         ),
         (
             refused(&|lines| lines[1] = lines[1].replace(thread().as_str(), "x\\r\\ny: z")),
-            "0: its own name is none".into(),
+            "0: invalid thread id: ".into(),
         ),
     ];
     for (told, expected) in cases {

@@ -60,7 +60,7 @@ async fn a_member_without_tools_that_calls_one_is_told_that_there_is_none() {
         let lab = Lab::new(wire, script).await;
         let taken = lab.say("Clean up", None).await;
         assert_eq!(taken.reply(), "I cannot.");
-        assert!(taken.story().contains(&"result false there is no tool `shell`".to_owned()));
+        assert!(taken.story().contains(&"result false unknown tool `shell`".to_owned()));
         assert!(lab.bodies()[0].contains("\"tools\":[]"));
     }
 }

@@ -90,11 +90,14 @@ async fn check(folder: &Path, packs: &Path) -> Result<Checked, String> {
     }
     let body: Value = serde_json::from_slice(&body).map_err(|error| error.to_string())?;
     let path = path.strip_prefix("/v1").unwrap_or(&path);
-    match compare::difference(captured, path, &body) {
+    match compare::difference(captured, path, &body, THREAD) {
         None => Ok(Checked::Equal),
         Some(difference) => Err(difference),
     }
 }
+
+/// The id of the thread.
+const THREAD: &str = "thread";
 
 /// Makes the request as `convoke request` does.
 fn request(
@@ -129,7 +132,7 @@ fn request(
         None => None,
     };
     let setup = Setup { files: &tree, pack: &pack, machine: &machine, listed_models: &models };
-    let mut thread = Thread::start(setup, config, "thread").map_err(|it| told(&it))?;
+    let mut thread = Thread::start(setup, config, THREAD).map_err(|it| told(&it))?;
     thread.set_tools(
         list(&captured["body"]["tools"]).iter().map(client::as_responses_tool).collect(),
     );

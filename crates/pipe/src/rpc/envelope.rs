@@ -45,7 +45,7 @@ impl Error {
     }
 
     pub(super) fn unknown_method(method: &str) -> Self {
-        Self::new(-32601, format!("there is no method `{method}`"))
+        Self::new(-32601, format!("unknown method `{method}`"))
     }
 
     pub(super) fn invalid_params(message: impl Into<String>) -> Self {

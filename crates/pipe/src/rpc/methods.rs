@@ -15,7 +15,7 @@ use super::envelope::{Error, notification};
 use super::params::{Params, read_agent_context, read_manager_options, read_text};
 use crate::answer::Answer;
 
-/// What a client can call.
+/// The methods.
 const METHODS: [&str; 13] = [
     "configure",
     "addMessage",
@@ -53,7 +53,7 @@ impl Server {
         Self { manager, options, started: false, events }
     }
 
-    /// Returns what the hooks said since the last time.
+    /// Takes the notifications since the last call.
     pub(super) fn events(&self) -> impl Iterator<Item = String> {
         self.events.try_iter()
     }
@@ -117,7 +117,7 @@ impl Server {
         }
     }
 
-    /// Begins anew with other options; a team task that was set stays.
+    /// Replaces the options before the first message; keeps the team task.
     fn configure(&mut self, params: &mut Params) -> Result<String, Error> {
         if self.started {
             let why = "configure must come before the first message";
@@ -128,7 +128,7 @@ impl Server {
         *self = Self::with_options(options);
         if let Some(task) = task {
             self.manager.set_team_task(&task);
-            // The task did not change: nobody is told.
+            // The task did not change: no notification.
             self.events().for_each(drop);
         }
         to_json(&())
@@ -163,10 +163,10 @@ impl Server {
     }
 }
 
-/// Writes what the hooks say as notifications.
+/// Creates hooks that write notifications.
 fn hooks(events: Sender<String>) -> Hooks {
     let added = events.clone();
-    // Whoever serves holds the receiver as long as the manager: a send cannot fail.
+    // The receiver lives as long as the manager: sending cannot fail.
     Hooks {
         message_added: Some(Box::new(move |message| {
             if let Ok(message) = serde_json::to_string(message) {

@@ -1,4 +1,4 @@
-//! Positional parameters and options, read one by one so that an error can name what was wrong.
+//! Parses positional parameters and options, with errors that name the parameter.
 
 use std::collections::HashMap;
 use std::str::FromStr;

@@ -1,4 +1,4 @@
-//! The form of a script in a file, and the way from it to the [`Script`](super::Script) that is played.
+//! The file format of scripts, and its conversion to a [`Script`](super::Script).
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Rows to check a store with.
+//! Rows for the checks.
 
 use convoke_agent::Verdict;
 use convoke_core::marker::Intent;
@@ -11,7 +11,7 @@ use crate::session::{NewSession, NumberedMessage, Rehearsal, State};
 use crate::store::Commit;
 use crate::turn::{Attempt, AttemptResult, Turn, TurnState};
 
-/// Creates a session that nobody has.
+/// Creates a session with a new id.
 pub fn new_session() -> NewSession {
     NewSession {
         id: SessionId::generate(),
@@ -62,7 +62,7 @@ pub fn turn(id: u64, answers: u64, state: TurnState) -> Turn {
     }
 }
 
-/// Creates a commit of nothing.
+/// Creates an empty commit.
 pub fn commit(on: Head) -> Commit {
     Commit {
         on,

@@ -27,7 +27,7 @@ pub(super) async fn are_those_of_the_context_manager(store: &impl Store) -> Resu
             ContextOptions { visibility, ..ContextOptions::default() }.into(),
             Hooks::default(),
         );
-        // As of three times: what came later must not be seen.
+        // At several times: later messages must not be seen.
         for (count, message) in (1..).zip(&messages) {
             manager.add_message(message.message.said.clone());
             if count % 40 != 0 {
@@ -80,7 +80,7 @@ fn ids(current: &NumberedMessage, earlier: &[NumberedMessage], limit: usize) -> 
     context.into_iter().filter_map(|message| message.id.map(String::from)).collect()
 }
 
-/// Makes a conversation in which messages answer earlier ones, to some and to all.
+/// Creates a conversation in which messages answer earlier ones, to some members and to all.
 fn conversation() -> Vec<NumberedMessage> {
     let mut state = 7_u64;
     let mut random = |below: u64| {

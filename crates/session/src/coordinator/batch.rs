@@ -28,7 +28,7 @@ use crate::routing::route;
 use crate::store::{Store, StoreError};
 use crate::turn::{Attempt, AttemptResult, Turn, TurnState};
 
-/// The number of reports that wait for the coordinator; the turns then wait too.
+/// The maximum number of queued reports; beyond it the turns wait for the coordinator.
 const REPORT_QUEUE: usize = 256;
 
 /// The running turns.

@@ -1,4 +1,4 @@
-//! Controls: what a person can do while agents are at work.
+//! Controls of a running conversation.
 
 use std::sync::Arc;
 
@@ -10,21 +10,21 @@ use super::PersonMessage;
 /// The most messages that wait to be stored while a turn runs.
 pub const INBOX_LIMIT: usize = 64;
 
-/// Steers a conversation from anywhere. Clones steer the same one.
+/// Controls a running conversation from any task. Clones control the same one.
 #[derive(Debug, Clone)]
 pub struct Controls {
     stop_request: Arc<watch::Sender<StopRequest>>,
     inbox: mpsc::Sender<PersonMessage>,
 }
 
-/// What a person wants.
+/// A request to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum StopRequest {
-    /// To go on.
+    /// None.
     GoOn,
-    /// To end the turn that is under way.
+    /// Cancel the running turn.
     CancelTurn,
-    /// To leave, now.
+    /// Stop at once.
     Leave,
 }
 
@@ -34,19 +34,18 @@ impl Controls {
         (Self { stop_request: Arc::new(watch::Sender::new(StopRequest::GoOn)), inbox }, said)
     }
 
-    /// Cancels the turn that is under way: the agent is asked to stop, what it wrote is saved, and the
-    /// conversation stops.
+    /// Cancels the running turn: the agent is asked to stop, its partial reply is stored, and the conversation
+    /// stops.
     pub fn cancel_turn(&self) {
         self.raise(StopRequest::CancelTurn);
     }
 
-    /// Leaves: agents are ended without further waiting, everything is saved, and the conversation
-    /// stops.
+    /// Leaves the conversation: agents are terminated at once, everything is stored, and the conversation stops.
     pub fn leave(&self) {
         self.raise(StopRequest::Leave);
     }
 
-    /// Does what Ctrl-C means: once, the turn is cancelled; again, the person leaves.
+    /// Handles Ctrl-C: once cancels the turn, twice leaves.
     pub fn interrupt(&self) {
         let next = match self.stop_request() {
             StopRequest::GoOn => StopRequest::CancelTurn,
@@ -71,7 +70,7 @@ impl Controls {
         self.stop_request.subscribe()
     }
 
-    /// Forgets the wish to cancel a turn that has ended.
+    /// Resets the request to cancel a turn that has ended.
     pub(super) fn settle(&self) {
         self.stop_request.send_if_modified(|request| {
             let cancelled = *request == StopRequest::CancelTurn;

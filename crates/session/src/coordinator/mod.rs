@@ -107,6 +107,7 @@ pub struct Coordinator<S: Store> {
 
 /// An error that ends a conversation.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum CoordinatorError {
     /// The store failed.
     #[error(transparent)]
@@ -277,13 +278,13 @@ impl<S: Store> Coordinator<S> {
             CoordinatorError::NoPerson { name: given.person.to_string(), people }
         })?;
         let mut routed = route(team, &person, &given.text);
-        // A name that nobody has is put right by the person, not answered by somebody else.
+        // An unknown name is left to the person to correct; nobody else answers instead.
         if routed.calls.is_empty() && !routed.names_somebody {
             call_instead(&mut routed, &given.to, team);
         }
         let mut message = NewMessage::new(team.speaker(&routed.speaker), given.text);
         let mut next = self.conversation.clone();
-        // The person's own turn, if it is the one that is waited for, is answered by this.
+        // If the next turn is the person's own, this message answers it.
         let is_answered = next.queue.peek().is_some_and(|turn| turn.member == routed.speaker);
         let answered = match next.queue.peek().map(|turn| turn.id) {
             Some(id) if is_answered => next.queue.remove(id),
@@ -324,7 +325,7 @@ impl<S: Store> Coordinator<S> {
             if let Some(stop) = self.pause() {
                 break stop;
             }
-            // Until it has returned, agents may be at work on turns that only the store knows.
+            // Until it returns, agents may run turns that only the store knows.
             self.is_stale = true;
             let stop = self.run_batch().await?;
             self.is_stale = false;
@@ -440,8 +441,7 @@ impl<S: Store> Coordinator<S> {
 
     fn note_overflow(&mut self, at: Millis, left_out: u64) {
         let limit = self.team_agents.team().limits.queue;
-        let message =
-            format!("{left_out} more turns were called for than the {limit} that may wait");
+        let message = format!("queue full: {limit} turns queued, {left_out} not added");
         let diagnostic = Diagnostic::new(diagnostics::QUEUE_FULL, message).with_count(left_out);
         self.emit(at, SessionEventKind::Diagnostic { turn: None, diagnostic });
         self.stop = Some(StopReason::QueueFull { person: self.asker(), limit, left_out });
@@ -463,10 +463,10 @@ impl<S: Store> Coordinator<S> {
     }
 
     async fn commit(&mut self, commit: Commit) -> Result<(), StoreError> {
-        // Whoever drops this future does not know what became of the commit; the store does.
+        // If this future is dropped, only the store knows whether the commit succeeded.
         let was_stale = std::mem::replace(&mut self.is_stale, true);
         let committed = self.store.commit(self.session, commit).await;
-        // A thread that was changed is not the session: that is as it was.
+        // A changed thread refuses the commit, so the session is unchanged.
         if matches!(committed, Ok(_) | Err(StoreError::Thread(ThreadStoreError::Changed(_)))) {
             self.is_stale = was_stale;
         }
@@ -488,7 +488,7 @@ fn call_instead(routed: &mut Routed, to: &[String], team: &Team) {
                 routed.calls.push(Call { member: member.clone(), intent: Intent::default() });
             }
             None => {
-                let message = format!("no member is called `{name}`; {}", team.hint(name));
+                let message = format!("no member has the name `{name}`; {}", team.hint(name));
                 routed.diagnostics.push(Diagnostic::new(diagnostics::MARKER_UNRESOLVED, message));
             }
         }

@@ -14,8 +14,8 @@ use super::controls::StopRequest;
 use crate::id::TurnId;
 use crate::progress::EventLog;
 
-/// The time and the number of bytes after which events of a running turn are stored. Every batch is
-/// written to the disk, and most turns should need none.
+/// The time and the size after which events of a running turn are stored. Every batch is a disk write, and most
+/// turns need none.
 const STORE_AFTER: Duration = Duration::from_secs(1);
 const STORE_BYTES: usize = 64 << 10;
 /// The time beyond its limit that an agent has to end: enough to ask its program to stop, to interrupt
@@ -123,7 +123,7 @@ impl TurnRunner {
     }
 
     async fn report(&self, report: TurnReport) {
-        // The coordinator only stops listening when it is dropped.
+        // Sending fails only if the coordinator is dropped.
         let _ = self.reports.send((self.turn, report)).await;
     }
 }

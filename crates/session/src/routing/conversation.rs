@@ -1,4 +1,4 @@
-//! The conversation as it stands: its state and its queue, and what one more message changes.
+//! The state and queue of a conversation, and the effects of a message on them.
 
 use convoke_core::{MessageId, NewMessage, Timestamp};
 
@@ -8,7 +8,7 @@ use crate::id::{MemberName, MessageNumber, Millis};
 use crate::session::{NumberedMessage, State};
 use crate::turn::{Turn, TurnState};
 
-/// Where a conversation stands.
+/// The state and queue of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conversation {
     state: State,
@@ -18,16 +18,16 @@ pub struct Conversation {
     queue_limit: u64,
 }
 
-/// What a message changed.
+/// The effects of a message.
 #[derive(Debug)]
 pub struct MessageEffects {
-    /// The message under its id.
+    /// The message with its id.
     pub message: NumberedMessage,
-    /// Turns that it dropped.
+    /// The dropped turns.
     pub dropped: Vec<Turn>,
-    /// Turns that it called for.
+    /// The queued turns.
     pub queued: Vec<Turn>,
-    /// How many turns it called for beyond what the queue holds.
+    /// The number of turns that did not fit into the queue.
     pub left_out: u64,
 }
 
@@ -47,17 +47,17 @@ impl Conversation {
         }
     }
 
-    /// Returns what the team is to do.
+    /// Returns the team task.
     pub fn task(&self) -> Option<&str> {
         self.state.task.as_deref()
     }
 
-    /// Returns the newest message; 0 when there is none.
+    /// Returns the number of the newest message; 0 without one.
     pub fn last_message(&self) -> MessageNumber {
         self.state.last_message
     }
 
-    /// Returns the person who gets the word when nothing is queued.
+    /// Returns the person to whom control returns when no turn is queued.
     pub fn asker(&self) -> Option<&MemberName> {
         self.state.asker.as_ref()
     }

@@ -1,15 +1,15 @@
-//! Guards: what ends a conversation that would go on by itself for ever.
+//! Guards against endless conversations.
 
 use std::collections::HashMap;
 
 use crate::content::ContentHash;
 use crate::id::MemberName;
 
-/// How often a member may say the same thing before somebody looks.
+/// The number of equal messages of a member that stops a conversation.
 pub const MOST_REPEATS: u32 = 3;
 
-/// Counts what happens between two decisions of a person: what a person says, or that a stopped
-/// conversation goes on, sets everything back.
+/// Counts turns and repetitions since the last decision of a person: a message, or continuing a stopped
+/// conversation.
 #[derive(Debug, Clone, Default)]
 pub struct Guard {
     turns: u64,
@@ -17,23 +17,22 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// Begins to count anew.
+    /// Resets the counts.
     pub fn reset(&mut self) {
         *self = Self::default();
     }
 
-    /// Returns how many more turns may be taken.
+    /// Returns the number of turns left.
     pub fn turns_left(&self, limit: u64) -> u64 {
         limit.saturating_sub(self.turns)
     }
 
-    /// Notes that a turn was taken.
+    /// Counts a turn.
     pub fn took_turn(&mut self) {
         self.turns += 1;
     }
 
-    /// Notes what a member said, without markers; returns how often it has now said so when that is
-    /// often enough to stop.
+    /// Counts a member's message, without markers. Returns the number of repetitions if it reaches the limit.
     pub fn said(&mut self, member: &MemberName, text: &str) -> Option<u32> {
         let times = self.said.entry((member.clone(), ContentHash::of(text))).or_insert(0);
         *times += 1;

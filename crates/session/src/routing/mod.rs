@@ -1,4 +1,4 @@
-//! Routing: from what was said to whose turn it is. No I/O, no clock.
+//! Routing: turns messages into queued turns. No I/O, no clock.
 
 pub mod conversation;
 pub mod guard;
@@ -12,36 +12,36 @@ use convoke_team::Team;
 use crate::diagnostics;
 use crate::id::MemberName;
 
-/// What a message asks for.
+/// The routing of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Routed {
-    /// Who speaks: a person may speak for another person with `[FROM: …]`.
+    /// The speaker: a person may speak for another person with `[FROM: …]`.
     pub speaker: MemberName,
-    /// What was said, without markers.
+    /// The text, without markers.
     pub text: String,
-    /// Whose waiting turns are dropped, before anybody is called.
+    /// The queued turns to drop, before new ones are queued.
     pub drop: DropTurns,
-    /// Who is called, as written; each member once.
+    /// The members to call, in the order of the text, each once.
     pub calls: Vec<Call>,
-    /// Whether the text names anybody, be it somebody whom nobody knows.
+    /// Whether the text has a `[NEXT: …]` with a name, known or not.
     pub names_somebody: bool,
-    /// The team task that the message states, inside its limit.
+    /// The team task that the message sets, cut to its limit.
     pub task: Option<String>,
-    /// What a user should know.
+    /// The diagnostics.
     pub diagnostics: Vec<Diagnostic>,
 }
 
-/// Whose waiting turns are dropped.
+/// A selection of queued turns to drop.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DropTurns {
-    /// Those of these members.
+    /// The turns of these members.
     Members(Vec<MemberName>),
-    /// Everybody's.
+    /// All turns.
     All,
 }
 
 impl DropTurns {
-    /// Tells whether a member's waiting turns are dropped.
+    /// Returns whether a member's queued turns are dropped.
     pub fn concerns(&self, member: &MemberName) -> bool {
         match self {
             Self::All => true,
@@ -50,17 +50,17 @@ impl DropTurns {
     }
 }
 
-/// One member that is called.
+/// A call of a member.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {
     /// The member.
     pub member: MemberName,
-    /// How urgently.
+    /// The priority.
     pub intent: Intent,
 }
 
-/// Reads what a message asks for. The speaker is who the runtime says it is; only a person may speak for
-/// somebody else, and only for a person.
+/// Routes a message. The speaker comes from the runtime; only a person may speak for somebody else, and only for
+/// another person.
 ///
 /// Costs time linear in the text.
 pub fn route(team: &Team, speaker: &MemberName, text: &str) -> Routed {
@@ -76,7 +76,7 @@ pub fn route(team: &Team, speaker: &MemberName, text: &str) -> Routed {
     for route in next {
         for member in meant(team, &speaker, &route.name, "NEXT", &mut diagnostics) {
             match calls.iter_mut().find(|call| call.member == member) {
-                // Named twice: one turn, at its first place, as urgent as it was ever called.
+                // Named twice: one turn, at its first position, with the highest priority.
                 Some(call) => call.intent = call.intent.min(route.intent),
                 None => calls.push(Call { member, intent: route.intent }),
             }
@@ -105,7 +105,9 @@ fn speaks_for(
         return person.clone();
     }
     let message = match team.resolve(from) {
-        Some(agent) => format!("[FROM: {from}]: {agent} is an agent and speaks for itself"),
+        Some(agent) => {
+            format!("[FROM: {from}]: {agent} is an agent; only people can be named here")
+        }
         None => format!("[FROM: {from}]: no member has that name; {}", team.hint(from)),
     };
     diagnostics.push(Diagnostic::new(diagnostics::MARKER_UNRESOLVED, message).in_section("FROM"));

@@ -1,8 +1,8 @@
-//! The queue: whose turn is next.
+//! The queue of turns.
 //!
-//! In this order: a turn that was begun and not ended; the oldest P1; what the message that was finished
-//! last opened, P2 before P3 and as written, at most five in a row; then everything by intent and
-//! arrival. So a subject is talked out before the next one, and none waits for ever.
+//! The next turn is, in this order: an interrupted turn; the oldest P1; a turn opened by the last finished message, P2
+//! before P3 and in the order of its text, at most five in a row; then any turn by priority and arrival. So one topic is
+//! finished before the next, and no turn starves.
 
 use convoke_core::marker::Intent;
 
@@ -10,17 +10,17 @@ use super::DropTurns;
 use crate::id::{MessageNumber, TurnId};
 use crate::turn::Turn;
 
-/// How many turns of one subject go first, one after another, while others wait.
+/// The maximum number of consecutive turns of one topic while others are queued.
 pub const MOST_IN_A_ROW: u32 = 5;
 
-/// The turns that wait, and what decides over their order.
+/// The queued turns and the state that decides their order.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Queue {
-    /// In the order of arrival.
+    /// The turns, in the order of arrival.
     waiting: Vec<Turn>,
-    /// The message that was finished last.
+    /// The last finished message.
     pub last_finished: Option<MessageNumber>,
-    /// How many turns that it opened have gone first, one after another.
+    /// The number of consecutive turns that it opened and that ran first.
     pub in_a_row: u32,
 }
 
@@ -29,12 +29,12 @@ pub struct Queue {
 pub enum Concurrency {
     /// One after another.
     Serial,
-    /// Those that do not depend on each other's answer, together.
+    /// Independent turns run together.
     Parallel,
 }
 
 impl Queue {
-    /// Creates a queue of turns that wait already.
+    /// Creates a queue of turns.
     pub fn new(
         mut waiting: Vec<Turn>,
         last_finished: Option<MessageNumber>,
@@ -44,45 +44,45 @@ impl Queue {
         Self { waiting, last_finished, in_a_row }
     }
 
-    /// Returns the turns that wait, in the order of arrival.
+    /// Returns the queued turns, in the order of arrival.
     pub fn waiting(&self) -> &[Turn] {
         &self.waiting
     }
 
-    /// Adds a turn behind all that arrived before it.
+    /// Adds a turn at the end.
     pub fn push(&mut self, turn: Turn) {
         self.waiting.push(turn);
     }
 
-    /// Puts a turn back that is to be tried again, at the place where it arrived.
+    /// Puts back a turn that is retried, at its original position.
     pub fn put_back(&mut self, turn: Turn) {
         let at = self.waiting.partition_point(|other| other.id < turn.id);
         self.waiting.insert(at, turn);
     }
 
-    /// Takes out the turns that are dropped.
+    /// Removes and returns the dropped turns.
     pub fn drop_turns(&mut self, drop: &DropTurns) -> Vec<Turn> {
         self.waiting.extract_if(.., |turn| drop.concerns(&turn.member)).collect()
     }
 
-    /// Takes a turn out.
+    /// Removes a turn.
     pub fn remove(&mut self, id: TurnId) -> Option<Turn> {
         let at = self.waiting.iter().position(|turn| turn.id == id)?;
         Some(self.waiting.remove(at))
     }
 
-    /// Notes that a message was finished.
+    /// Records that a message was finished.
     pub fn finished(&mut self, message: MessageNumber) {
         self.last_finished = Some(message);
     }
 
-    /// Returns the turn that is next, without taking it out.
+    /// Returns the next turn without removing it.
     pub fn peek(&self) -> Option<&Turn> {
         self.select().map(|(at, _)| &self.waiting[at])
     }
 
-    /// Takes out what runs next: one turn, or with it those that the same message opened with the same
-    /// intent, as far as `may_join` says so. No member is in it twice.
+    /// Removes the next turn, and with it those turns of the same message and priority that `may_join` allows. No
+    /// member is in the result twice.
     pub fn take_next(&mut self, pace: Concurrency, may_join: impl Fn(&Turn) -> bool) -> Vec<Turn> {
         let Some((at, in_a_row)) = self.select() else { return Vec::new() };
         self.in_a_row = in_a_row;
@@ -106,7 +106,7 @@ impl Queue {
         batch
     }
 
-    /// Returns where the next turn stands, and how many will then have gone first in a row.
+    /// Returns the index of the next turn, and the new number of consecutive turns.
     fn select(&self) -> Option<(usize, u32)> {
         let find = |wanted: &dyn Fn(&Turn) -> bool| self.waiting.iter().position(wanted);
         if let Some(at) = find(&|turn| turn.attempts > 0) {
@@ -151,7 +151,7 @@ mod tests {
         }
     }
 
-    /// Takes everything out, one after another; no message is finished meanwhile.
+    /// Removes all turns in order, without finishing a message.
     fn order(mut queue: Queue) -> Vec<u64> {
         let mut order = Vec::new();
         while let [next] = queue.take_next(Concurrency::Serial, |_| true).as_slice() {

@@ -1,9 +1,8 @@
 //! The store: sessions, threads and requests, durable as soon as a commit returns.
 //!
-//! A store is small on purpose: rows in, rows out. A running session is written by [`Store::commit`], its
-//! requests and lone threads through [`ThreadStore`], and a whole session by [`Store::import`]. What the
-//! rows mean is decided elsewhere, so that another database can stand behind it. Every implementation of
-//! [`Store`] must pass [`crate::conformance`].
+//! A store only reads and writes rows. A running session is written by [`Store::commit`], its requests and lone threads
+//! through [`ThreadStore`], and a whole session by [`Store::import`]. The meaning of the rows is decided elsewhere, so
+//! that another database can implement it. Every implementation of [`Store`] must pass [`crate::conformance`].
 
 pub mod failpoint;
 pub mod sqlite;
@@ -41,25 +40,24 @@ pub trait Store: ThreadStore + Sized + 'static {
         holder: Holder,
     ) -> impl Future<Output = Result<Self::Hold, StoreError>> + Send;
 
-    /// Begins a session.
+    /// Creates a session.
     fn create(&self, session: NewSession) -> impl Future<Output = Result<(), StoreError>> + Send;
 
-    /// Writes all of a commit or nothing of it. When it returns, what was written survives a power cut.
+    /// Writes a commit atomically. When it returns, the commit survives a power cut.
     fn commit(
         &self,
         session: SessionId,
         commit: Commit,
     ) -> impl Future<Output = Result<Head, StoreError>> + Send;
 
-    /// Begins to write a whole session. Nothing of it exists for others before
-    /// [`SessionImport::finish`] returns, and nothing is left of it if that is never called. Other writers
-    /// wait meanwhile.
+    /// Starts to write a whole session. It becomes visible when [`SessionImport::finish`] returns, and leaves
+    /// nothing if that is never called. Other writers wait meanwhile.
     fn import(
         &self,
         session: NewSession,
     ) -> impl Future<Output = Result<Self::Import, StoreError>> + Send;
 
-    /// Returns the store as it is now, for reading: it does not change when others commit.
+    /// Returns a read-only snapshot of the store.
     fn snapshot(&self) -> impl Future<Output = Result<Self, StoreError>> + Send;
 
     /// Returns a session.
@@ -119,14 +117,14 @@ pub trait Store: ThreadStore + Sized + 'static {
         limit: usize,
     ) -> impl Future<Output = Result<Vec<NumberedMessage>, StoreError>> + Send;
 
-    /// Returns what an answer can look back on, newest first. Costs what the window holds.
+    /// Returns the context messages of an answer, newest first. O(window).
     fn window(
         &self,
         session: SessionId,
         window: Window,
     ) -> impl Future<Output = Result<Vec<NumberedMessage>, StoreError>> + Send;
 
-    /// Returns the turns that wait or are under way, in the order of their numbers.
+    /// Returns the queued and running turns, in the order of their numbers.
     fn open_turns(
         &self,
         session: SessionId,
@@ -147,8 +145,7 @@ pub trait Store: ThreadStore + Sized + 'static {
         turn: TurnId,
     ) -> impl Future<Output = Result<Vec<Attempt>, StoreError>> + Send;
 
-    /// Returns what was stored of an attempt that has not ended, all batches in order; nothing of one that
-    /// has.
+    /// Returns the progress of a running attempt, all batches in order; empty for an ended one.
     fn progress(
         &self,
         session: SessionId,
@@ -223,12 +220,12 @@ pub struct Page {
     pub requests: Vec<RequestRecord<RequestDelta>>,
 }
 
-/// What is written together.
+/// Rows that are written atomically.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Commit {
     /// The head that it builds on; on any other it is refused.
     pub on: Head,
-    /// When.
+    /// The time.
     pub at: Millis,
     /// Contents that the attempts name and that may not be stored yet.
     pub contents: Vec<Content>,
@@ -238,55 +235,56 @@ pub struct Commit {
     pub turns: Vec<Turn>,
     /// New attempts, and attempts that ended. One that has ended cannot change any more.
     pub attempts: Vec<Attempt>,
-    /// What has come of attempts that are under way. It goes when the attempt ends.
+    /// The progress of running attempts. Removed when the attempt ends.
     pub progress: Vec<Progress>,
     /// Lines for the threads of members, as of the last message of the state. A thread that has other
     /// lines than expected refuses the whole commit.
     pub threads: Vec<ThreadAppend>,
-    /// Where the conversation stands after it.
+    /// The state of the conversation after the commit.
     pub state: State,
 }
 
-/// What an answer looks back on: the other answers to the same message, then what came before it.
+/// The context of an answer: the other answers to the same message, then earlier messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Window {
     /// The message to answer.
     pub answers: MessageNumber,
-    /// The newest message that there was; what came later is not seen.
+    /// The newest visible message.
     pub as_of: MessageNumber,
-    /// How many messages at most.
+    /// The maximum number of messages.
     pub limit: usize,
-    /// Who looks.
+    /// The reader.
     pub reader: Reader,
 }
 
-/// Who looks back.
+/// The reader of a context.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reader {
-    /// Somebody who sees everything.
+    /// A reader that sees everything.
     Everything,
-    /// A member, by all its names: it sees what it wrote, what was sent to it or to everyone.
+    /// A member, by all its names: it sees messages that it wrote, or that were sent to it or to everyone.
     Member(Vec<NameKey>),
 }
 
-/// Who holds a session.
+/// The process that has locked a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Holder {
-    /// The process.
+    /// The process id.
     pub pid: u32,
     /// The machine.
     pub host: String,
-    /// Since when.
+    /// The time of the lock.
     pub since: Millis,
 }
 
-/// A store could not do what it was asked to.
+/// An error of a store.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum StoreError {
     /// There is no such session.
     #[error("there is no session {0}")]
     NoSession(SessionId),
-    /// There is a session of that id already.
+    /// A session with that id exists.
     #[error("there is a session {0} already")]
     SessionExists(SessionId),
     /// There is no such message.
@@ -297,15 +295,15 @@ pub enum StoreError {
         /// The message.
         number: MessageNumber,
     },
-    /// A content is not there.
+    /// There is no such content.
     #[error("no content with the hash {0} is stored")]
     NoContent(ContentHash),
-    /// Another process holds the session.
+    /// Another process has locked the session.
     #[error("session {session} is held by process {} on {} since {}", holder.pid, holder.host, utc(holder.since))]
     Held {
         /// The session.
         session: SessionId,
-        /// Who holds it.
+        /// The process id.
         holder: Holder,
     },
     /// The session changed since it was read.
@@ -314,18 +312,18 @@ pub enum StoreError {
         /// The session.
         session: SessionId,
     },
-    /// Something would have been recorded twice, or changed after its end.
+    /// A row exists already, or has ended and cannot change.
     #[error("session {session}: {what} is recorded already")]
     Recorded {
         /// The session.
         session: SessionId,
-        /// What.
+        /// The row.
         what: String,
     },
     /// A thread could not be read or written.
     #[error(transparent)]
     Thread(#[from] ThreadStoreError),
-    /// The file is no store of Convoke.
+    /// The file is not a store of Convoke.
     #[error("{} is not a store of Convoke and was left as it is", path.display())]
     Foreign {
         /// The file.
@@ -346,7 +344,7 @@ pub enum StoreError {
         /// The format that this version reads.
         expected: u32,
     },
-    /// What is stored is not what it should be.
+    /// The stored data is damaged.
     #[error("the store is damaged: {0}")]
     Damaged(String),
     /// A file could not be read or written.

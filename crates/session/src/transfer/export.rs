@@ -14,8 +14,7 @@ use crate::id::{SessionId, ThreadId};
 use crate::session::NumberedMessage;
 use crate::store::{Page, Store};
 
-/// The contents that are not written again. One that comes back after so many others is repeated, which
-/// costs bytes in the file and bounds the memory.
+/// The number of recent contents that are not repeated in the file. The limit bounds the memory.
 const RECENT: usize = 4096;
 
 /// Writes a whole session as an archive, as it is at one moment. O(one page) of memory.
@@ -74,7 +73,7 @@ fn line(out: &mut impl Write, value: &impl Serialize) -> Result<(), TransferErro
     Ok(())
 }
 
-/// The contents that were written last.
+/// The recently written contents.
 #[derive(Default)]
 struct Recent {
     known: HashSet<ContentHash>,
@@ -82,7 +81,7 @@ struct Recent {
 }
 
 impl Recent {
-    /// Adds a content, and returns whether it was not there.
+    /// Adds a content, and returns whether it is new.
     fn is_new(&mut self, hash: ContentHash) -> bool {
         let is_new = self.known.insert(hash);
         if is_new {

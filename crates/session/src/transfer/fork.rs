@@ -1,4 +1,4 @@
-//! Copying a session within its store.
+//! Copies a session within its store.
 
 use convoke_agent::thread::{RequestRecord, RequestTexts};
 use convoke_core::marker::{TextPolicy, scan};
@@ -57,7 +57,7 @@ pub async fn fork(
     Ok(diagnostics)
 }
 
-/// Makes the rows of a session those of its copy.
+/// Changes the ids in the rows to those of the copy.
 fn moved(mut page: Page, from: SessionId, to: SessionId) -> Result<Page, StoreError> {
     let thread = |thread: &ThreadId| {
         ThreadId::with_suffix(to, name(thread, from)).ok_or_else(|| {
@@ -76,14 +76,14 @@ fn moved(mut page: Page, from: SessionId, to: SessionId) -> Result<Page, StoreEr
     Ok(page)
 }
 
-/// Queues a turn again that ran when it was copied: nobody works on it in the copy.
+/// Requeues a running turn in the copy.
 pub(super) fn set_at_rest(turn: &mut Turn) {
     if turn.state == TurnState::Running {
         turn.state = TurnState::Queued;
     }
 }
 
-/// Leaves out what came after a message.
+/// Leaves out everything after a message.
 struct Cut {
     last: MessageNumber,
     policy: TextPolicy,
@@ -98,7 +98,7 @@ struct Cut {
 /// The thread whose requests are being cut.
 struct CutThread {
     id: ThreadId,
-    /// Whether a request of no turn stays: it goes with the one before it.
+    /// Whether a request without a turn stays, like the one before it.
     keeps: bool,
     /// The texts of the request before.
     before: RequestTexts,
@@ -147,7 +147,7 @@ impl Cut {
             }
         }
         page.turns = turns;
-        // Only attempts that run have contents of their own here, and none of these stays.
+        // Only running attempts have new contents here, and none of them is kept.
         page.contents.clear();
         self.cut_lines(page);
         let mut requests = Vec::new();
@@ -171,7 +171,7 @@ impl Cut {
         if let Some(reply) = turn.reply {
             return Ok(reply <= self.last);
         }
-        // One without a reply may have had a prompt with later messages in it.
+        // The prompt of a turn without a reply may contain later messages.
         for attempt in attempts {
             let input = store.content(attempt.input.hash).await?;
             let input = PromptRecord::from_record(&input);
@@ -187,7 +187,7 @@ impl Cut {
         let later = |as_of: Option<MessageNumber>| as_of.is_some_and(|as_of| as_of > self.last);
         let kept = page.lines.iter().position(|(_, line)| later(line.as_of));
         page.lines.truncate(kept.unwrap_or(page.lines.len()));
-        // No line tells of more than those after it: the last one stands for all of them.
+        // `as_of` never decreases, so the last line decides.
         if let Some((thread, line)) = page.lines.last()
             && line.as_of.is_none()
         {

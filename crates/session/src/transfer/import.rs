@@ -1,4 +1,4 @@
-//! Reading an archive: every line is checked before it is stored.
+//! Imports archives: every line is checked before it is stored.
 
 mod archive;
 mod request;
@@ -18,15 +18,15 @@ use crate::id::SessionId;
 use crate::session::NewSession;
 use crate::store::{Page, SessionImport, Store, StoreError};
 
-/// The most bytes of a line: far more than a reply, or what is stored of a turn's events, may have.
+/// The maximum size of a line: far more than a reply or the stored events of a turn.
 const MAX_LINE_BYTES: u64 = 256 << 20;
 
 /// The limits of an import.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ImportLimits {
-    /// The most lines of an archive, or messages of a snapshot.
+    /// The maximum number of lines of an archive, or messages of a snapshot.
     pub rows: u64,
-    /// The most bytes of all texts, each request counted in full.
+    /// The maximum size of all texts, each request counted in full.
     pub bytes: u64,
 }
 
@@ -39,7 +39,7 @@ impl Default for ImportLimits {
 /// An imported session.
 #[derive(Debug)]
 pub struct Imported {
-    /// The session: the one of the archive, unless the store has that already.
+    /// The id of the session: that of the archive, unless the store already has it.
     pub session: SessionId,
     /// The diagnostics of the import.
     pub diagnostics: Vec<Diagnostic>,
@@ -74,12 +74,12 @@ impl<R: BufRead + Send> ArchiveSource<R> {
         Ok(Self { lines, kind: Kind::Archive(Box::new(header)) })
     }
 
-    /// Returns whether it brings its own team: an archive does, a snapshot does not.
+    /// Returns whether it contains a team: an archive does, a snapshot does not.
     pub fn has_team(&self) -> bool {
         matches!(self.kind, Kind::Archive(_))
     }
 
-    /// Checks a snapshot, whatever team it will get.
+    /// Checks a snapshot before its team is known.
     pub fn check_snapshot(&self, new: NewSession) -> Result<(), TransferError> {
         match &self.kind {
             Kind::Archive(_) => Ok(()),
@@ -87,12 +87,10 @@ impl<R: BufRead + Send> ArchiveSource<R> {
         }
     }
 
-    /// Stores it as a new session, whole or not at all. O(one page) of memory, and the ids and hashes of
-    /// an archive.
+    /// Stores it as a new session, atomically. Memory: O(one page), and the ids and hashes of an archive.
     ///
-    /// A snapshot has no team and gets that of `new`. An archive brings its own, and comes to the
-    /// directory of `new`: a file must not choose where agents work. `check` reads the threads that it
-    /// brings.
+    /// A snapshot gets the team of `new`. An archive has its own team, but gets the directory of `new`: a file
+    /// must not choose where agents work. `check` validates the threads.
     pub async fn import(
         self,
         store: &impl Store,

@@ -9,9 +9,9 @@ use crate::session::Session;
 use crate::store::{Page, Store, StoreError};
 use crate::turn::Attempt;
 
-/// The rows that are read at once.
+/// The number of rows per read.
 const ROWS: usize = 256;
-/// The requests that are read at once: each page of them costs one request that is read whole.
+/// The number of requests per read: each page reads one request in full.
 const REQUESTS: usize = 64;
 
 /// Reads a session as it is at one moment. Holds one page at a time, but for the lines of a thread, which

@@ -11,7 +11,7 @@ use crate::id::{MessageNumber, Millis, SessionId};
 use crate::session::{NewSession, NumberedMessage, State};
 use crate::store::Store;
 
-/// How many messages are read at once.
+/// The number of messages per read.
 const PAGE: usize = 512;
 
 pub(super) async fn write(
@@ -42,7 +42,7 @@ pub(super) async fn write(
     Ok(())
 }
 
-/// A snapshot as a session that is still to be stored.
+/// A snapshot converted to a session.
 pub(super) struct Snapshot {
     pub(super) session: NewSession,
     pub(super) state: State,
@@ -50,7 +50,7 @@ pub(super) struct Snapshot {
     pub(super) diagnostics: Vec<Diagnostic>,
 }
 
-/// Reads a snapshot.
+/// Parses a snapshot.
 pub(super) fn read(text: &str, new: NewSession) -> Result<Snapshot, TransferError> {
     let snapshot: Value = serde_json::from_str(text).map_err(|error| TransferError::Invalid {
         line: error.line(),

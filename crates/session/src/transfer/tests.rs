@@ -1,4 +1,4 @@
-//! What whole sessions cost, counted.
+//! The cost of whole sessions, counted.
 
 use convoke_agent::thread::{RequestTexts, ThreadStore as _};
 use serde_json::json;

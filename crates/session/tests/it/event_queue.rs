@@ -36,7 +36,7 @@ impl Agent for Flood {
 }
 
 fn all_pieces() -> String {
-    (0..PIECES).map(|number| format!("{number} ")).collect()
+    (0..PIECES).map(|number| number.to_string() + " ").collect()
 }
 
 /// Reads all events, much more slowly than they come; returns the text and the most events that waited.

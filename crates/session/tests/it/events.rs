@@ -19,7 +19,7 @@ async fn events(test: TestSession, text: &str) -> Vec<Value> {
     for event in &mut events {
         assert_eq!(event["session"], test.session.to_string(), "{event}");
         for (key, value) in event.as_object_mut().unwrap() {
-            if ["session", "at", "elapsedMs", "hash"].contains(&key.as_str()) {
+            if ["session", "elapsedMs", "hash"].contains(&key.as_str()) {
                 *value = json!("…");
             }
             if let Some(hash) = value.get_mut("hash") {
@@ -31,10 +31,10 @@ async fn events(test: TestSession, text: &str) -> Vec<Value> {
     events
 }
 
-/// Adds the fields that every event has.
-fn of(mut event: Value) -> Value {
+/// Adds the fields that every event has: the session, and the tick of the stage's clock.
+fn at(tick: i64, mut event: Value) -> Value {
     event["session"] = json!("…");
-    event["at"] = json!("…");
+    event["at"] = json!(tick);
     event
 }
 
@@ -45,30 +45,42 @@ async fn a_turn_is_told_step_by_step() {
     assert_eq!(
         events(test, "go [NEXT: max, bob]").await,
         [
-            of(json!({"type": "opened", "messages": 0, "waiting": 0, "interrupted": []})),
-            of(
+            at(1001, json!({"type": "opened", "messages": 0, "waiting": 0, "interrupted": []})),
+            at(
+                1002,
                 json!({"type": "message", "id": "msg-1", "number": 1, "from": "kailai", "to": ["max"],
                 "inReplyTo": null, "text": "go"})
             ),
-            of(json!({"type": "diagnostic", "turn": null, "diagnostic": {
+            at(
+                1002,
+                json!({"type": "diagnostic", "turn": null, "diagnostic": {
                 "code": "marker.unresolved", "severity": "loss", "section": "NEXT",
-                "message": "[NEXT: bob]: no member has that name; members: kailai, lee, max"}})),
-            of(
+                "message": "[NEXT: bob]: no member has that name; members: kailai, lee, max"}})
+            ),
+            at(
+                1002,
                 json!({"type": "turn-queued", "turn": 1, "member": "max", "answers": 1, "intent": "P2"})
             ),
-            of(
+            at(
+                1004,
                 json!({"type": "turn-started", "turn": 1, "member": "max", "answers": 1, "attempt": 1,
                 "prompt": {"hash": "…", "bytes": 12}, "system": null, "tokensEstimate": 3,
                 "context": 0})
             ),
-            of(json!({"type": "message", "id": "msg-2", "number": 2, "from": "max", "to": [],
-                "inReplyTo": "msg-1", "text": "fine"})),
-            of(json!({"type": "task", "task": "go on", "by": "max"})),
-            of(json!({"type": "turn-ended", "turn": 1, "member": "max", "state": "done",
+            at(
+                1013,
+                json!({"type": "message", "id": "msg-2", "number": 2, "from": "max", "to": [],
+                "inReplyTo": "msg-1", "text": "fine"})
+            ),
+            at(1013, json!({"type": "task", "task": "go on", "by": "max"})),
+            at(
+                1013,
+                json!({"type": "turn-ended", "turn": 1, "member": "max", "state": "done",
                 "outcome": {"verdict": "done"}, "reply": "msg-2", "partialBytes": 0,
                 "usage": {"input": 3, "cached": 0, "cacheWrite": 0, "output": 6, "reasoning": 0},
-                "costUsd": null, "elapsedMs": "…"})),
-            of(json!({"type": "stopped", "reason": "idle", "person": "kailai"})),
+                "costUsd": null, "elapsedMs": "…"})
+            ),
+            at(1014, json!({"type": "stopped", "reason": "idle", "person": "kailai"})),
         ]
     );
 }
@@ -86,7 +98,10 @@ async fn a_failure_says_what_and_whom_it_concerns() {
     assert_eq!(events[4]["partialBytes"], 4);
     assert_eq!(
         events[5],
-        of(json!({"type": "stopped", "reason": "turn-failed", "person": "kailai", "turns": [
-            {"turn": 1, "member": "max", "asker": "kailai", "outcome": failed}]}))
+        at(
+            1011,
+            json!({"type": "stopped", "reason": "turn-failed", "person": "kailai", "turns": [
+            {"turn": 1, "member": "max", "asker": "kailai", "outcome": failed}]})
+        )
     );
 }

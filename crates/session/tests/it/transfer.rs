@@ -220,7 +220,7 @@ async fn a_session_that_does_not_fit_together_is_refused_with_its_line() {
             "line 3: message 2 has the `id` of an earlier one: msg-1",
         ),
         (twice(attempt), "attempt 1 of turn 1 is out of order"),
-        (without(attempt), "turn 1 was begun 1 times as its `attempts` says, and 0 are there"),
+        (without(attempt), "turn 1 has 1 attempts by its field `attempts`, and 0 attempts follow"),
         (text.replacen("\"version\":3", "\"version\":9", 1), "line 1: the file has version 9"),
         (
             text.replacen("{\"turn\":{\"id\":4,", "{\"turn\":{\"id\":9223372036854775806,", 1),

@@ -1,4 +1,4 @@
-//! The names under `features`: a value that is no switch is refused, a name that is not known is said.
+//! The table `features`: values must be booleans, and unknown names are reported.
 
 use convoke_core::diagnostic::Diagnostic;
 use convoke_core::name::nearest;

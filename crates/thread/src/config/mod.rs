@@ -1,7 +1,7 @@
 //! Codex's own configuration: `config.toml`, its layers, profiles and overrides.
 //!
-//! Only what a prompt depends on is read. [`Config::load`] resolves everything once; what it leaves
-//! out or cannot honour is a diagnostic.
+//! Only keys that affect a prompt are read. [`Config::load`] resolves everything once; unsupported settings are reported
+//! as diagnostics.
 
 mod features;
 mod provider;
@@ -36,7 +36,7 @@ const MACHINE: &str = "/etc/codex";
 /// The model when none is named.
 pub const DEFAULT_MODEL: &str = "gpt-5.2-codex";
 
-/// What is true of the machine and its user; the crate never asks the system itself.
+/// The facts about the machine and its user; the crate never asks the system itself.
 #[derive(Debug, Clone)]
 pub struct Machine {
     /// The user's home directory.
@@ -45,7 +45,7 @@ pub struct Machine {
     pub codex_home: PathBuf,
     /// The directory that the program runs in.
     pub cwd: PathBuf,
-    /// The user's shell, as the model is told.
+    /// The name of the user's shell.
     pub shell: String,
     /// `TMPDIR`.
     pub tmpdir: Option<PathBuf>,
@@ -53,7 +53,7 @@ pub struct Machine {
     pub openai_base_url: Option<String>,
 }
 
-/// What arguments or a client set over the configuration.
+/// The overrides of arguments or of a client.
 #[derive(Debug, Clone, Default)]
 pub struct Overrides {
     /// `-C`.
@@ -87,17 +87,17 @@ pub struct Config {
     pub cwd: PathBuf,
     /// The model's name.
     pub model: String,
-    /// Who serves it.
+    /// The provider.
     pub provider: Provider,
-    /// When the user is asked.
+    /// The approval policy.
     pub approval_policy: ApprovalPolicy,
-    /// What commands may touch.
+    /// The sandbox policy for commands.
     pub sandbox_policy: SandboxPolicy,
     /// Instructions for the developer role.
     pub developer_instructions: Option<SourcedText<'static>>,
-    /// What asks for a summary, instead of the pack's text.
+    /// The prompt for a summary, instead of the pack's.
     pub compact_prompt: Option<String>,
-    /// How the model is asked to sound.
+    /// The personality of the model.
     pub personality: Option<Personality>,
     /// Whether rules can be asked for.
     pub request_rule: bool,
@@ -109,7 +109,7 @@ pub struct Config {
     pub project_doc_max_bytes: u64,
     /// Names of project documents beside AGENTS.md.
     pub project_doc_fallback_names: Vec<String>,
-    /// What marks a project's root.
+    /// The markers of a project's root.
     pub project_root_markers: Vec<String>,
     /// Whether the project is trusted.
     pub trust: Trust,
@@ -119,13 +119,13 @@ pub struct Config {
     pub reasoning_summary: String,
     /// The verbosity that is asked for.
     pub verbosity: Option<String>,
-    /// What is changed about any model.
+    /// The overrides of the model's facts.
     pub model_overrides: ModelOverrides,
     /// The skills that are switched off.
     pub skill_switches: Switches,
     /// The folders of command rules.
     pub rule_folders: Vec<PathBuf>,
-    /// What the user should know.
+    /// The diagnostics.
     pub diagnostics: Vec<Diagnostic>,
 }
 
@@ -137,7 +137,7 @@ fn configured(text: &str) -> SourcedText<'static> {
 }
 
 impl Config {
-    /// Reads the configuration that holds in a directory.
+    /// Loads the configuration for a directory.
     pub fn load(
         files: &dyn Files,
         machine: &Machine,

@@ -1,4 +1,4 @@
-//! Who serves the model.
+//! Model providers.
 
 use super::{ConfigError, Machine, Setting};
 use crate::pack::Shape;
@@ -25,8 +25,7 @@ pub enum Wire {
     Chat,
 }
 
-/// Who says on the Chat wire what a developer says. Codex has a role for that, and not every server
-/// knows it.
+/// The role of developer messages on the Chat wire: not every server knows `developer`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum DeveloperRole {
     /// The role `developer`, as in Codex.
@@ -36,20 +35,20 @@ pub enum DeveloperRole {
     System,
 }
 
-/// Who serves the model.
+/// A model provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Provider {
     /// The name that it goes by.
     pub name: String,
-    /// Where it is.
+    /// The base URL.
     pub base_url: Option<String>,
-    /// What it speaks.
+    /// The wire format.
     pub wire: Wire,
-    /// Who says there what a developer says.
+    /// The role of developer messages on the Chat wire.
     pub developer_role: DeveloperRole,
-    /// How often a request is repeated after a failed answer.
+    /// The maximum number of retries after a failed stream.
     pub stream_max_retries: u64,
-    /// How often a request is repeated after a server's error.
+    /// The maximum number of retries after a server error.
     pub request_max_retries: u64,
 }
 

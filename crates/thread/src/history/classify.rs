@@ -1,5 +1,5 @@
-//! Recognising texts, where Codex does: which messages of the user role a user wrote, and what the items
-//! of a session file of Codex are.
+//! Recognises items by their text, as Codex does: which user-role messages a user wrote, and the kinds of items in a
+//! session file of Codex.
 
 use std::ops::Range;
 
@@ -14,7 +14,7 @@ pub fn user_text(item: &ResponseItem) -> Option<String> {
     Some(ranges.into_iter().map(|range| &text[range]).collect())
 }
 
-/// Returns where the text of a real user message stands in its texts, one after the other.
+/// Returns the ranges of the user's text in a real user message.
 pub(crate) fn user_text_ranges(item: &ResponseItem) -> Option<Vec<Range<usize>>> {
     let ResponseItem::Message(message) = item else {
         return None;
@@ -41,7 +41,7 @@ pub(crate) fn user_text_ranges(item: &ResponseItem) -> Option<Vec<Range<usize>>>
     Some(text.collect())
 }
 
-/// Returns whether a turn begins with this item: a real user message that is no note of ours.
+/// Returns whether a turn begins with this item: a real user message that is not a note.
 pub fn is_turn_start(item: &ResponseItem) -> bool {
     let ResponseItem::Message(message) = item else {
         return false;

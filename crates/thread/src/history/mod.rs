@@ -1,4 +1,4 @@
-//! The history of a thread: what was recorded, where each item came from, and what was cut from it.
+//! The history of a thread: items with their origins and truncations.
 
 mod classify;
 mod normalize;
@@ -23,9 +23,9 @@ pub(crate) use origin::{Piece, Sources};
 pub struct Entry {
     /// The item as it is kept, and sent.
     pub item: ResponseItem,
-    /// Where it came from.
+    /// The origin.
     pub origin: Origin,
-    /// Whether it stands in the thread since an earlier turn.
+    /// Whether it was restored from an earlier turn.
     pub is_restored: bool,
 }
 
@@ -48,7 +48,7 @@ impl From<ResponseItem> for Entry {
     }
 }
 
-/// Says what an item is that no history keeps.
+/// Returns the name of an item that is never stored in a history.
 pub(crate) fn never_kept(item: &ResponseItem) -> Option<String> {
     match item {
         ResponseItem::Other(kind) => Some(format!("an item of the unknown kind `{kind}`")),
@@ -102,7 +102,7 @@ impl History {
         self.entries = entries;
     }
 
-    /// Takes all entries out.
+    /// Returns all entries.
     pub fn into_entries(self) -> Vec<Entry> {
         self.entries
     }

@@ -17,9 +17,9 @@ const ABORTED: &str = "aborted";
 pub struct Sent<'a> {
     /// The item.
     pub item: Cow<'a, ResponseItem>,
-    /// Where it came from.
+    /// The origin.
     pub origin: Cow<'a, Origin>,
-    /// Whether it stands in the thread since an earlier turn.
+    /// Whether it was restored from an earlier turn.
     pub is_restored: bool,
 }
 
@@ -30,7 +30,7 @@ impl Sent<'_> {
     }
 }
 
-/// What a call expects, or what an output answers.
+/// The pairing of calls and outputs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Pairing<'a> {
     Function(&'a str),

@@ -124,7 +124,7 @@ impl Section {
     }
 }
 
-/// Where the text of an item came from.
+/// The origin of an item's text.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Origin {
     /// A known section; all of the text has the source that the section implies.
@@ -161,7 +161,7 @@ impl Origin {
         vec![ledger::Entry { range, ..entry(section.name(), source) }]
     }
 
-    /// Returns the origin of what is kept of an item, given as pieces of its texts in their order.
+    /// Returns the origin of a truncated item, given as pieces of its texts in order.
     pub(crate) fn cut(&self, item: &ResponseItem, pieces: &[Piece], rule: &Rule<'static>) -> Self {
         let section = self.section().or_else(|| by_type(item)).unwrap_or(Section::History);
         let whole = self.entries(item);
@@ -236,17 +236,17 @@ impl Origin {
     }
 }
 
-/// A piece of what is kept of a text.
+/// A piece of a truncated text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Piece {
     /// These bytes of the text.
     Text(Range<u64>),
-    /// A mark of so many bytes where text is missing.
+    /// A truncation mark of this size.
     Mark(u64),
 }
 
 impl Piece {
-    /// Returns the same piece of a text that begins so many bytes later.
+    /// Returns the piece shifted by a number of bytes.
     pub(crate) fn after(self, bytes: u64) -> Self {
         match self {
             Self::Text(range) => Self::Text(range.start + bytes..range.end + bytes),
@@ -287,7 +287,7 @@ pub(crate) struct Sources<'a> {
 
 #[derive(Debug)]
 enum Kind<'a> {
-    /// Nobody wants to know.
+    /// Not recorded.
     Untold,
     One(ledger::Entry<'static>),
     Many {
@@ -358,7 +358,7 @@ impl<'a> Sources<'a> {
         (bytes > 0).then(|| (bytes, self.placed(entry)))
     }
 
-    /// Adds what is known only now: the position in the request, and that it was sent before.
+    /// Adds the position in the request, and whether it was sent before.
     fn placed(&self, mut entry: ledger::Entry<'static>) -> ledger::Entry<'static> {
         match &mut entry.source {
             Source::Message { id: None, index }

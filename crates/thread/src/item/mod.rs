@@ -14,17 +14,17 @@ pub use write::WithId;
 pub enum ResponseItem {
     /// Something that a user, a developer or the model said.
     Message(Message),
-    /// What the model thought.
+    /// Reasoning of the model.
     Reasoning(Reasoning),
     /// A call of the server's own shell tool.
     LocalShellCall(LocalShellCall),
     /// A call of a tool that takes JSON.
     FunctionCall(FunctionCall),
-    /// What a function or the local shell returned.
+    /// The output of a function or the local shell.
     FunctionCallOutput(FunctionCallOutput),
     /// A call of a tool that takes free text.
     CustomToolCall(CustomToolCall),
-    /// What such a tool returned.
+    /// The output of a free-text tool.
     CustomToolCallOutput(CustomToolCallOutput),
     /// A web search that the server did.
     WebSearchCall(WebSearchCall),
@@ -43,11 +43,11 @@ pub struct Message {
     pub id: Option<String>,
     /// `user`, `developer`, `assistant` or `system`.
     pub role: String,
-    /// What was said, part by part.
+    /// The parts.
     pub content: Vec<ContentItem>,
     /// Whether the model ended its turn with it.
     pub end_turn: Option<bool>,
-    /// Which part of the answer it is.
+    /// The phase of the response.
     pub phase: Option<String>,
 }
 
@@ -62,7 +62,7 @@ pub enum ContentItem {
     OutputText(String),
 }
 
-/// What the model thought.
+/// Reasoning of the model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reasoning {
     /// The server's id; may be empty.
@@ -75,7 +75,7 @@ pub struct Reasoning {
     pub encrypted_content: Option<String>,
 }
 
-/// A part of what the model thought.
+/// A part of reasoning.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReasoningContent {
     /// A thought.
@@ -91,24 +91,24 @@ pub struct LocalShellCall {
     pub id: Option<String>,
     /// The id that its output answers.
     pub call_id: Option<String>,
-    /// How far it got.
+    /// The status.
     pub status: String,
-    /// What to run.
+    /// The command.
     pub action: LocalShellAction,
 }
 
-/// What the local shell is to run.
+/// A command of the local shell.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LocalShellAction {
     /// The command and its arguments.
     pub command: Vec<String>,
-    /// How long it may take.
+    /// The time limit.
     pub timeout_ms: Option<u64>,
-    /// Where to run it.
+    /// The working directory.
     pub working_directory: Option<String>,
     /// The environment.
     pub env: Option<serde_json::Map<String, serde_json::Value>>,
-    /// Who runs it.
+    /// The user.
     pub user: Option<String>,
 }
 
@@ -125,16 +125,16 @@ pub struct FunctionCall {
     pub call_id: String,
 }
 
-/// What a function or the local shell returned.
+/// The output of a function or the local shell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FunctionCallOutput {
     /// The call that it answers.
     pub call_id: String,
-    /// What came back.
+    /// The output.
     pub output: FunctionOutput,
 }
 
-/// What came back from a function.
+/// The output of a function.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FunctionOutput {
     /// Text.
@@ -148,7 +148,7 @@ pub enum FunctionOutput {
 pub struct CustomToolCall {
     /// The server's id.
     pub id: Option<String>,
-    /// How far it got.
+    /// The status.
     pub status: Option<String>,
     /// The id that its output answers.
     pub call_id: String,
@@ -158,12 +158,12 @@ pub struct CustomToolCall {
     pub input: String,
 }
 
-/// What a tool that takes free text returned.
+/// The output of a free-text tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CustomToolCallOutput {
     /// The call that it answers.
     pub call_id: String,
-    /// What came back.
+    /// The output.
     pub output: String,
 }
 
@@ -172,9 +172,9 @@ pub struct CustomToolCallOutput {
 pub struct WebSearchCall {
     /// The server's id.
     pub id: Option<String>,
-    /// How far it got.
+    /// The status.
     pub status: Option<String>,
-    /// What was searched.
+    /// The search.
     pub action: Option<serde_json::Value>,
 }
 

@@ -191,7 +191,7 @@ impl Fields {
     }
 }
 
-/// Takes a text out of an object; anything else has none.
+/// Takes a text field out of an object.
 fn take_text(value: &mut Value, key: &str) -> Option<String> {
     match value.get_mut(key)?.take() {
         Value::String(text) => Some(text),
@@ -209,8 +209,7 @@ fn part(mut value: Value) -> Option<ContentItem> {
     }
 }
 
-/// Keeps the fields of a search that are known, in their order; a search of an unknown kind is only
-/// named as such.
+/// Keeps the known fields of a search, in order; of an unknown kind only its type.
 fn known_search(action: &Value) -> Option<Value> {
     let keys: &[&str] = match action["type"].as_str()? {
         "search" => &["type", "query", "queries"],

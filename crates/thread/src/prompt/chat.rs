@@ -182,7 +182,7 @@ impl Messages<'_> {
         out.end_text();
     }
 
-    /// Records an item that becomes nothing, unless it is a thought that is told with another item.
+    /// Records an item that is not sent, unless it is reasoning attached to another item.
     fn not_carried(&self, index: usize, out: &mut JsonWriter) {
         let is_told = self.thoughts.values().any(|group| group.contains(&index));
         let with_it = self.thoughts.get(&index).into_iter().flatten();
@@ -197,7 +197,7 @@ fn is_image(part: &ContentItem) -> bool {
     matches!(part, ContentItem::InputImage(_))
 }
 
-/// Returns whether a server repeats itself: it is quoted once, whatever stands between.
+/// Returns whether a message repeats the last one: it is sent once.
 fn is_repeated(message: &Message, last_said: Option<&str>) -> bool {
     message.role == "assistant" && last_said.is_some_and(|last| last == said(message))
 }
@@ -280,8 +280,8 @@ fn write_parts(parts: &[ContentItem], out: &mut JsonWriter, sources: &mut Source
     out.end_list();
 }
 
-/// Finds the item that each thought is told with: the answer before it, or the answer or call after it.
-/// Only thoughts since the last user message are told, and none while that message waits for an answer.
+/// Finds the item to which each reasoning item is attached: the reply before it, or the reply or call after it. Only
+/// reasoning since the last user message is sent, and none before the first reply to it.
 fn attach_thoughts(input: &[Sent<'_>]) -> HashMap<usize, Vec<usize>> {
     let mut by_anchor: HashMap<usize, Vec<usize>> = HashMap::new();
     let is_user = |sent: &Sent<'_>| sent.item.role() == Some("user");

@@ -14,7 +14,7 @@ use crate::instructions::BaseInstructions;
 use crate::json::JsonWriter;
 use crate::model::ModelInfo;
 
-/// What one request says, whatever the wire.
+/// The content of a request, for either wire.
 #[derive(Debug)]
 pub struct Prompt<'a> {
     /// The model.
@@ -31,13 +31,13 @@ pub struct Prompt<'a> {
     pub summary: &'a str,
     /// The verbosity that is asked for.
     pub verbosity: Option<&'a str>,
-    /// What the answer must look like.
+    /// The JSON schema of the answer.
     pub output_schema: Option<&'a Value>,
     /// The thread's id, by which servers cache.
     pub cache_key: &'a str,
-    /// What the request is for.
+    /// The purpose.
     pub purpose: RequestPurpose,
-    /// How summaries begin, by which one is recognised in a session file of Codex.
+    /// The prefix of summaries, by which they are recognised in session files of Codex.
     pub summary_prefix: &'a str,
 }
 
@@ -48,7 +48,7 @@ impl Prompt<'_> {
     }
 }
 
-/// What a request is for.
+/// The purpose of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestPurpose {
     /// An answer.
@@ -62,18 +62,19 @@ pub enum RequestPurpose {
 pub struct Request {
     /// The path below the provider's address.
     pub path: &'static str,
-    /// What it is for.
+    /// The purpose.
     pub purpose: RequestPurpose,
     /// The exact body.
     pub body: String,
-    /// Where every byte of the body came from.
+    /// The ledger of the body.
     pub ledger: Ledger<'static>,
-    /// What the user should know.
+    /// The diagnostics.
     pub diagnostics: Vec<Diagnostic>,
 }
 
 /// A prompt that cannot be sent.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum RequestError {
     /// The Chat wire has no schemas.
     #[error(

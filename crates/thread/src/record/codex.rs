@@ -16,7 +16,7 @@ pub fn read_rollout(text: &str, diagnostics: &mut Vec<Diagnostic>) -> Result<Rec
         let kind = line.get("type").and_then(Value::as_str).unwrap_or("");
         let Some(record) = &mut record else {
             if kind != "session_meta" {
-                return Err(NotARecord(format!("line {} is no session_meta", index + 1)));
+                return Err(NotARecord(format!("line {} is not a session_meta", index + 1)));
             }
             record = Some(started(&payload));
             continue;

@@ -27,11 +27,11 @@ pub struct Record {
     pub cwd: Option<PathBuf>,
     /// The instructions that it was started with.
     pub base_instructions: Option<String>,
-    /// Who decided over those instructions.
+    /// The source of those instructions.
     pub base_source: BaseSource,
     /// The version of Codex that recorded it, if one did and says so.
     pub codex_version: Option<String>,
-    /// What happened, in order.
+    /// The events, in order.
     pub events: Vec<Event>,
 }
 
@@ -55,9 +55,9 @@ pub enum Event {
         /// The new history, when the server made it.
         history: Option<Vec<Entry>>,
     },
-    /// The last turns were taken back.
+    /// The last turns were rolled back.
     RolledBack {
-        /// How many.
+        /// The number of turns.
         turns: usize,
     },
 }
@@ -71,7 +71,7 @@ pub struct Usage {
     pub total: u64,
 }
 
-/// A file that is no record of a thread.
+/// A file that is not a record of a thread.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the file does not begin like a thread's record: {0}")]
 pub struct NotARecord(String);
@@ -83,7 +83,7 @@ impl NotARecord {
         Self(match first {
             None => "it is empty".to_owned(),
             Some((index, line)) => {
-                format!("line {} is no JSON, or was cut off after {} bytes", index + 1, line.len())
+                format!("line {} is not JSON, or was cut off after {} bytes", index + 1, line.len())
             }
         })
     }
@@ -112,7 +112,7 @@ impl Record {
     }
 }
 
-/// Reads a record, ours or a session file of Codex: the first line tells which.
+/// Reads a record of Convoke or a session file of Codex, recognised by its first line.
 pub fn read(text: &str, diagnostics: &mut Vec<Diagnostic>) -> Result<Record, NotARecord> {
     let first = text.lines().next().map(serde_json::from_str::<Value>);
     match first {
@@ -121,7 +121,7 @@ pub fn read(text: &str, diagnostics: &mut Vec<Diagnostic>) -> Result<Record, Not
     }
 }
 
-/// Reads the lines of a file; each line that is no JSON is reported and left out.
+/// Parses the lines of a file; invalid lines are reported and skipped.
 fn json_lines(text: &str, diagnostics: &mut Vec<Diagnostic>) -> Vec<(usize, Value)> {
     let mut values = Vec::new();
     let mut lines = text.split_inclusive('\n').enumerate().peekable();

@@ -106,7 +106,7 @@ pub fn read_event(line: &str) -> Result<Event, String> {
 
 fn event(line: Value) -> Result<Event, String> {
     let Value::Object(fields) = line else {
-        return Err("it is no object".to_owned());
+        return Err("not an object".to_owned());
     };
     if fields.contains_key("item") {
         return Ok(Event::Item(entry(Value::Object(fields))?));

@@ -120,7 +120,7 @@ fn a_first_line_that_was_cut_off_is_said_to_be() {
     for (text, expected) in [
         ("", "it is empty"),
         ("\n\n", "it is empty"),
-        ("{\"timestamp\": \"2026-", "line 1 is no JSON, or was cut off after 20 bytes"),
+        ("{\"timestamp\": \"2026-", "line 1 is not JSON, or was cut off after 20 bytes"),
     ] {
         let failed = read(text, &mut Vec::new()).unwrap_err().to_string();
         assert!(failed.ends_with(expected), "{failed}");

@@ -13,7 +13,7 @@ use super::Skill;
 use crate::config::{Config, Machine};
 use crate::pack::{Shape, SystemSkill};
 
-/// What the search depends on beside the files.
+/// The inputs of the search besides the files.
 #[derive(Debug, Clone, Copy)]
 pub struct Places<'a> {
     /// The working directory.

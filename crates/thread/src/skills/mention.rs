@@ -1,4 +1,4 @@
-//! Which skills a message mentions: `$name` or `[$name](path)`.
+//! Mentions of skills in messages: `$name` or `[$name](path)`.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use convoke_core::diagnostic::Diagnostic;
 use super::Skill;
 use crate::diagnostics;
 
-/// Names that shells use, which nobody means as a skill.
+/// Variable names of shells, which never mean a skill.
 const VARIABLES: [&str; 11] = [
     "PATH",
     "HOME",

@@ -27,11 +27,11 @@ pub use mention::mentioned;
 pub struct Skill {
     /// Its name.
     pub name: String,
-    /// What it is good for.
+    /// The description.
     pub description: String,
     /// Its `SKILL.md`, links resolved.
     pub path: PathBuf,
-    /// Whose it is.
+    /// The scope.
     pub scope: Scope,
     /// Its text when it comes with the pack, whether it is installed or not.
     pub built_in: Option<Arc<str>>,

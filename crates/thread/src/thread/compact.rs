@@ -12,7 +12,7 @@ use crate::prompt::{Request, RequestPurpose};
 use crate::record::Event;
 use crate::user_input::UserInput;
 
-/// A compaction under way.
+/// A running compaction.
 #[derive(Debug)]
 pub(super) struct Compacting {
     context: TurnContext,
@@ -25,7 +25,7 @@ pub(super) struct Compacting {
 }
 
 impl Compacting {
-    /// Returns what the user sent to the turn that was to begin after it.
+    /// Returns the input of the turn that was to follow.
     pub(super) fn into_inputs(self) -> Option<Vec<UserInput>> {
         match self.then {
             Then::Begin(inputs) => Some(inputs),
@@ -34,7 +34,7 @@ impl Compacting {
     }
 }
 
-/// Who compacts.
+/// Where the compaction runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     /// The model, by writing a summary.
@@ -43,7 +43,7 @@ pub(super) enum Place {
     Remote,
 }
 
-/// What follows a compaction.
+/// The step after a compaction.
 #[derive(Debug)]
 pub(super) enum Then {
     /// Nothing.
@@ -66,7 +66,7 @@ impl Thread<'_> {
         self.compact(context, Then::Finish)
     }
 
-    /// Gives up a compaction that was asked for by itself; the thread stays as it was.
+    /// Abandons a manual compaction; the thread is unchanged.
     pub fn abandon_compaction(&mut self) {
         if let State::Compacting(compacting) = &self.state
             && matches!(compacting.then, Then::Finish)
@@ -75,7 +75,7 @@ impl Thread<'_> {
         }
     }
 
-    /// Asks for a compaction, after which the turn goes on as `then` says.
+    /// Starts a compaction, followed by `then`.
     pub(super) fn compact(
         &mut self,
         context: TurnContext,
@@ -115,7 +115,7 @@ impl Thread<'_> {
         Ok(Step::Send(request))
     }
 
-    /// Takes the answer to a request for a compaction.
+    /// Handles the response to a compaction request.
     pub(super) fn compacted(
         &mut self,
         mut compacting: Compacting,
@@ -149,7 +149,7 @@ impl Thread<'_> {
             self.state = State::Compacting(Box::new(compacting));
             return Ok(Step::Send(request));
         }
-        // The turn goes on with the history as it was.
+        // The turn continues with the unchanged history.
         let failed = Outcome::Failed(failure.into_reason());
         self.go_on(compacting.context, compacting.then, failed)
     }

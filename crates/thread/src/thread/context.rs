@@ -1,4 +1,4 @@
-//! What the model is told about its situation: all of it at the start, changes between turns.
+//! The context of a thread: complete at the start, changes between turns.
 //!
 //! Specification 004 has the initial context built for every turn; the real program builds it once,
 //! and again on resume, fork and compaction, and otherwise sends changes only.

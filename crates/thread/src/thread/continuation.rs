@@ -1,9 +1,8 @@
-//! Going on with a thread of our own: nothing is told again but what has changed since its last turn.
+//! Continues a thread of our own, sending only the context that changed since its last turn.
 //!
-//! Codex tells everything again when it resumes ([`Thread::resume`]). A thread that lives on for many
-//! turns would grow by its whole context each time, so here each text of the situation is compared with
-//! the one that the model was last told in its place, and only another one is sent. What was sent
-//! before stays as it was, to the byte: that is what a provider's cache goes by.
+//! Codex sends the whole context again on resume ([`Thread::resume`]). A thread of many turns would grow by its context
+//! each time, so here each text of the context is compared with the last one sent, and only changes are sent. Earlier
+//! items stay byte for byte the same, as providers' caches require.
 
 use std::collections::BTreeMap;
 
@@ -16,13 +15,13 @@ use crate::diagnostics;
 use crate::history::{Entry, Section};
 use crate::record::Record;
 
-/// What a model was last told of its situation: one text for each place.
+/// The context that a model was last sent, by kind of text.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct LastSituation(BTreeMap<String, String>);
 
 impl<'a> Thread<'a> {
-    /// Goes on with a recorded thread under its own id, and tells what has changed.
+    /// Continues a recorded thread under its own id, with the changes of the context.
     pub fn continued(
         setup: Setup<'a>,
         config: Config,
@@ -32,7 +31,7 @@ impl<'a> Thread<'a> {
         let mut thread = Self::new(setup, config, &record.id, record.base())?;
         let before = thread.diagnostics.len();
         thread.replay(record);
-        // What was cut then was reported then.
+        // Earlier truncations were reported then.
         thread.diagnostics.truncate(before);
         thread.seeded = true;
         let model = &thread.previous.model.slug;
@@ -42,7 +41,7 @@ impl<'a> Thread<'a> {
         Ok(thread)
     }
 
-    /// Returns what the model has been told of the situation as it is now.
+    /// Returns the context that the model has been sent.
     pub fn told(&self) -> LastSituation {
         let entries = self.build_initial_context(&self.previous, &mut Vec::new());
         let texts = entries.iter().filter_map(|entry| Some((place(entry)?, text(entry))));

@@ -41,7 +41,7 @@ use crate::diagnostics;
 use settings::TurnContext;
 use turn::State;
 
-/// What threads are made from.
+/// The inputs of threads.
 #[derive(Clone, Copy)]
 pub struct Setup<'a> {
     /// The files.
@@ -56,6 +56,7 @@ pub struct Setup<'a> {
 
 /// A thread that cannot be made or continued.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ThreadError {
     /// The pack knows nothing of a model.
     #[error("the pack {pack} has no facts for the model `{model}`: add an entry to models.json")]
@@ -68,7 +69,7 @@ pub enum ThreadError {
     /// The request cannot be made.
     #[error(transparent)]
     Request(#[from] crate::prompt::RequestError),
-    /// Something was reported that nobody waited for.
+    /// A response or result was reported out of order.
     #[error("the thread is not waiting for {0}")]
     NotWaiting(&'static str),
 }
@@ -194,7 +195,7 @@ impl<'a> Thread<'a> {
         &self.history
     }
 
-    /// Returns what holds for the next turn unless it is changed.
+    /// Returns the settings of the next turn.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
@@ -242,12 +243,12 @@ impl<'a> Thread<'a> {
         std::mem::take(&mut self.journal)
     }
 
-    /// Takes what the user should know that no request has reported yet.
+    /// Takes the diagnostics that no request has reported yet.
     pub fn take_diagnostics(&mut self) -> Vec<Diagnostic> {
         std::mem::take(&mut self.diagnostics)
     }
 
-    /// Takes back the last turns.
+    /// Rolls back the last turns.
     pub fn roll_back(&mut self, turns: usize) {
         self.history.roll_back(turns);
         self.recount();
@@ -270,7 +271,7 @@ impl<'a> Thread<'a> {
         self.record(Entry::of(Section::Tool, ResponseItem::GhostSnapshot(commit)));
     }
 
-    /// Puts the initial context into the history.
+    /// Adds the initial context to the history.
     fn seed(&mut self) {
         let context = self.previous.clone();
         self.seed_with(&context);
@@ -286,13 +287,13 @@ impl<'a> Thread<'a> {
         self.seeded = true;
     }
 
-    /// Puts an item into the history and into the journal.
+    /// Adds an item to the history and to the events.
     fn record(&mut self, entry: Entry) {
         self.journal.push(Event::Item(entry.clone()));
         self.remember(entry);
     }
 
-    /// Puts an item into the history alone.
+    /// Adds an item to the history only.
     fn remember(&mut self, entry: Entry) {
         let policy = self.previous.model.settings.truncation_policy;
         self.history.record(entry, policy, &mut self.diagnostics);
@@ -306,15 +307,14 @@ impl<'a> Thread<'a> {
 
     fn restore(&mut self, record: &Record) {
         self.replay(record);
-        // Codex records a restored history a second time, so that what is barely too long is cut
-        // twice.
+        // Codex records a restored history again, so that a text barely over the limit is cut twice.
         let restored = std::mem::take(&mut self.history).into_entries();
         for entry in restored {
             self.remember(entry);
         }
     }
 
-    /// Puts what was recorded back in its place.
+    /// Restores the history from a record.
     fn replay(&mut self, record: &Record) {
         let restored = |entry: &Entry| Entry { is_restored: true, ..entry.clone() };
         for event in &record.events {
@@ -409,7 +409,7 @@ fn find_model(
         model: slug.to_owned(),
         pack: pack.name.clone(),
     })?;
-    // Who says how much a model holds knows that it is none of the listed ones.
+    // A configured context window implies that the model is known to be unlisted.
     if model.is_unknown && overrides.context_window.is_none() {
         diagnostics.push(unknown_model(setup, &model));
     }

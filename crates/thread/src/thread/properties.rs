@@ -1,4 +1,4 @@
-//! What holds for any thread.
+//! Property tests of threads.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,4 @@
-//! What holds for a turn, and what a client may change from turn to turn.
+//! The settings of turns, and their overrides.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::model::ModelInfo;
 use crate::permissions::{ApprovalPolicy, SandboxPolicy};
 use crate::personality::Personality;
 
-/// How the user and the model work together. It carries the model and the effort, as in Codex.
+/// The collaboration mode of user and model. As in Codex, it includes model and effort.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CollaborationMode {
     /// The mode's name.
@@ -19,28 +19,28 @@ pub struct CollaborationMode {
     pub model: String,
     /// The effort that is asked for.
     pub effort: Option<String>,
-    /// What the model is told about the mode.
+    /// The instructions for the mode.
     pub developer_instructions: Option<String>,
 }
 
 impl CollaborationMode {
-    /// Returns what the model is told, unless that is nothing.
+    /// Returns the instructions, if not empty.
     pub fn text(&self) -> Option<&str> {
         let text = self.developer_instructions.as_deref();
         text.filter(|text| !text.is_empty())
     }
 }
 
-/// What holds for the turns of a thread until it is changed.
+/// The settings of a thread's turns until they are changed.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// The working directory.
     pub cwd: PathBuf,
-    /// When the user is asked.
+    /// The approval policy.
     pub approval_policy: ApprovalPolicy,
-    /// What commands may touch.
+    /// The sandbox policy for commands.
     pub sandbox_policy: SandboxPolicy,
-    /// How the model is asked to sound.
+    /// The personality of the model.
     pub personality: Option<Personality>,
     /// The summary that is asked for.
     pub summary: String,
@@ -48,14 +48,14 @@ pub struct Settings {
     pub collaboration: CollaborationMode,
 }
 
-/// What a client changes with a turn; all but the schema stays changed.
+/// The overrides of a turn; all but the schema persist.
 #[derive(Debug, Clone, Default)]
 pub struct TurnOverrides {
     /// The working directory.
     pub cwd: Option<PathBuf>,
-    /// When the user is asked.
+    /// The approval policy.
     pub approval_policy: Option<ApprovalPolicy>,
-    /// What commands may touch.
+    /// The sandbox policy for commands.
     pub sandbox_policy: Option<SandboxPolicy>,
     /// The model.
     pub model: Option<String>,
@@ -63,11 +63,11 @@ pub struct TurnOverrides {
     pub effort: Option<String>,
     /// The summary.
     pub summary: Option<String>,
-    /// How the model is asked to sound.
+    /// The personality of the model.
     pub personality: Option<Personality>,
     /// The whole mode; it comes before `model` and `effort`.
     pub collaboration: Option<CollaborationMode>,
-    /// What the answer of this turn must look like.
+    /// The JSON schema of this turn's answer.
     pub output_schema: Option<Value>,
 }
 

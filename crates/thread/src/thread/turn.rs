@@ -1,4 +1,4 @@
-//! A turn, step by step: what is sent, what is waited for, when the thread is compacted.
+//! The state machine of a turn: requests, tools and compaction.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::record::{Event, Usage};
 use crate::skills;
 use crate::user_input::{self, UserInput};
 
-/// What happens next.
+/// The next step, an order to the driver.
 #[derive(Debug)]
 pub enum Step {
     /// Send this request and report with [`Thread::answer`].
@@ -25,7 +25,7 @@ pub enum Step {
     Done(Outcome),
 }
 
-/// How a turn ended.
+/// The outcome of a turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     /// The model has answered.
@@ -34,7 +34,7 @@ pub enum Outcome {
     Failed(String),
 }
 
-/// What a server answered.
+/// A response.
 #[derive(Debug, Clone, Default)]
 pub struct Answer {
     /// The items that arrived.
@@ -43,16 +43,16 @@ pub struct Answer {
     pub tokens: Option<u64>,
     /// Whether the server says that it counts past thoughts.
     pub reasoning_is_counted: bool,
-    /// How it ended, if it did not end well.
+    /// The failure, if it failed.
     pub failure: Option<Failure>,
 }
 
-/// How an answer can fail.
+/// A failure of a response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Failure {
     /// The stream broke off, or the server said that it failed.
     Stream(String),
-    /// The server had an error of its own (HTTP 5xx).
+    /// A server error (HTTP 5xx).
     Server(String),
     /// The request was too long for the model.
     ContextWindowExceeded,
@@ -60,7 +60,7 @@ pub enum Failure {
     Fatal(String),
 }
 
-/// What a thread is waiting for.
+/// The state of a thread.
 #[derive(Debug, Default)]
 pub(super) enum State {
     /// A turn.
@@ -74,7 +74,7 @@ pub(super) enum State {
     Compacting(Box<Compacting>),
 }
 
-/// Which failures a request is sent again after.
+/// The failures after which a request is retried.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Effort {
     /// Those that another try may mend.
@@ -85,7 +85,7 @@ pub(super) enum Effort {
     Once,
 }
 
-/// How often a request was repeated.
+/// The number of retries.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Tries {
     stream: u64,
@@ -93,7 +93,7 @@ pub(super) struct Tries {
 }
 
 impl Thread<'_> {
-    /// Begins a turn with what the user sends.
+    /// Starts a turn with the user's input.
     pub fn begin_turn(
         &mut self,
         inputs: Vec<UserInput>,
@@ -139,7 +139,7 @@ impl Thread<'_> {
         }
     }
 
-    /// Reports what the tools returned, and anything that was noted while they ran.
+    /// Reports the tool results and other items that arose while they ran.
     pub fn tool_results(&mut self, results: Vec<ResponseItem>) -> Result<Step, ThreadError> {
         match std::mem::take(&mut self.state) {
             State::Tools { context } => {
@@ -174,9 +174,9 @@ impl Thread<'_> {
         self.record(Entry::of(Section::TurnAborted, ResponseItem::user(text)));
     }
 
-    /// Adds what the user sends while a turn runs: no changes are told and no skills are sent.
+    /// Adds user input during a turn, without context changes or skills.
     ///
-    /// It reaches the model with the next request of the turn.
+    /// It is sent with the next request of the turn.
     pub fn steer(&mut self, inputs: &[UserInput]) {
         let message = self.user_message(inputs);
         self.steered.push(message);
@@ -194,7 +194,7 @@ impl Thread<'_> {
         user_input::message(self.setup.files, base, inputs, &mut self.diagnostics)
     }
 
-    /// Records what the user sent and asks for an answer.
+    /// Records the user's input and creates the request.
     pub(super) fn begin(
         &mut self,
         context: TurnContext,
@@ -297,7 +297,7 @@ impl Thread<'_> {
         }
     }
 
-    /// Counts the context window as full, as far as it is not counted yet.
+    /// Counts the context window as full.
     pub(super) fn fill_usage(&mut self, context: &TurnContext) {
         let settings = &context.model.settings;
         let percent = settings.effective_context_window_percent.unwrap_or(95);
@@ -359,7 +359,7 @@ impl Thread<'_> {
         }
     }
 
-    /// Adds what was noted since the last request.
+    /// Adds the diagnostics since the last request.
     pub(super) fn with_diagnostics(&mut self, mut request: Request) -> Request {
         let mut diagnostics = self.take_diagnostics();
         diagnostics.append(&mut request.diagnostics);

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-use crate::compare::{alike, difference};
+use crate::compare::{THREAD_ID, alike, difference};
 use crate::scenario::Scenario;
 
 /// How many changes were made and noticed, by kind.
@@ -22,12 +22,12 @@ impl Tally {
             let path = request["path"].as_str().unwrap_or("");
             let path = path.strip_prefix("/v1").unwrap_or(path);
             let body = &request["body"];
-            if difference(request, path, body).is_some() {
+            if difference(request, path, body, THREAD_ID).is_some() {
                 self.missed.push(format!("{name} {} differs from itself", index + 1));
             }
             for (kind, mutated) in mutations(body) {
                 self.made += 1;
-                if difference(request, path, &mutated).is_none() {
+                if difference(request, path, &mutated, THREAD_ID).is_none() {
                     self.missed.push(format!("{name} {}: {kind}", index + 1));
                 }
             }
@@ -71,9 +71,6 @@ fn mutations(body: &Value) -> Vec<(String, Value)> {
         }
     }
     for key in body.as_object().into_iter().flat_map(serde_json::Map::keys) {
-        if key == "prompt_cache_key" {
-            continue;
-        }
         let mut changed = body.clone();
         changed[key] = match &body[key] {
             Value::String(text) => Value::String(format!("{text}~")),

@@ -40,7 +40,7 @@ pub(crate) fn play(scenario: &Scenario, packs: &Path) -> Result<Vec<Record>, Str
         tree: Tree::lay_out(scenario, packs)?,
         models,
         script: Script::new(script),
-        sources: Sources::new(scenario, &pack),
+        sources: Sources::new(scenario, &pack, &folder),
         pack,
         tools: Tools::new(scenario),
         decisions: scenario.list("decisions").iter().cloned().collect(),
@@ -369,7 +369,7 @@ impl ScenarioThread<'_, '_> {
             step = match step {
                 Step::Send(request) => {
                     let number = requests.get(sent).copied();
-                    self.compare(number, &request)?;
+                    self.compare(number, &request, thread.id())?;
                     sent += 1;
                     let answer = self.script.next(request.path, &request.body)?;
                     thread.set_tools(self.offered_tools(&requests[sent..]));
@@ -444,14 +444,19 @@ impl ScenarioThread<'_, '_> {
         tools.take(1).next().unwrap_or_default()
     }
 
-    fn compare(&mut self, number: Option<usize>, request: &Request) -> Result<(), String> {
+    fn compare(
+        &mut self,
+        number: Option<usize>,
+        request: &Request,
+        id: &str,
+    ) -> Result<(), String> {
         let Some(number) = number else {
             return Err(format!("no request was sent, and ours would go to {}", request.path));
         };
         let captured = self.scenario.request(number);
         let captured = captured.ok_or_else(|| format!("request {number} is missing"))?;
         let body: Value = serde_json::from_str(&request.body).map_err(|error| told(&error))?;
-        if let Some(difference) = difference(captured, request.path, &body) {
+        if let Some(difference) = difference(captured, request.path, &body, id) {
             return Err(format!("request {number}: {difference}"));
         }
         self.sources

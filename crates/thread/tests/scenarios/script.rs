@@ -57,7 +57,7 @@ fn response(scripted: &Value, number: usize, body: &str) -> Answer {
         (None, Some(_)) => Vec::new(),
     };
     let session = last_session(body);
-    let items = scripted_items.iter().filter_map(|item| read_item(item, session));
+    let items = scripted_items.iter().filter_map(|item| read_item(item, session.as_deref()));
     let held = scripted.get("hold_s").is_some();
     let tokens = match &scripted["usage"] {
         Value::Null => Some(DEFAULT_TOKENS),
@@ -73,12 +73,13 @@ fn response(scripted: &Value, number: usize, body: &str) -> Answer {
 }
 
 /// Reads an item as a client does: one that is broken is as if it had not come.
+///
+/// `@@SESSION@@` stands for the process session that the last tool output names.
 fn read_item(item: &Value, session: Option<&str>) -> Option<ResponseItem> {
-    let text = item.to_string();
-    let text = match session {
-        Some(session) => text.replace("@@SESSION@@", session),
-        None => text,
-    };
+    let mut text = item.to_string();
+    if let Some(session) = session {
+        text = text.replace("@@SESSION@@", session);
+    }
     serde_json::from_str(&text).ok()
 }
 
@@ -107,11 +108,16 @@ fn has_header(scripted: &Value, name: &str) -> bool {
     headers.is_some_and(|it| it.keys().any(|key| key.eq_ignore_ascii_case(name)))
 }
 
-/// Finds the last process session that a request tells of.
-fn last_session(body: &str) -> Option<&str> {
-    let (_, rest) = body.rsplit_once("session ID ")?;
-    let end = rest.find(|it: char| !it.is_ascii_digit());
-    Some(&rest[..end.unwrap_or(rest.len())])
+/// Returns the process session that the last tool output of a request names.
+fn last_session(body: &str) -> Option<String> {
+    let body: Value = serde_json::from_str(body).ok()?;
+    let is_output = |item: &&Value| item["type"] == "function_call_output";
+    let outputs = list(&body["input"]).iter().rev().filter(is_output);
+    outputs.filter_map(|item| item["output"].as_str()).find_map(|output| {
+        let (_, rest) = output.rsplit_once("session ID ")?;
+        let end = rest.find(|it: char| !it.is_ascii_digit());
+        Some(rest[..end.unwrap_or(rest.len())].to_owned())
+    })
 }
 
 fn compacted(scripted: &Value) -> Result<Answer, String> {

@@ -1,34 +1,57 @@
-//! What the sources of a scenario hold, known apart from the ledger that names them.
+//! The texts of a scenario's sources, known apart from the ledger that names them.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
-use convoke_core::ledger::{Entry, Source};
+use convoke_core::ledger::{Entry, Rule, Source};
 use convoke_files::{FileKind, Files};
 use convoke_thread::pack::Pack;
 use convoke_thread::prompt::Request;
 use serde_json::Value;
 
 use crate::exact;
-use crate::scenario::Scenario;
+use crate::scenario::{Scenario, list};
 use crate::tree::Tree;
+
+/// The message that follows a patch applied through a shell; see [`crate::tools`].
+const PATCH_WARNING: &str = "Warning: apply_patch was requested via ";
 
 /// The sources of a scenario.
 pub(crate) struct Sources {
     frames: Vec<String>,
-    /// Every string that the model's script, its items and the client's steps hold.
+    /// Every string of the model's script, the client's steps and the configuration.
     said: HashSet<String>,
+    /// The texts of the pack, which may have `{placeholders}`.
+    templates: Vec<String>,
+    /// The texts before and after the list of skills.
+    skills: [String; 2],
+    /// The outputs of tools, as the session files and the captures have them.
+    outputs: HashSet<String>,
+    /// Whether commands of the scenario write files.
+    is_scripted: bool,
     /// The files that a ledger has named, in every version that they had.
     files: RefCell<HashMap<String, Vec<String>>>,
 }
 
 impl Sources {
-    pub(crate) fn new(scenario: &Scenario, pack: &Pack) -> Self {
+    pub(crate) fn new(scenario: &Scenario, pack: &Pack, folder: &Path) -> Self {
         // The lab's model says so when its script says nothing.
         let mut said = HashSet::from(["ok".to_owned()]);
-        for key in ["modelScript", "steps", "runs", "stdin"] {
+        for key in ["modelScript", "steps", "runs", "stdin", "cwd"] {
             collect(scenario.get(key), &mut said);
+        }
+        let mut settings: Vec<_> = scenario.text("config").into_iter().map(str::to_owned).collect();
+        for run in scenario.list("runs") {
+            let overrides = list(&run["argv"]).iter().filter_map(Value::as_str);
+            settings.extend(overrides.filter(|it| it.contains('=')).map(str::to_owned));
+        }
+        for file in scenario.list("files").iter().filter_map(|file| file["content"].as_str()) {
+            settings.push(file.to_owned());
+            said.insert(file.trim().to_owned());
+        }
+        for setting in settings.iter().filter_map(|text| text.parse::<toml::Table>().ok()) {
+            collect(&serde_json::to_value(setting).unwrap_or_default(), &mut said);
         }
         let mut frames = vec![format!("{}\n", pack.compaction.summary_prefix)];
         let wrappers = [Some(&pack.wrappers.personality), pack.wrappers.model_switch.as_ref()];
@@ -39,7 +62,30 @@ impl Sources {
         for skill in &pack.skills.system {
             said.insert(skill.text.to_string());
         }
-        Self { frames, said, files: RefCell::default() }
+        let mut outputs = HashSet::new();
+        for line in scenario.rollouts().iter().flatten() {
+            collect(&line["payload"]["output"], &mut outputs);
+        }
+        for structured in outputs.clone().iter().filter_map(|it| serde_json::from_str(it).ok()) {
+            collect(&structured, &mut outputs);
+        }
+        for request in scenario.requests() {
+            for item in list(&request["body"]["input"]) {
+                collect(&item["output"], &mut outputs);
+            }
+            let messages = list(&request["body"]["messages"]).iter();
+            for message in messages.filter(|message| message["role"] == "tool") {
+                collect(&message["content"], &mut outputs);
+            }
+        }
+        let mut templates = Vec::new();
+        collect_files(folder, &mut templates);
+        let skills = [pack.skills.intro.clone(), pack.skills.how_to_use.clone()];
+        let edits = scenario.list("runs").iter().map(|run| &run["editsBefore"]);
+        let is_scripted = edits.chain([scenario.get("preCommands")]).any(|it| !list(it).is_empty())
+            || scenario.list("steps").iter().any(|step| step["op"] == "sh");
+        let files = RefCell::default();
+        Self { frames, said, templates, skills, outputs, is_scripted, files }
     }
 
     /// Checks the ledger of a request; see [`exact`].
@@ -55,33 +101,134 @@ impl Sources {
     }
 
     fn expected(&self, entry: &Entry<'_>, text: &str, tree: &Tree) -> Result<(), String> {
+        let is_cut = entry.cut_bytes > 0 || entry.rule != Rule::Fits;
         let is_right = match &entry.source {
-            Source::File { path, .. } => {
-                let mut files = self.files.borrow_mut();
-                let versions = files.entry(path.to_string()).or_default();
-                if let Ok(now) = tree.read_text(Path::new(&**path), FileKind::Instructions)
-                    && !versions.contains(&now)
-                {
-                    versions.push(now);
-                }
-                let is_cut = entry.cut_bytes > 0;
-                let fits = |file: &String| {
-                    if is_cut {
-                        // The character that the limit cut in two is sent as a replacement.
-                        file.starts_with(text.trim_end_matches('\u{fffd}'))
-                    } else {
-                        file == text || file.trim() == text
-                    }
-                };
-                versions.iter().any(fits) || self.said.contains(text)
-            }
+            Source::File { path, .. } => self.is_file(path, text, is_cut, tree),
             Source::Model { .. } => self.said.contains(text),
-            Source::Setting { name } if name == "sandbox_workspace_write" => {
+            Source::Message { .. } => self.is_message(text, is_cut),
+            Source::Tool { .. } => self.is_output(text, is_cut),
+            Source::Setting { name } => self.is_setting(name, text),
+            Source::History { .. } => self.said.contains(text) || self.outputs.contains(text),
+            _ => false,
+        };
+        if is_right { Ok(()) } else { Err("the source has another text".to_owned()) }
+    }
+
+    /// The parts of a message that a compaction keeps are joined.
+    fn is_message(&self, text: &str, is_cut: bool) -> bool {
+        let joins = |said: &String| {
+            let rest = text.strip_prefix(&**said).filter(|rest| !rest.is_empty());
+            !said.is_empty() && rest.is_some_and(|rest| self.said.contains(rest))
+        };
+        self.said.contains(text)
+            || text.starts_with("data:image/")
+            || (is_cut && self.said.iter().any(|said| said.contains(text)))
+            || self.said.iter().any(joins)
+    }
+
+    fn is_file(&self, path: &str, text: &str, is_cut: bool, tree: &Tree) -> bool {
+        let mut files = self.files.borrow_mut();
+        let versions = files.entry(path.to_owned()).or_default();
+        if let Ok(now) = tree.read_text(Path::new(path), FileKind::Instructions)
+            && !versions.contains(&now)
+        {
+            versions.push(now);
+        }
+        let fits = |file: &String| {
+            if is_cut {
+                // The character that the limit cut in two is sent as a replacement.
+                file.starts_with(text.trim_end_matches('\u{fffd}'))
+            } else {
+                file == text || file.trim() == text
+            }
+        };
+        versions.iter().any(fits) || self.said.contains(text)
+    }
+
+    /// An output may follow a header of Convoke's; of a cut one, the head and the tail are kept.
+    fn is_output(&self, text: &str, is_cut: bool) -> bool {
+        self.outputs.iter().chain(&self.said).any(|output| {
+            let after_header =
+                output.strip_suffix(text).is_some_and(|it| it.ends_with("Output:\n"));
+            output == text || after_header || (is_cut && output.contains(text))
+        }) || text.starts_with(PATCH_WARNING)
+    }
+
+    fn is_setting(&self, name: &str, text: &str) -> bool {
+        match name {
+            "sandbox_workspace_write" => {
                 text.starts_with(" The writable root") && text.ends_with("`.")
             }
-            _ => true,
-        };
-        if is_right { Ok(()) } else { Err("that is not what the source holds".to_owned()) }
+            "cwd" => text.starts_with('/') && !text.ends_with('/'),
+            "shell" => ["bash", "sh", "zsh", "powershell", "cmd"].contains(&text),
+            "skills" => {
+                let [intro, outro] = &self.skills;
+                text.starts_with(&format!("## Skills\n{intro}\n")) && text.ends_with(outro.as_str())
+            }
+            _ if self.said.contains(text) || self.is_of_pack(text) => true,
+            "model" => self.said.iter().any(|template| fills(template, text)),
+            // A command may have written the file that the setting names.
+            _ => self.is_scripted,
+        }
+    }
+
+    /// Returns whether a text is a text of the pack, or one that follows another.
+    fn is_of_pack(&self, text: &str) -> bool {
+        self.templates.iter().any(|template| {
+            let rest = text.strip_prefix(&**template).map(str::trim_start);
+            fills(template, text) || rest.is_some_and(|rest| rest != text && self.is_of_pack(rest))
+        })
+    }
+}
+
+/// Returns whether a text is a template with its `{placeholders}` and `{{ placeholders }}` filled in.
+fn fills(template: &str, text: &str) -> bool {
+    let mut pieces = pieces(template);
+    let (Some(last), Some(first)) = (pieces.pop(), (!pieces.is_empty()).then(|| pieces.remove(0)))
+    else {
+        return template == text;
+    };
+    let Some(mut rest) = text.strip_prefix(first).and_then(|it| it.strip_suffix(last)) else {
+        return false;
+    };
+    pieces.iter().all(|piece| match rest.split_once(piece) {
+        Some((_, after)) => {
+            rest = after;
+            true
+        }
+        None => false,
+    })
+}
+
+/// Returns the texts between the placeholders of a template.
+fn pieces(template: &str) -> Vec<&str> {
+    let (mut pieces, mut start, mut at) = (Vec::new(), 0, 0);
+    while let Some(open) = template[at..].find('{').map(|it| at + it) {
+        let inside = template[open..].trim_start_matches('{');
+        let name = inside.split('}').next().unwrap_or_default();
+        let end = template.len() - inside.len() + name.len();
+        let close = template.len() - template[end..].trim_start_matches('}').len();
+        let is_name = |it: u8| it.is_ascii_alphabetic() || it == b'_';
+        at = open + 1;
+        if close > end && !name.trim().is_empty() && name.trim().bytes().all(is_name) {
+            pieces.push(&template[start..open]);
+            (start, at) = (close, close);
+        }
+    }
+    pieces.push(&template[start..]);
+    pieces
+}
+
+/// Collects the texts of a directory, each as it is and trimmed.
+fn collect_files(folder: &Path, into: &mut Vec<String>) {
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            collect_files(&path, into);
+        } else if let Ok(text) = std::fs::read_to_string(&path) {
+            into.push(text.trim().to_owned());
+            into.push(text);
+        }
     }
 }
 

@@ -1,7 +1,7 @@
-//! The model provider of a call of Codex, and how often it may repeat a request.
+//! The model provider of a Codex call, and its limits on retries.
 //!
-//! Codex repeats a failed request out of sight, and then starts the whole stream again, so that both
-//! counts multiply. Both are settings of a provider; those of the built-in ones cannot be changed.
+//! Codex retries a failed request silently and then restarts the whole stream, so the two counts multiply. Both are
+//! settings of a provider; those of the built-in providers cannot be changed.
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -12,26 +12,26 @@ use toml::Table;
 
 use crate::adapter::Context;
 
-/// The providers that Codex knows by itself.
+/// Codex's built-in providers.
 const BUILT_IN: &[&str] = &["openai", "amazon-bedrock", "ollama", "ollama-chat", "lmstudio", "oss"];
 
-/// The requests that a built-in provider sends before it tells of a failure.
+/// The number of requests of a built-in provider before it reports a failure.
 const BUILT_IN_REQUESTS: u64 = 5;
 
-/// The limit on repeated requests.
+/// The limit on retries.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct RetryLimit {
-    /// The settings that limit a provider which can be limited.
+    /// The settings that limit the provider; empty for a built-in one.
     pub settings: Vec<String>,
-    /// The requests that one notice of a failure stands for.
+    /// The number of requests per reported failure.
     pub requests: u64,
 }
 
-/// Limits the requests of a call to one and `limits.retries` more.
+/// Returns the settings for `limits.retries` retries.
 pub(super) fn retry_limit(context: &Context<'_>, args: &[OsString]) -> RetryLimit {
     let provider = provider(args, &config(context));
     let name = provider.as_deref().unwrap_or("openai");
-    // Settings are named by a path, in which a dot or a quotation mark means something else.
+    // In the path of a setting, dots and quotation marks have a special meaning.
     let is_plain = name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'));
     if BUILT_IN.contains(&name) || !is_plain {
         return RetryLimit { settings: Vec::new(), requests: BUILT_IN_REQUESTS };

@@ -26,7 +26,7 @@ pub(super) fn prepare(context: &Context<'_>) -> io::Result<PathBuf> {
     let home = context.private_dir.join("home");
     let ours = home.join(".gemini");
     let kept = context.host.state_dir.join("gemini/.gemini");
-    // Sessions are transcripts; nobody else is to read them.
+    // Sessions are private transcripts.
     let mut private = DirBuilder::new();
     private.recursive(true).mode(0o700).create(&ours)?;
     for name in KEPT {
@@ -37,7 +37,7 @@ pub(super) fn prepare(context: &Context<'_>) -> io::Result<PathBuf> {
     if let Some(home_of_user) = users_home(context) {
         let users = home_of_user.join(".gemini");
         link_all(&users, &ours)?;
-        // Where no directory above has one, the program takes the home's.
+        // The program falls back to the home's file.
         link(&home_of_user.join(".env"), &home.join(".env"))?;
         let text = Disk.read_text(&users.join("settings.json"), FileKind::Configuration);
         let text = text.unwrap_or_default();
@@ -90,7 +90,7 @@ fn users_home(context: &Context<'_>) -> Option<PathBuf> {
     home.or_else(|| context.variable("HOME")).map(PathBuf::from)
 }
 
-/// Adds our settings to the user's: few retries, no reports, no looking for files that were not named.
+/// Merges our settings into the user's: few retries, no telemetry, no file search.
 fn with_ours(mut settings: Value, attempts: u32) -> Value {
     if !settings.is_object() {
         settings = json!({});
@@ -132,7 +132,7 @@ fn link(users: &Path, ours: &Path) -> io::Result<()> {
         return Ok(());
     }
     match std::os::unix::fs::symlink(users, ours) {
-        // Another turn of ours made it in the same moment.
+        // Another turn created it at the same time.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         other => other,
     }

@@ -1,8 +1,8 @@
-//! Keeping a prompt from being acted on.
+//! Keeps Gemini CLI from interpreting a prompt.
 //!
-//! A prompt that begins with `/` is a command; a line break in front makes it text. `@name` stands for a
-//! file, a resource of an MCP server or a sub-agent; `\@` does not. What a name stands for depends on
-//! settings, extensions and files that may change, so every `@` is escaped. The model sees both changes.
+//! A prompt that begins with `/` is a command; a line break in front makes it text. `@name` means a file, a resource of an
+//! MCP server or a sub-agent; `\@` does not. The meaning of a name depends on settings, extensions and files that may
+//! change, so every `@` is escaped. The model sees both changes.
 //!
 //! An assembled prompt is escaped already ([`super::super::escaping`]) and begins with a header, so that
 //! nothing is left to change here; other callers may send any text.
@@ -13,10 +13,10 @@ use convoke_core::{Diagnostic, Escaping};
 
 use crate::diagnostics;
 
-/// How the prompts of Gemini CLI are escaped.
+/// The escaping of Gemini CLI's prompts.
 pub(in crate::adapter) const ESCAPING: Escaping = Escaping::AtSigns;
 
-/// Returns the prompt as it can be sent, and what was changed in it.
+/// Returns the escaped prompt and a diagnostic for each kind of change.
 pub(super) fn inert(prompt: &str) -> (Cow<'_, str>, Vec<Diagnostic>) {
     let mut notes = Vec::new();
     let mut text = ESCAPING.escape(prompt);
@@ -28,7 +28,7 @@ pub(super) fn inert(prompt: &str) -> (Cow<'_, str>, Vec<Diagnostic>) {
     }
     if prompt.starts_with('/') && !prompt.starts_with("//") && !prompt.starts_with("/*") {
         text = Cow::Owned(format!("\n{text}"));
-        let message = "a line break was put before the `/` at the start";
+        let message = "a line break was inserted before the `/` at the start";
         notes.push(Diagnostic::new(diagnostics::AGENT_TEXT_ESCAPED, message).with_count(1));
     }
     (text, notes)

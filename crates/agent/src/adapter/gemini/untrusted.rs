@@ -1,9 +1,9 @@
-//! What a project may not tell Gemini CLI before the user trusts its directory.
+//! Protection from a project's settings for Gemini CLI before the user trusts its directory.
 //!
-//! The program runs in no directory that it does not trust itself, and in one that it trusts it follows
-//! settings that can run commands, and takes every variable that a `.env` sets: its own address and key
-//! among them. Settings cannot be held back, so the turn is refused. A variable can: the program takes
-//! none that is set already, so those that the user has not set are set to nothing.
+//! The program does not run in a directory that it does not trust itself. In one that it trusts, it applies settings
+//! that can run commands, and loads every variable of a `.env`, its own address and key included. Settings cannot be
+//! withheld, so the turn is refused. Variables can: the program does not override variables that are set, so those
+//! that the user has not set are set to empty values.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -18,22 +18,22 @@ use crate::diagnostics;
 use crate::env_file;
 use crate::verdict::{Failure, FailureReason};
 
-/// What is followed in a workspace and cannot be held back.
+/// Files that the program applies and that cannot be withheld.
 const FOLLOWED: &[&str] = &[".gemini/settings.json", ".gemini/commands", ".gemini/policies"];
 
-/// A `.env` with more names than this is none that a person wrote, and is refused.
+/// The maximum number of names in a `.env`; more are refused.
 const MOST_NAMES: usize = 1000;
 
-/// What keeps a project's variables from the program.
+/// The variables that are withheld from the program.
 #[derive(Debug, Default)]
 pub(super) struct Withheld {
-    /// Variables to set, so that the program does not take them from the project.
+    /// Variables to set, so that the program does not load them from the project.
     pub variables: Vec<(OsString, OsString)>,
-    /// What the user should know about it.
+    /// Diagnostics.
     pub diagnostics: Vec<Diagnostic>,
 }
 
-/// Holds back what can be held back, and refuses the turn where something cannot.
+/// Withholds variables, and refuses the turn if there are settings.
 pub(super) fn withhold(context: &Context<'_>) -> Result<Withheld, Failure> {
     let cwd = real(&context.turn_input.cwd);
     if let Some(path) = FOLLOWED.iter().map(|name| cwd.join(name)).find(|path| path.exists()) {
@@ -47,13 +47,13 @@ pub(super) fn withhold(context: &Context<'_>) -> Result<Withheld, Failure> {
         if found.is_empty() {
             continue;
         }
-        // One that the program is told to take in place of another is not looked for by its name.
+        // In Cloud Shell the file's value replaces this variable, even if it is set.
         let in_cloud_shell = context.variable("CLOUD_SHELL").is_some_and(|value| value == "true");
         if found.len() > MOST_NAMES || (in_cloud_shell && found.contains("GOOGLE_CLOUD_PROJECT")) {
             return Err(untrusted(&path));
         }
         let message = format!(
-            "gemini does not take the variables of `{}` until the directory is trusted",
+            "gemini does not load the variables of `{}` until the directory is trusted",
             path.display()
         );
         let count = found.len() as u64;
@@ -68,9 +68,8 @@ pub(super) fn withhold(context: &Context<'_>) -> Result<Withheld, Failure> {
     Ok(withheld)
 }
 
-/// Returns the files that the program could take variables from and that are not the user's own: it
-/// looks in the working directory and in all above it. What stands in the home itself is the user's,
-/// unless it is the directory in question.
+/// Returns the `.env` files that the program may load, in the working directory and all directories above it.
+/// Those of the home directory are the user's own, unless it is the working directory.
 fn project_env_files(context: &Context<'_>, cwd: &Path) -> Vec<PathBuf> {
     let home = context.variable("HOME").map(|home| real(Path::new(home)));
     let is_users = |dir: &Path| dir != cwd && home.as_deref() == Some(dir);
@@ -82,7 +81,7 @@ fn real(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
-/// Reads a file, if there is one that the program could read too.
+/// Reads a file, if it exists and is readable.
 fn read(path: &Path) -> Result<Option<String>, Failure> {
     match path.metadata() {
         Ok(file) if !file.is_file() || file.len() > FileKind::Variables.limit() => {
@@ -90,7 +89,7 @@ fn read(path: &Path) -> Result<Option<String>, Failure> {
         }
         Ok(_) => match Disk.read(path, FileKind::Variables) {
             Ok(text) => Ok(Some(String::from_utf8_lossy(&text).into_owned())),
-            // It has grown since.
+            // The file has grown since.
             Err(error) if error.kind() == ErrorKind::FileTooLarge => Err(untrusted(path)),
             Err(_) => Ok(None),
         },
@@ -101,7 +100,7 @@ fn read(path: &Path) -> Result<Option<String>, Failure> {
 fn untrusted(path: &Path) -> Failure {
     let path = path.display();
     let message = format!(
-        "gemini would follow `{path}`; read it, then trust the directory with `convoke trust`"
+        "gemini would apply `{path}`; review it, then trust the directory with `convoke trust`"
     );
     Failure::new(FailureReason::Untrusted, message)
 }

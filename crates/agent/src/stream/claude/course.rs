@@ -1,32 +1,31 @@
-//! The course of a process of Claude Code: whether its agent works, has answered, or is over.
+//! The phase of a Claude Code process.
 //!
-//! From 2.1.325 on, sub-agents and shells run on in the background after a `result`, and their end makes
-//! the program start a turn of its own, which ends with another `result`. The program announces the whole
-//! set of running tasks whenever it changes; nothing is announced before the first task, and older
-//! versions announce nothing at all.
+//! From 2.1.325 on, sub-agents and shells continue in the background after a `result`, and their end makes the program
+//! start another turn, which ends with another `result`. The program announces the set of running tasks whenever it
+//! changes; nothing is announced before the first task, and older versions announce nothing.
 
 use super::wire::Task;
 use crate::stream::TurnPhase;
 use crate::verdict::{Ending, Failure, FailureReason, TerminationCause};
 
-/// The task type of shells, the only tasks that may outlive a complete answer.
+/// The task type of shells, the only tasks that may outlive a complete reply.
 const SHELL: &str = "local_bash";
 
 /// The state of the main thread and of the background tasks.
 #[derive(Debug, Default)]
 pub(super) struct Course {
     answered: bool,
-    /// The main thread has started another turn since its last answer.
+    /// Whether the main thread has started another turn since its last reply.
     working: bool,
-    /// The last answer came while sub-agents ran: their end brings another one.
+    /// Whether the last reply came while sub-agents ran: another one follows.
     interim: bool,
-    /// The last answer came while nothing ran.
+    /// Whether the last reply came while nothing ran.
     complete: bool,
-    /// The program announces its tasks.
+    /// Whether the program announces its tasks.
     announces: bool,
     shells: usize,
     others: usize,
-    /// We ended what was left of the tasks.
+    /// Whether we terminated the remaining tasks.
     dismissed: bool,
 }
 
@@ -43,18 +42,18 @@ impl Course {
         }
     }
 
-    /// Records a task that starts in the background, in case that the set which names it is not readable.
+    /// Records the start of a background task, in case its announcement cannot be parsed.
     pub fn task_starts(&mut self, task_type: &str) {
         let count = if task_type == SHELL { &mut self.shells } else { &mut self.others };
         *count = (*count).max(1);
     }
 
-    /// Records that the main thread works on a turn.
+    /// Records that the main thread runs a turn.
     pub fn works(&mut self) {
         self.working = true;
     }
 
-    /// Records an answer to what the main thread worked on.
+    /// Records a reply of the main thread.
     pub fn answers(&mut self) {
         self.answered = true;
         self.working = false;
@@ -62,15 +61,14 @@ impl Course {
         self.complete = self.running() == 0;
     }
 
-    /// Returns whether an interrupt that was just carried out ended the sub-agents which an answer was
-    /// still to come from.
+    /// Returns whether an interrupt ended sub-agents whose reply was still expected.
     pub fn interrupted(&mut self) -> bool {
         let ended = self.answered && !self.working && self.interim && self.running() == 0;
         self.interim &= !ended;
         ended
     }
 
-    /// Records that we end the tasks that are left.
+    /// Records that we terminate the remaining tasks.
     pub fn dismiss(&mut self) {
         self.dismissed = true;
     }
@@ -80,13 +78,13 @@ impl Course {
         self.shells + self.others
     }
 
-    /// Returns whether the main thread has answered and does nothing.
+    /// Returns whether the main thread has replied and is idle.
     pub fn rests(&self) -> bool {
         self.answered && !self.working
     }
 
-    /// Returns whether the last answer came while nothing ran, so that no more input is needed. Turns that
-    /// the program has queued by then are carried out without it.
+    /// Returns whether the last reply came while nothing ran, so that the input can be closed. Turns that the program
+    /// has queued still run.
     pub fn needs_no_input(&self) -> bool {
         self.rests() && self.complete
     }
@@ -101,7 +99,7 @@ impl Course {
         }
     }
 
-    /// Returns why the last answer is not that of the turn, when the process ended too early for it.
+    /// Returns the failure of a process that ended before its final reply.
     pub fn cut_off(&self, ending: &Ending<'_>) -> Option<Failure> {
         let shells_cut = match ending.stop {
             None => !self.dismissed,
@@ -111,11 +109,11 @@ impl Course {
             self.working || self.others > 0 || self.interim || (self.shells > 0 && shells_cut);
         (self.answered && cut).then(|| {
             let tasks = match self.running() {
-                0 => "its agent was working on".to_owned(),
+                0 => "the agent was running".to_owned(),
                 1 => "a background task was running".to_owned(),
                 tasks => format!("{tasks} background tasks were running"),
             };
-            let message = format!("it ended with {} while {tasks}", ending.exit);
+            let message = format!("ended with {} while {tasks}", ending.exit);
             Failure::new(FailureReason::Incomplete, message)
         })
     }

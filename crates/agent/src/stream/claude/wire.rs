@@ -1,4 +1,4 @@
-//! The fields of Claude Code's events, as far as they are read.
+//! The fields of Claude Code's events that are read.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -10,8 +10,7 @@ use serde_json::value::RawValue;
 use crate::stream::lenient::{Decimal, Flag, List, Number, Object, Text};
 use crate::usage::Usage;
 
-/// All fields of all events that are read. One pass over the line fills it; what it does not name is
-/// skipped without being built.
+/// The fields of all events. Parsed in one pass; other fields are skipped.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 pub struct Line<'a> {
@@ -65,7 +64,7 @@ pub struct Line<'a> {
 }
 
 impl Line<'_> {
-    /// Returns whether a result stands for a notification that another turn takes up.
+    /// Returns whether a result is a placeholder for a notification that another turn handles.
     pub fn is_placeholder(&self) -> bool {
         self.origin.0.as_ref().is_some_and(|origin| origin.kind.as_str() == "task-notification")
             && self.num_turns.0 == Some(0)
@@ -207,7 +206,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Returns the tokens. The API counts what came from the cache, or went there, beside the rest of the input.
+    /// Returns the tokens. The API counts cached tokens separately from the rest of the input.
     pub fn usage(&self) -> Usage {
         let cached = self.cached.0.unwrap_or(0);
         let cache_write = self.cache_write.0.unwrap_or(0);
@@ -233,7 +232,7 @@ struct ModelCounts {
     cost_usd: Decimal,
 }
 
-/// Returns the tokens and the money of all models together.
+/// Returns the tokens and the cost of all models.
 pub fn spent(json: &str) -> Option<(Usage, f64)> {
     let models: HashMap<Cow<'_, str>, Object<ModelCounts>> = serde_json::from_str(json).ok()?;
     let mut cost_usd = 0.0;

@@ -1,4 +1,4 @@
-//! What `convoke ask` can be told, and where the rest comes from.
+//! The arguments of `convoke ask`, and the settings behind them.
 
 use std::io::{IsTerminal, stdin};
 use std::path::{Path, PathBuf};
@@ -19,28 +19,28 @@ use crate::diagnostics::Deny;
 use crate::outcome::UsageError;
 use crate::requests::Wanted;
 
-/// Asks one model one question, with this repository's instructions.
+/// Ask a model one question, with this repository's instructions.
 ///
-/// Standard output carries the answer alone, as it comes. What is not said here is taken from the agent
-/// in `agents.toml` of the user's configuration, or else from OPENAI_API_KEY and OPENAI_BASE_URL.
+/// The answer is streamed to standard output, and nothing else is. Options that are not given are taken
+/// from an agent in `agents.toml`, in the user's configuration directory, else from OPENAI_API_KEY and OPENAI_BASE_URL.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   OPENAI_API_KEY=… convoke ask \"What does this crate do?\"
   convoke ask --base-url http://127.0.0.1:11434/v1 \"What does this crate do?\"
   convoke ask --thread last \"And the tests?\"")]
 pub struct Arguments {
-    /// The question; `-` stands for standard input, and so does no question at all
+    /// The question; `-` or no argument reads standard input
     prompt: Vec<String>,
-    /// Go on with an earlier thread: its id, the beginning of it, or `last`
+    /// Continue an earlier thread: its id, the beginning of its id, or `last`
     #[arg(long, value_name = "ID", value_parser = parse_thread)]
     pub(super) thread: Option<ThreadId>,
-    /// Compact the thread instead of asking: a summary takes the place of what was said
+    /// Compact the thread instead of asking: a summary replaces its items
     #[arg(long, requires = "thread", conflicts_with_all = ["prompt", "undo_compaction"])]
     pub(super) compact: bool,
-    /// List the threads of earlier questions instead of asking, the one that was last used first
+    /// List the threads instead of asking, most recently used first
     #[arg(long, conflicts_with_all = ["prompt", "thread"])]
     pub(super) threads: bool,
-    /// Remove the thread instead of asking, with all that was sent in it
+    /// Remove the thread and its stored requests instead of asking
     #[arg(
         long,
         requires = "thread",
@@ -50,8 +50,7 @@ pub struct Arguments {
     /// Undo the thread's last compaction instead of asking
     #[arg(long, requires = "thread", conflicts_with = "prompt")]
     pub(super) undo_compaction: bool,
-    /// Show what was sent in the thread instead of asking: every request under its heading, or one of
-    /// them to the byte
+    /// Show the requests of the thread instead of asking: all of them, or request N byte for byte
     #[arg(
         long,
         value_name = "N",
@@ -62,37 +61,37 @@ pub struct Arguments {
         conflicts_with_all = ["prompt", "compact", "undo_compaction"]
     )]
     pub(super) request: Option<Wanted>,
-    /// The agent in agents.toml that says where the model is
+    /// The agent in agents.toml whose settings are used
     #[arg(long, value_name = "NAME", default_value = "api")]
     agent: String,
     /// The model
     #[arg(long, short, value_name = "MODEL")]
     model: Option<String>,
-    /// Where it is served, for example `http://127.0.0.1:8080/v1`
+    /// The address of the endpoint, for example `http://127.0.0.1:8080/v1`
     #[arg(long, value_name = "URL")]
     base_url: Option<String>,
-    /// What is spoken there
+    /// The wire format of the endpoint
     #[arg(long, value_name = "WIRE")]
     wire: Option<Wire>,
-    /// Who says on the Chat wire what a developer says: not every server knows a developer
+    /// The role of developer messages on the Chat wire; not every server knows `developer`
     #[arg(long, value_name = "ROLE")]
     developer_role: Option<DeveloperRole>,
     /// The name of the environment variable that holds the key
     #[arg(long, value_name = "NAME")]
     key_env: Option<String>,
-    /// The tokens that the model can hold
+    /// The context window of the model, in tokens
     #[arg(long, value_name = "TOKENS", value_parser = value_parser!(u64).range(1..))]
     context_window: Option<u64>,
-    /// The tools that the model is offered
+    /// The tools that are offered to the model
     #[arg(long, value_name = "TOOLS")]
     tools: Option<Tools>,
-    /// The directory of the pack of texts and model facts, instead of the one that is built in
+    /// The directory of a pack of prompt texts and model settings, instead of the built-in pack
     #[arg(long, value_name = "DIR")]
     pub(super) pack: Option<PathBuf>,
-    /// Show where every byte of each request came from, on standard error
+    /// Print the ledger of each request on standard error
     #[arg(long)]
     pub(super) explain: bool,
-    /// Write the answer, the requests' ledgers and the diagnostics as JSON, when all is done
+    /// Write the answer, the ledgers and the diagnostics as JSON at the end
     #[arg(long)]
     pub(super) json: bool,
     #[command(flatten)]
@@ -121,7 +120,7 @@ enum Wire {
     Chat,
 }
 
-/// Who says what a developer says.
+/// The role of developer messages.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum DeveloperRole {
     /// The role `developer`, as in Codex
@@ -135,17 +134,17 @@ enum DeveloperRole {
 enum Tools {
     /// None
     None,
-    /// To list, read and search this directory
+    /// List, read and search this directory
     Read,
 }
 
 fn parse_thread(name: &str) -> Result<ThreadId, String> {
-    ThreadId::parse(name).ok_or_else(|| "that is no thread's name".to_owned())
+    ThreadId::parse(name).ok_or_else(|| "not a valid thread id".to_owned())
 }
 
 impl Arguments {
-    /// Returns where the model is and which one it is: as given here, or else as the user's file says, or else as
-    /// the variables say that clients of OpenAI's API read.
+    /// Returns the endpoint and model: from the arguments, else from the user's file, else from the variables that
+    /// clients of OpenAI's API read.
     pub(super) fn settings(
         &self,
         home: &Home,
@@ -184,7 +183,7 @@ impl Arguments {
                 None => api.tools,
             },
         };
-        // A key that is given here goes where it is told to; the file's belongs to the file's server.
+        // A key of the file belongs to the file's endpoint and is never sent to another one.
         if self.base_url.is_some() && self.key_env.is_none() {
             remarks.extend(withhold_key(&mut api, false, &catalog));
         }
@@ -208,12 +207,12 @@ impl Arguments {
         }
         let hint = match nearest(&self.agent, names()) {
             Some(near) => format!("did you mean `{near}`?"),
-            None => format!("there are {}", names().collect::<Vec<_>>().join(", ")),
+            None => format!("known agents: {}", names().collect::<Vec<_>>().join(", ")),
         };
-        Err(UsageError(format!("--agent: no api agent is called `{}`; {hint}", self.agent)))
+        Err(UsageError(format!("--agent: no api agent has the name `{}`; {hint}", self.agent)))
     }
 
-    /// Returns the question: its parts, one after the other, standard input where it is meant.
+    /// Returns the question: the arguments joined, with standard input in place of `-`.
     pub(super) fn question(&self) -> Result<String, UsageError> {
         let parts = match &self.prompt[..] {
             [] => &["-".to_owned()],
@@ -228,7 +227,7 @@ impl Arguments {
                 let text = from_standard_input(!self.prompt.is_empty())?;
                 texts.push(input.insert(text).clone());
             } else {
-                return Err(UsageError("`-` can stand for standard input only once".to_owned()));
+                return Err(UsageError("`-` can be given only once".to_owned()));
             }
         }
         let question = texts.join("\n\n");
@@ -242,8 +241,8 @@ impl Arguments {
 fn from_standard_input(asked_for: bool) -> Result<String, UsageError> {
     let input = stdin().lock();
     if !asked_for && input.is_terminal() {
-        let give = "give it as an argument, or pipe it into standard input";
-        return Err(UsageError(format!("there is no question; {give}")));
+        let give = "pass it as an argument or on standard input";
+        return Err(UsageError(format!("no question given; {give}")));
     }
     let bytes = read_stream(input, Path::new("-"), FileKind::Input)
         .map_err(|error| UsageError(format!("cannot read standard input: {error}")))?;

@@ -39,7 +39,7 @@ use crate::requests::Wanted;
 use crate::terminal::stderr;
 use crate::threads::BroughtBack;
 
-/// Asks, and shows the answer as it comes; or does what else there is to do with threads.
+/// Runs `convoke ask`.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let task = Task::of(arguments)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -49,9 +49,9 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     runtime.block_on(perform(arguments, task))
 }
 
-/// What is done.
+/// The action that the arguments choose.
 enum Task {
-    /// Ask, in a thread that there is or in a new one.
+    /// Ask, in an existing thread or in a new one.
     Ask(String, Option<ThreadId>),
     Compact(ThreadId),
     Undo(ThreadId),
@@ -101,7 +101,7 @@ impl Task {
 
 async fn perform(arguments: &Arguments, task: Task) -> anyhow::Result<Outcome> {
     let home = Home::of(&host_environment::of_process()?);
-    let store = SqliteStore::open(&home.data).await.context("cannot open the store of threads")?;
+    let store = SqliteStore::open(&home.data).await.context("cannot open the store")?;
     let task = task.resolved(&store).await?;
     threads::expect_own(&store, &task).await?;
     let (question, thread) = match task {
@@ -210,7 +210,7 @@ async fn listed_model(asked: &Asked) -> anyhow::Result<String> {
     Ok(model)
 }
 
-/// Writes the account of a turn that has ended, and says how the command does.
+/// Writes the report of an ended turn and returns the outcome of the command.
 async fn conclude(
     followed: Followed,
     requests: &[u64],
@@ -229,7 +229,7 @@ async fn conclude(
     let is_unread = matches!(&shown, Err(error) if error.kind() == ErrorKind::BrokenPipe);
     match ended.verdict {
         Verdict::Cancelled if is_unread => {
-            anyhow::bail!("nobody reads the answer any more, so the turn was cancelled")
+            anyhow::bail!("the output was closed; the turn was cancelled")
         }
         Verdict::Done => {
             shown?;
@@ -243,7 +243,7 @@ async fn conclude(
             shown?;
             anyhow::bail!("cancelled")
         }
-        Verdict::TimedOut if !arguments.json => anyhow::bail!("the answer took too long"),
+        Verdict::TimedOut if !arguments.json => anyhow::bail!("the turn timed out"),
         Verdict::Failed(_) | Verdict::Cancelled | Verdict::TimedOut => Ok(Outcome::Failed),
     }
 }
@@ -278,9 +278,9 @@ fn turn_input(
     thread: Option<&ThreadId>,
     home: &Home,
 ) -> anyhow::Result<TurnInput> {
-    let cwd = std::env::current_dir().context("the working directory is gone")?;
+    let cwd = std::env::current_dir().context("cannot determine the working directory")?;
     let mut turn_input = TurnInput::new(question, cwd.clone());
-    // The documents of a repository are read from its root on, so either may be the one that is trusted.
+    // Instruction files are read from the repository's root down, so trust in either directory counts.
     let trusted = TrustedDirectories::load(home)?;
     if trusted.contains(&cwd) || trusted.contains(&root_of(&cwd, machine::home().as_deref())) {
         turn_input.trust = Trust::Trusted;

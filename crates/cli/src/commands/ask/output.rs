@@ -1,4 +1,4 @@
-//! Showing an answer as it comes, and the account of it.
+//! The output of `convoke ask`: the answer as it is streamed, and the report at the end.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -21,7 +21,7 @@ use crate::requests::{retry, tokens, write_ledger};
 use crate::terminal::{Paint, Screen, printable, stderr, stdout};
 use crate::threads::{BroughtBack, compacted};
 
-/// Everything about an answer but its text.
+/// The report of an answer.
 pub(super) struct Account<'a> {
     pub ended: &'a TurnResult,
     pub thread: Option<AskedThread>,
@@ -51,9 +51,9 @@ impl<'a> Account<'a> {
 
 /// The thread of a question.
 pub(super) enum AskedThread {
-    /// It can be gone on with.
+    /// It can be continued.
     GoesOn(String),
-    /// Its first turn failed: there is nothing in it but what was sent.
+    /// Its first turn failed: only the requests are stored.
     OnlySent(String),
 }
 
@@ -65,13 +65,13 @@ impl AskedThread {
     }
 }
 
-/// Where an answer is shown: the text on one stream, what there is to say about it on the other.
+/// The output streams: the answer on one, notes on the other.
 pub(super) struct Streams<O, E> {
     pub out: O,
     pub err: E,
-    /// Whether a terminal shows the text, which it must not steer. Whoever else reads it gets its bytes.
+    /// Whether the answer is written to a terminal, where control characters are replaced.
     pub is_terminal: bool,
-    /// Whether both end up in the same place, where a note must not begin in the middle of a line.
+    /// Whether both streams are the same terminal or file: then a note begins on a new line.
     pub are_one: bool,
     pub paint: Paint,
 }
@@ -89,23 +89,23 @@ impl Streams<Screen, Screen> {
     }
 }
 
-/// What of a turn is shown as it comes.
+/// The part of a turn that is shown while it runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Watched {
-    /// The answer, and what there is to say about it.
+    /// The answer and notes.
     Answer,
-    /// What there is to say alone: a summary is no answer to anybody.
+    /// Only notes: a summary is not an answer.
     Notes,
-    /// Nothing: all is told at the end.
+    /// Nothing: everything is written at the end.
     Nothing,
 }
 
-/// Shows an answer as it comes.
+/// Prints an answer as it is streamed.
 pub(super) struct Printer<O, E> {
     streams: Streams<O, E>,
     watched: Watched,
     redactor: Redactor,
-    /// Takes secrets out of the message that is being written, also those that come in two pieces.
+    /// Redacts the message that is being written, also secrets that are split between two pieces.
     pieces: StreamRedactor,
     shown: Shown,
     is_first: bool,
@@ -134,7 +134,7 @@ impl<O: Write, E: Write> Printer<O, E> {
                 self.print(fresh)
             }
             (EventKind::Text { text, part: TextPart::Whole }, _) => {
-                // What was held back is a part of it.
+                // The whole message includes the text that the redactor held back.
                 self.pieces = self.redactor.stream();
                 let text = self.redactor.redact(text).into_owned();
                 let is_begun = !self.shown.is_empty();
@@ -142,7 +142,7 @@ impl<O: Write, E: Write> Printer<O, E> {
                 self.print((fresh, is_begun))
             }
             (EventKind::Request { .. }, _) => {
-                // An answer of its own.
+                // A new message begins.
                 self.shown = Shown::default();
                 Ok(())
             }
@@ -158,7 +158,7 @@ impl<O: Write, E: Write> Printer<O, E> {
         }
     }
 
-    /// Shows what was held back, and ends the last line.
+    /// Writes text that was held back, and ends the last line.
     pub fn finish(&mut self) -> io::Result<()> {
         self.show_held()?;
         if !self.is_first {
@@ -205,7 +205,7 @@ impl<O: Write, E: Write> Printer<O, E> {
     }
 }
 
-/// Writes the account of an answer.
+/// Writes the report of an answer.
 pub(super) fn write(account: &Account<'_>, arguments: &Arguments) -> io::Result<()> {
     if arguments.json {
         return write_json(account);
@@ -230,7 +230,7 @@ pub(super) fn write(account: &Account<'_>, arguments: &Arguments) -> io::Result<
             AskedThread::GoesOn(name) => format!("thread {name}"),
             AskedThread::OnlySent(name) => {
                 let program = program::name();
-                format!("what was sent is kept: {program} ask --thread {name} --request")
+                format!("the requests are stored: {program} ask --thread {name} --request")
             }
         };
         writeln!(err, "{}", paint.faint(&hint))?;
@@ -238,7 +238,7 @@ pub(super) fn write(account: &Account<'_>, arguments: &Arguments) -> io::Result<
     diagnostics::show(&account.ended.diagnostics, paint, &mut err)
 }
 
-/// Says what came back with an undone compaction.
+/// Writes the report of an undone compaction.
 pub(super) fn write_undone(
     thread: &ThreadId,
     undone: &BroughtBack,
@@ -281,7 +281,7 @@ fn write_json(account: &Account<'_>) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// Shows events, and returns what was written to either stream.
+    /// Prints events, and returns the text of both streams.
     fn printed(is_terminal: bool, events: Vec<EventKind<'static>>) -> [String; 2] {
         let (mut out, mut err) = (Vec::new(), Vec::new());
         let paint = Paint::Plain;
@@ -314,9 +314,9 @@ mod tests {
                 EventKind::Text { text: "one\u{1b}[2J\ntwo".into(), part: TextPart::Whole },
             ]
         };
-        let notes = "attempt 1 failed: ]0;titlebusy; trying again\nread2J {[1A}\n";
+        let notes = "attempt 1 failed: ]0;titlebusy; retrying\nread2J {[1A}\n";
         assert_eq!(printed(true, events()), ["one␛[2J\ntwo\n", notes]);
-        // Another program gets the bytes of the answer.
+        // A pipe gets the exact bytes.
         assert_eq!(printed(false, events()), ["one\u{1b}[2J\ntwo\n", notes]);
     }
 }

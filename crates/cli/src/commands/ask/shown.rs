@@ -1,30 +1,30 @@
-//! What is to be seen of a message while it is being written, attempt by attempt.
+//! Tracks which part of a streamed message was shown, across retried attempts.
 
-/// The beginning of a message that is kept to compare with. A longer one that comes again is taken for
-/// the same after it.
+/// The number of bytes of a message that are kept for comparison. Beyond it, a repeated message is assumed
+/// to be the same.
 const MOST_KEPT: usize = 4 << 20;
 
-/// What was shown of the message that is being written.
+/// The shown part of the message that is being written.
 #[derive(Debug, Default)]
 pub(super) struct Shown {
     /// Its beginning.
     start: String,
     bytes: usize,
-    /// How much of it has come again since it began anew.
+    /// The number of bytes that the current attempt has repeated.
     again: Option<usize>,
 }
 
-/// What is left to show.
+/// The part of a piece that is left to show.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Fresh<'t> {
-    /// After what was shown.
+    /// Continues the shown text.
     More(&'t str),
-    /// As a text of its own: what was shown was of an attempt that failed.
+    /// A separate text: the shown text belongs to an attempt that failed.
     Anew(String),
 }
 
 impl Shown {
-    /// Another attempt begins.
+    /// Starts another attempt.
     pub fn begin_again(&mut self) {
         self.again = Some(0);
     }
@@ -34,7 +34,7 @@ impl Shown {
         self.bytes == 0
     }
 
-    /// Takes in a piece. What comes once more is not shown once more.
+    /// Accepts a piece and returns the part of it that was not shown before.
     pub fn piece<'t>(&mut self, text: &'t str) -> Fresh<'t> {
         let Some(come) = self.again else {
             self.add(text);
@@ -43,7 +43,7 @@ impl Shown {
         let known = self.start.as_bytes().get(come..).unwrap_or_default();
         let compared = known.len().min(text.len());
         if text.as_bytes()[..compared] != known[..compared] {
-            // Where the attempts part lies between characters, or in one that then is a part of the text.
+            // The attempts may differ in the middle of a character; then the whole character is shown again.
             let same = self.start.get(..come).unwrap_or_default();
             return self.anew(format!("{same}{text}"));
         }
@@ -57,9 +57,9 @@ impl Shown {
         Fresh::More(rest)
     }
 
-    /// Takes in the whole message, of which all that was shown may be a part.
+    /// Accepts the whole message and returns the part of it that was not shown before.
     pub fn whole<'t>(&mut self, text: &'t str) -> Fresh<'t> {
-        // An attempt that ended before it said as much as the one that failed.
+        // The attempt is shorter than the one that failed.
         let is_shorter = self.again.is_some() && text.len() < self.bytes;
         let fresh = if is_shorter {
             self.anew(text.to_owned())
@@ -67,7 +67,7 @@ impl Shown {
             self.begin_again();
             self.piece(text)
         };
-        // What was shown after it is of the message that follows, or was over the limit.
+        // Text shown beyond it belongs to the next message, or was over the limit.
         self.again = None;
         self.bytes = self.bytes.saturating_sub(text.len());
         self.start = self.start.get(text.len()..).unwrap_or_default().to_owned();
@@ -82,7 +82,7 @@ impl Shown {
 
     fn add(&mut self, text: &str) {
         let room = MOST_KEPT.saturating_sub(self.start.len());
-        // Nothing is kept after a gap.
+        // Only an unbroken beginning can be compared.
         if self.start.len() == self.bytes {
             self.start.push_str(&text[..text.floor_char_boundary(room)]);
         }
@@ -94,7 +94,7 @@ impl Shown {
 mod tests {
     use super::*;
 
-    /// Shows pieces, attempts (`None` begins another) and the whole message at the end.
+    /// Shows pieces and then the whole message; `None` begins another attempt.
     fn shown(pieces: &[Option<&str>], whole: &str) -> String {
         let mut shown = Shown::default();
         let mut text = String::new();
@@ -118,15 +118,15 @@ mod tests {
             (&[], "one two", "one two"),
             (&[Some("one "), Some("two")], "one two", "one two"),
             (&[Some("one ")], "one two", "one two"),
-            // The same words again, in other pieces.
+            // The same text again, in other pieces.
             (&[Some("one tw"), None, Some("o"), Some("ne two")], "one two", "one two"),
             (&[Some("one"), None, Some("o"), None, Some("one two")], "one two", "one two"),
-            // Other words.
+            // Another text.
             (&[Some("one"), None, Some("o"), Some("ther")], "other", "one\n\nother"),
             (&[Some("é"), None, Some("è")], "è", "é\n\nè"),
             (&[Some("one two"), None, Some("one")], "one", "one two\n\none"),
             (&[Some("one")], "two", "one\n\ntwo"),
-            // What was over the limit was shown, and is not of the message.
+            // Text over the limit was shown and is not part of the message.
             (&[Some("one "), Some("two")], "one", "one two"),
         ];
         for (pieces, whole, expected) in cases {

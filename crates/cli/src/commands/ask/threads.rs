@@ -1,4 +1,4 @@
-//! The threads that `convoke ask` can be told of: which are its own, and what is done with them.
+//! Lists, checks and removes the threads of `convoke ask`.
 
 use std::cmp::Reverse;
 use std::io::Write as _;
@@ -51,8 +51,7 @@ pub(super) async fn resolve(store: &SqliteStore, name: ThreadId) -> anyhow::Resu
     }
 }
 
-/// Refuses to change a thread of a session, which only who holds the session does, and one that is not
-/// there or in which nothing was said.
+/// Rejects a thread that belongs to a session, does not exist, or has no completed turn.
 pub(super) async fn expect_own(store: &SqliteStore, task: &Task) -> anyhow::Result<()> {
     let (thread, command) = match task {
         Task::Ask(_, None) | Task::Show(..) | Task::List => return Ok(()),
@@ -69,7 +68,7 @@ pub(super) async fn expect_own(store: &SqliteStore, task: &Task) -> anyhow::Resu
             let member = thread.member_of(session);
             let member = member.map_or("MEMBER".to_owned(), |member| quoted(&member));
             let command = command.replace("ID", &id).replace("MEMBER", &member);
-            let whose = format!("{thread} is a thread of session {id}, and changes with it");
+            let whose = format!("{thread} belongs to session {id}");
             refused(format!("{whose}; use `{program} {command}`"))
         }
         Some(ThreadOwner::Nobody) if matches!(task, Task::Forget(_)) => Ok(()),
@@ -82,7 +81,7 @@ pub(super) async fn expect_own(store: &SqliteStore, task: &Task) -> anyhow::Resu
     }
 }
 
-/// Returns a name as a shell takes it for one word.
+/// Quotes a name for a shell.
 fn quoted(name: &str) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || c == '-' || c == '_';
     if name.chars().all(is_plain) {
@@ -92,26 +91,26 @@ fn quoted(name: &str) -> String {
     }
 }
 
-/// A thread as it is listed.
+/// A thread in the list.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Listed {
     thread: ThreadId,
-    /// Nobody knows it of a thread whose requests an earlier version did not keep.
+    /// `None` if an earlier version wrote the thread and stored no requests.
     first_question: Option<String>,
     requests: u64,
-    /// The bytes that it takes in the store.
+    /// The size in the store, in bytes.
     bytes: u64,
     last_request_at: Option<Millis>,
 }
 
-/// Lists the threads of no session, the one that was last used first.
+/// Lists the threads that belong to no session, most recently used first.
 pub(super) async fn list(store: &SqliteStore, arguments: &Arguments) -> anyhow::Result<Outcome> {
     let mut threads = Vec::new();
     for thread in store.lone_threads().await? {
         threads.push(Listed::read(store, thread).await?);
     }
-    // Names sort by the time at which their threads were begun.
+    // Thread ids sort by creation time.
     threads.sort_by_cached_key(|it| Reverse((it.last_request_at, it.thread.clone())));
     if arguments.json {
         write_json(&json!({"version": 1, "threads": threads}))?;
@@ -120,7 +119,7 @@ pub(super) async fn list(store: &SqliteStore, arguments: &Arguments) -> anyhow::
     let mut out = stdout();
     let paint = Paint::for_stream(&out);
     if threads.is_empty() {
-        writeln!(out, "There are no threads yet; `convoke ask` begins one.")?;
+        writeln!(out, "There are no threads yet; `convoke ask` starts one.")?;
     }
     let now = now();
     for thread in &threads {
@@ -161,7 +160,7 @@ impl Listed {
     }
 }
 
-/// Returns the question that a thread's first request ends with, on either wire.
+/// Returns the question at the end of a thread's first request, on either wire.
 fn question_in(body: &str) -> Option<String> {
     let body: Value = serde_json::from_str(body).ok()?;
     let items = body.get("input").or_else(|| body.get("messages"))?.as_array()?;

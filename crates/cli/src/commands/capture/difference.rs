@@ -1,4 +1,4 @@
-//! Two captures side by side: what was added, removed and changed.
+//! The comparison of two captures: parts added, removed and changed.
 
 use std::fmt::Write as _;
 
@@ -8,16 +8,16 @@ use convoke_wire::PartKind;
 use crate::figures::{number, percent, signed};
 use crate::terminal::Paint;
 
-/// What is shown of the lines that differ.
+/// How differing lines are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lines {
-    /// How many there are.
+    /// As counts.
     Counted,
-    /// The lines themselves.
+    /// In full.
     Shown,
 }
 
-/// Returns the comparison.
+/// Returns the comparison as text.
 pub fn show(difference: &Difference, lines: Lines, paint: Paint) -> String {
     let Difference { a, b, .. } = difference;
     let growth = signed(a.body_bytes, b.body_bytes);
@@ -30,7 +30,7 @@ pub fn show(difference: &Difference, lines: Lines, paint: Paint) -> String {
         text += &row(change, lines, paint);
     }
     if difference.changes.is_empty() {
-        text += "  Every part is the same.\n";
+        text += "  All parts are the same.\n";
     }
     let (before, after) = difference.envelope_bytes;
     let same = format!(
@@ -50,7 +50,7 @@ pub fn show(difference: &Difference, lines: Lines, paint: Paint) -> String {
 }
 
 fn side(name: &str, side: &Side, paint: Paint) -> String {
-    let version = side.version.as_deref().unwrap_or("of an unknown version");
+    let version = side.version.as_deref().unwrap_or("(unknown version)");
     format!(
         "{name}  {} → {}  {} bytes, about {} tokens\n",
         paint.strong(&format!("{} {version}", side.agent)),

@@ -1,4 +1,4 @@
-//! `convoke capture`: what a CLI really sends to its model.
+//! `convoke capture`: shows what a CLI sends to its model.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -30,10 +30,10 @@ use convoke_inspect::diagnostics;
 mod difference;
 mod table;
 
-/// Runs a CLI against a model server on this machine and shows each part of what it sends.
+/// Show what a CLI sends to its model, without an account or network.
 ///
-/// The CLI runs in the current directory, but in a private home: no account is needed, nothing leaves
-/// the machine, and your own configuration is not written to.
+/// Runs the CLI in the current directory, with a private home directory and against a model server on this
+/// machine, and shows each part of its request. Your configuration is not changed.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   convoke capture -- claude \"hello\"
@@ -41,42 +41,42 @@ mod table;
   convoke capture --stdin prompt.md -- gemini -m gemini-2.5-pro
   convoke capture --diff before after")]
 pub struct Arguments {
-    /// Gives the command this file as its standard input; `-` is our own
+    /// The file to pass to the command as standard input; `-` passes ours
     #[arg(long, value_name = "FILE")]
     stdin: Option<PathBuf>,
-    /// Sets a variable for the command; may be given more than once
+    /// Set an environment variable for the command; may be repeated
     #[arg(long = "env", value_name = "NAME=VALUE")]
     environment: Vec<OsString>,
-    /// Copies the CLI's configuration (never its credentials) from this home into the private one
+    /// Copy the CLI's configuration (never its credentials) from this home directory into the private one
     #[arg(long, value_name = "DIR")]
     home: Option<PathBuf>,
-    /// Says which CLI the command is: claude, codex or gemini
+    /// The kind of CLI: claude, codex or gemini [default: from the command's name]
     #[arg(long = "as", value_name = "AGENT")]
     vendor: Option<String>,
-    /// Lets the model answer from this script
+    /// The script of the model's answers
     #[arg(long, value_name = "FILE")]
     script: Option<PathBuf>,
-    /// The seconds that the command may take
+    /// The time limit of the command, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=3600))]
     timeout: u64,
-    /// Saves everything that was sent, to the byte, into this directory
+    /// Save every request byte for byte in this directory
     #[arg(long, value_name = "DIR")]
     save: Option<PathBuf>,
-    /// With --save, replaces a capture that is there already
+    /// With --save, replace a capture that is already there
     #[arg(long, requires = "save")]
     replace: bool,
-    /// Compares two saved captures
+    /// Compare two saved captures
     #[arg(long, num_args = 2, value_names = ["A", "B"], conflicts_with_all = ["command", "save", "script", "stdin", "home"])]
     diff: Vec<PathBuf>,
-    /// With --diff, shows the lines that differ
+    /// With --diff, show the lines that differ
     #[arg(long, requires = "diff")]
     full: bool,
-    /// Writes JSON
+    /// Write JSON
     #[arg(long)]
     json: bool,
     #[command(flatten)]
     deny: Deny,
-    /// The command, as you would type it
+    /// The command to run
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
@@ -114,7 +114,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         let failed = matches!(&capture.ended, capture::ChildEnd::Failed { .. });
         let called_none = matches!(error.downcast_ref(), Some(CaptureError::NoCall { .. }));
         if failed && called_none && arguments.stdin.is_none() && is_given_input() {
-            return anyhow!("{error}\n  Its standard input was empty; `--stdin -` gives it ours.");
+            return anyhow!("{error}\n  Its standard input was empty; `--stdin -` passes ours.");
         }
         error
     })?;
@@ -161,7 +161,7 @@ fn read_stdin(path: &Path) -> anyhow::Result<String> {
     Ok(read.map_err(|error| UsageError(format!("--stdin {}: {error}", path.display())))?)
 }
 
-/// Says whether a pipe or a file was put before us, which the user may have meant for the program.
+/// Returns whether our standard input is a pipe or a file, which the user may have meant for the command.
 fn is_given_input() -> bool {
     let input = std::io::stdin().as_fd().try_clone_to_owned().map(std::fs::File::from);
     let kind = input.and_then(|input| input.metadata()).map(|input| input.file_type());
@@ -226,7 +226,7 @@ fn show_difference(a: &Path, b: &Path, arguments: &Arguments) -> anyhow::Result<
     Ok(Outcome::Done)
 }
 
-/// What is wrong with the command, as opposed to what went wrong with it, is bad usage.
+/// Converts errors in the arguments to usage errors.
 fn explain(error: CaptureError) -> anyhow::Error {
     match error {
         CaptureError::NoCommand

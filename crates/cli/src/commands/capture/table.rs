@@ -1,4 +1,4 @@
-//! The account of a capture: what was sent, how much of it, and whose it is.
+//! The table of a capture: each part of the request, its size and its owner.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -25,13 +25,13 @@ pub fn show(capture: &Capture, account: &Account, paint: Paint) -> String {
 }
 
 fn heading(capture: &Capture, account: &Account, paint: Paint) -> String {
-    let version = capture.program.version.as_deref().unwrap_or("of an unknown version");
+    let version = capture.program.version.as_deref().unwrap_or("(unknown version)");
     let program = paint.strong(&format!("{} {version}", capture.program.agent));
     let how = if account.streamed { ", streamed" } else { "" };
     format!("{program} sends to {} ({}{how})\n", account.model, account.wire)
 }
 
-/// Names the files below the working directory by their paths from there.
+/// Makes paths below the working directory relative to it.
 fn with_short_paths(ledger: &Ledger<'static>, cwd: &Path) -> Ledger<'static> {
     let mut short = Ledger::new(None);
     for entry in ledger.entries() {
@@ -73,30 +73,33 @@ fn shares(capture: &Capture, account: &Account, paint: Paint) -> String {
     )
 }
 
-/// The other calls of a model that the turn took, which cost too.
+/// Returns lines for the other model requests of the turn.
 fn other_calls(capture: &Capture, account: &Account, paint: Paint) -> String {
     let requests = capture.requests.iter();
     let others = requests.filter(|request| request.number != account.request);
     let calls = others.filter_map(|request| Some((request, request.model_call()?)));
     let lines = calls.map(|(request, call)| {
         let (bytes, model) = (number(request.body.len() as u64), &call.model);
-        let what = if call.aside { "a question of its own" } else { "another call" };
+        let what = if call.aside { "side request" } else { "further request" };
         let name = paint.warning(what);
         format!("  Request {}: {name} to {model}, {bytes} bytes\n", request.number)
     });
     lines.collect()
 }
 
-/// What else the program wanted, and did not get.
+/// Returns the hosts that the program tried to reach besides its model.
 fn outside(capture: &Capture, paint: Paint) -> String {
     let elsewhere = capture.elsewhere();
     if elsewhere.is_empty() {
-        return paint.faint("  It wanted nothing but its model, and nothing left this machine.\n");
+        return paint.faint("  It connected to its model only, and nothing left this machine.\n");
     }
     let hosts = elsewhere.iter().map(|(host, tries)| match tries {
         1 => (*host).to_owned(),
         tries => format!("{host} ({tries} times)"),
     });
     let hosts = hosts.collect::<Vec<_>>().join(", ");
-    format!("  {} {hosts}\n  Nothing left this machine.\n", paint.warning("It also wanted:"))
+    format!(
+        "  {} {hosts}\n  Nothing left this machine.\n",
+        paint.warning("It also tried to reach:")
+    )
 }

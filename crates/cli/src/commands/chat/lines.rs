@@ -1,5 +1,5 @@
-//! A chat without a screen: each line of standard input is a message or a command, and what happens is
-//! shown as `convoke run` shows it.
+//! Chat without a full screen: each line of standard input is a message or a command, and the output is that of
+//! `convoke run`.
 
 use std::io::{self, BufRead as _, Write as _};
 use std::time::Instant;
@@ -19,7 +19,7 @@ use crate::host_environment;
 use crate::outcome::{Outcome, UsageError};
 use crate::terminal::{stderr, stdout};
 
-/// Holds a conversation with what stands in the lines of standard input.
+/// Runs a conversation from the lines of standard input.
 pub(super) async fn converse(arguments: &run::Arguments) -> anyhow::Result<Outcome> {
     let host_environment = host_environment::of_process()?;
     let began = Instant::now();
@@ -63,21 +63,21 @@ pub(super) async fn converse(arguments: &run::Arguments) -> anyhow::Result<Outco
     match outcome? {
         Outcome::Done if misunderstood > 0 => {
             let lines = count(misunderstood, "line");
-            Err(UsageError(format!("{lines} could not be understood; the others were obeyed"))
+            Err(UsageError(format!("{lines} not understood; all other lines were processed"))
                 .into())
         }
         outcome => Ok(outcome),
     }
 }
 
-/// For whom a chat is written.
+/// The output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
     Text,
     Json,
 }
 
-/// A chat without a screen.
+/// A chat without a full screen.
 struct LineChat {
     conversation: Conversation,
     show: Show,
@@ -86,18 +86,18 @@ struct LineChat {
     to: Vec<String>,
     reached: Vec<Reached>,
     form: Form,
-    /// Why the conversation stopped last.
+    /// The reason of the last stop.
     stop: Option<StopReason>,
-    /// The lines that could not be understood.
+    /// The number of lines that were not understood.
     misunderstood: u64,
 }
 
 impl LineChat {
-    /// Does what the lines say, until there are no more or the person leaves.
+    /// Processes lines until the input ends or the person leaves.
     async fn listen(&mut self) -> anyhow::Result<()> {
         let mut lines = read_lines();
         while self.stop != Some(StopReason::Left) {
-            // Anew for each line: what comes while agents are at work is heard where they are.
+            // Installed for each line separately: while agents run, their own loop handles interrupts.
             let mut interrupts = signal(SignalKind::interrupt())?;
             let mut ends = signal(SignalKind::terminate())?;
             let line = tokio::select! {
@@ -118,7 +118,7 @@ impl LineChat {
                     }
                     done => done?,
                 },
-                // It is a typing mistake, and no reason to lose the lines that follow.
+                // A typing error must not lose the lines that follow.
                 Err(why) => self.misunderstand(&line, &why)?,
             }
         }
@@ -160,7 +160,7 @@ impl LineChat {
             UserAction::GoOn => self.go_on().await,
             UserAction::Look(what, member) => self.look(what, member).await,
             UserAction::Help => self.help(),
-            // Between two lines nothing is under way.
+            // No turn runs between two lines.
             UserAction::Cancel | UserAction::Quit => Ok(()),
         }
     }
@@ -175,7 +175,7 @@ impl LineChat {
         Ok(())
     }
 
-    /// Shows what was sent last, to a member or at all.
+    /// Shows the last prompt of a member, or of all.
     async fn look(&self, what: PromptView, member: Option<MemberName>) -> anyhow::Result<()> {
         let coordinator = &self.conversation.coordinator;
         let (store, session) = (coordinator.store(), coordinator.session());
@@ -188,12 +188,12 @@ impl LineChat {
         };
         let text = match (&sheet, what) {
             _ if self.form == Form::Json => return write_json(&sheet_event(sheet.as_ref())),
-            (None, _) => "nothing was sent yet\n".to_owned(),
+            (None, _) => "no prompt was sent yet\n".to_owned(),
             (Some(sheet), PromptView::Ledger) => sheet.table.clone(),
             (Some(sheet), PromptView::Prompt) => sheet.texts() + "\n",
         };
         let mut out = stdout();
-        // A file gets every byte; a terminal nothing that could steer it.
+        // A file gets the exact bytes; on a terminal, control characters are replaced.
         let text = if out.is_terminal() { printable(&text) } else { text.into() };
         Ok(out.write_all(text.as_bytes())?)
     }
@@ -206,7 +206,7 @@ impl LineChat {
     }
 }
 
-/// Describes what a member was sent, for other programs.
+/// Returns the JSON event of a prompt.
 fn sheet_event(sheet: Option<&SentPrompt>) -> Value {
     let Some(sheet) = sheet else { return json!({"type": "sheet", "member": null}) };
     let SentPrompt { member, turn, attempt, table, system, prompt } = sheet;
@@ -220,11 +220,11 @@ fn write_json(value: &Value) -> anyhow::Result<()> {
     Ok(writeln!(stdout(), "{value}")?)
 }
 
-/// The number of lines that are read ahead of the conversation.
+/// The number of lines that are read ahead.
 const LINES_AHEAD: usize = 64;
 
-/// Reads lines beside the conversation. The thread ends with the process: nothing can wake it from a
-/// read of standard input.
+/// Reads lines in a thread of its own, which ends with the process: a read of standard input cannot be
+/// interrupted.
 fn read_lines() -> Receiver<io::Result<String>> {
     let (sender, lines) = channel(LINES_AHEAD);
     std::thread::spawn(move || {

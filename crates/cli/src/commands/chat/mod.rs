@@ -1,4 +1,4 @@
-//! `convoke chat`: the same conversation as `convoke run`, as long as a person likes.
+//! `convoke chat`: an interactive conversation.
 
 mod lines;
 
@@ -20,9 +20,9 @@ use crate::outcome::Outcome;
 use crate::program;
 use crate::terminal::stdout;
 
-/// Holds a conversation between you and a team of agents in the whole terminal.
+/// Chat with a team, full screen.
 ///
-/// Ctrl-C once cancels the turn that is under way, twice leaves; both save. Where there is no terminal,
+/// Ctrl-C cancels the running turn, twice it quits; the session is saved in both cases. Without a terminal,
 /// and with --json, each line of standard input is a message or a command.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -32,10 +32,10 @@ use crate::terminal::stdout;
 pub struct Arguments {
     #[command(flatten)]
     conversation: ConversationOptions,
-    /// Who is called when your text calls nobody; by default the first agent of the team
+    /// The recipient of messages that address nobody [default: the first agent of the team]
     #[arg(long, value_name = "NAME", value_delimiter = ',', add = ArgValueCompleter::new(completions::members))]
     to: Vec<String>,
-    /// Read lines, and write one event a line, as JSON
+    /// Read lines, and write one JSON event per line
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -53,7 +53,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     runtime.block_on(lines::converse(&arguments))
 }
 
-/// Tells whether a whole screen can be drawn and typed into.
+/// Returns whether standard input and output are a terminal.
 fn has_screen() -> bool {
     let is_dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
     stdin().is_terminal() && stdout().is_terminal() && !is_dumb
@@ -75,7 +75,7 @@ async fn hold(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let option = conversation.option;
     let (store, id) =
         (conversation.coordinator.store().clone(), conversation.coordinator.session());
-    // The servers of a rehearsal end with the conversation.
+    // The rehearsal servers end with the conversation.
     let Conversation { coordinator, rehearsal_servers, is_new, .. } = conversation;
     let closing = Box::pin(convoke_chat::hold(coordinator, updates, setup)).await?;
     drop(rehearsal_servers);
@@ -92,7 +92,7 @@ async fn hold(arguments: &Arguments) -> anyhow::Result<Outcome> {
     Ok(arguments.deny.outcome(closing.codes))
 }
 
-/// Collects what a chat begins with.
+/// Collects the initial state of a chat.
 async fn setup(to: &[String], conversation: &Conversation) -> anyhow::Result<Setup> {
     let coordinator = &conversation.coordinator;
     let team = coordinator.team_agents().team();

@@ -1,18 +1,17 @@
-//! Which agents are installed, and at which version. Nothing is run: the version stands in the files
-//! beside the program.
+//! The installed agents and their versions, read from the files of each program without running it.
 
 use convoke_agent::Vendor;
 use convoke_explain::Edition;
 use convoke_inspect::installed::version_on_disk;
 
-/// The versions of the installed agents, as far as they can be told.
+/// The versions of the installed agents, where known.
 #[derive(Debug, Default)]
 pub struct Installed {
     versions: Vec<(&'static str, String)>,
 }
 
 impl Installed {
-    /// Looks for the agents on `PATH`.
+    /// Finds the agents on `PATH`.
     pub fn find() -> Self {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let directories: Vec<_> = std::env::split_paths(&path).collect();
@@ -25,7 +24,7 @@ impl Installed {
         Self { versions: versions.collect() }
     }
 
-    /// Returns the edition whose rules apply to what is installed.
+    /// Returns the edition whose rules apply to the installed version.
     pub fn nearest(&self, edition: Edition) -> Edition {
         match self.version(edition) {
             Some(version) => edition.nearest(version),

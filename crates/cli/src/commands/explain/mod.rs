@@ -1,4 +1,4 @@
-//! `convoke explain`: what Claude Code, Gemini CLI and Codex load here, side by side.
+//! `convoke explain`: shows which instruction files Claude Code, Gemini CLI and Codex load here.
 
 mod findings;
 mod installed;
@@ -25,28 +25,27 @@ use crate::terminal::{Paint, stdout};
 use installed::Installed;
 use view::View;
 
-/// Shows which instruction files and skills each agent loads in a directory, what is cut, and how to fix it.
+/// Show which instruction files and skills each agent loads in a directory, what is cut, and how to fix it.
 ///
 /// Nothing is run and nothing is sent: the rules were measured on the real programs, and only the
 /// files that decide are read. --verify runs the installed programs offline and compares.
 #[derive(Debug, Args)]
 #[command(after_help = "Diagnostic codes and what to do about each: docs/diagnostics.md")]
 pub struct Explain {
-    /// The directory that the agents would be started in.
+    /// The working directory of the agents
     #[arg(default_value = ".")]
     path: PathBuf,
 
-    /// The agents to ask about: claude, gemini, codex, or one at a version whose rules are known:
-    /// claude@2.1.197, claude@2.1.325, codex@0.98, codex@0.166. Without a version, the one that is installed,
-    /// or else the newest that is known.
+    /// The agents: claude, gemini, codex, or one of claude@2.1.197, claude@2.1.325, codex@0.98, codex@0.166
+    /// [default: the installed versions, else the newest known]
     #[arg(long, value_name = "AGENT", value_delimiter = ',')]
     agent: Vec<String>,
 
-    /// The directory that stands for the user's home.
+    /// The directory to use as the user's home
     #[arg(long, value_name = "DIR")]
     home: Option<PathBuf>,
 
-    /// A file that the agent has read: some instructions are loaded only then.
+    /// A file that the agent has read: some instructions are loaded only then; may be repeated
     #[arg(long, value_name = "FILE")]
     reads: Vec<PathBuf>,
 
@@ -55,14 +54,14 @@ pub struct Explain {
     #[arg(long, conflicts_with = "reads")]
     verify: bool,
 
-    /// Writes the report as JSON.
+    /// Write the report as JSON
     #[arg(long)]
     json: bool,
 
     #[command(flatten)]
     deny: Deny,
 
-    /// Arguments that the agents would be started with; each takes those that it knows.
+    /// The command-line arguments of the agents; each uses those that it knows
     #[arg(last = true, value_name = "AGENT_ARGS")]
     arguments: Vec<String>,
 }
@@ -119,14 +118,14 @@ pub fn run(arguments: &Explain) -> anyhow::Result<Outcome> {
 
 fn session(arguments: &Explain) -> Result<Session, UsageError> {
     let here = std::env::current_dir()
-        .map_err(|error| UsageError(format!("the current directory cannot be found: {error}")))?;
+        .map_err(|error| UsageError(format!("cannot determine the working directory: {error}")))?;
     let cwd = directory(&here, &arguments.path, "PATH")?;
     let home = match &arguments.home {
         Some(home) => directory(&here, home, "--home")?,
         None => std::env::home_dir()
             .filter(|home| home.is_absolute())
             .map(|home| absolute(&here, &home))
-            .ok_or_else(|| UsageError("HOME is not set: name your home with --home DIR".into()))?,
+            .ok_or_else(|| UsageError("HOME is not set; pass --home DIR".into()))?,
     };
     let home = home.canonicalize().unwrap_or(home);
     let mut session = Session::new(cwd, home);
@@ -148,7 +147,7 @@ fn directory(here: &Path, path: &Path, what: &str) -> Result<PathBuf, UsageError
     match std::fs::metadata(&full) {
         Ok(found) if found.is_dir() => Ok(full),
         Ok(_) => Err(UsageError(format!(
-            "{what}: {shown} is not a directory: name the one that the agents are started in"
+            "{what}: {shown} is not a directory; pass the working directory of the agents"
         ))),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             Err(UsageError(format!("{what}: {shown} does not exist")))

@@ -11,7 +11,7 @@ use super::view::{COLUMN, SIZE_COLUMN, View, bytes, padded, push_line, shortened
 use crate::figures::number;
 use crate::terminal::Tone;
 
-/// More rows than this are no longer a glance.
+/// The maximum number of rows.
 const MAX_ROWS: usize = 16;
 
 /// A skill, and what each agent does with it.
@@ -22,14 +22,14 @@ struct Row {
     cells: Vec<Cell>,
 }
 
-/// What one agent does with one skill.
+/// The treatment of one skill by one agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Cell {
-    /// It is listed, with so many bytes of its description.
+    /// Listed, with `loaded` bytes of its description.
     Listed { loaded: u64, is_whole: bool },
     /// A rule keeps it out, as the user may well intend.
     KeptOut,
-    /// It is lost, which nobody intends.
+    /// Lost, certainly not on purpose.
     Lost,
     /// The agent does not look there.
     NotRead,
@@ -136,7 +136,7 @@ impl View<'_> {
         }
     }
 
-    /// How long an agent's list is, with a bar against its limit.
+    /// Returns the size of an agent's list, with a bar against its limit.
     fn skill_budget(&self, agent: &AgentReport) -> String {
         let own = agent.skills.iter().filter(|it| it.source == SkillSource::Builtin).count();
         let skills = match agent.skills.len() {

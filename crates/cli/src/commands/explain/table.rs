@@ -1,4 +1,4 @@
-//! The files side by side: a row for each, a column for each agent.
+//! The table of files: a row for each file, a column for each agent.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
@@ -10,31 +10,31 @@ use convoke_explain::{AgentReport, LoadReason, Loaded, Report, Rule};
 #[derive(Debug)]
 pub struct Row {
     pub path: PathBuf,
-    /// How many imports lead to it.
+    /// The number of imports that lead to it.
     pub depth: usize,
     pub bytes: Option<u64>,
     pub cells: Vec<Cell>,
-    /// Why the first agent that loads it does.
+    /// The reason why the first agent that loads it does.
     pub why: Option<LoadReason>,
-    /// The file that it is a link to.
+    /// The target, if it is a link.
     pub target: Option<PathBuf>,
 }
 
-/// What one agent does with one file.
+/// The treatment of one file by one agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cell {
-    /// It is loaded at this place, perhaps several times.
+    /// Loaded at this position, possibly several times.
     Loaded { place: usize, times: usize, is_whole: bool },
-    /// It is not the agent's to load.
+    /// Not a file that the agent reads.
     NotRead,
-    /// A rule keeps it out, as the user may well intend.
+    /// Excluded by a rule, possibly on purpose.
     KeptOut,
-    /// It is lost, which nobody intends.
+    /// Lost, certainly not on purpose.
     Lost,
 }
 
-/// Arranges the files: the machine's, the user's, then from the top directory down, each with what it
-/// imports below it.
+/// Arranges the files: those of the machine, those of the user, then from the top directory down, each followed by
+/// its imports.
 pub fn rows(report: &Report) -> Vec<Row> {
     let mut order = Order::of(base_paths(report));
     for agent in &report.agents {
@@ -69,7 +69,7 @@ pub fn rows(report: &Report) -> Vec<Row> {
     order.paths.into_iter().map(row).collect()
 }
 
-/// The paths in the order in which they are shown, each with the number of imports to it.
+/// The paths in display order, each with its import depth.
 struct Order {
     paths: Vec<(PathBuf, usize)>,
     known: HashSet<OsString>,
@@ -104,7 +104,7 @@ fn importer(rule: &Rule) -> Option<&Path> {
     }
 }
 
-/// The paths that no import leads to, in the order in which they are shown.
+/// Returns the paths that are not imports, in display order.
 fn base_paths(report: &Report) -> Vec<PathBuf> {
     let mut paths = BTreeSet::new();
     for agent in &report.agents {
@@ -115,8 +115,8 @@ fn base_paths(report: &Report) -> Vec<PathBuf> {
         paths.extend(ignored.map(|file| file.path.as_os_str()));
     }
     let mut paths: Vec<_> = paths.into_iter().map(PathBuf::from).collect();
-    // What lies elsewhere, such as the user's own files, comes first; then the directories above the
-    // working directory from the top down, then what lies below it.
+    // Files elsewhere, such as the user's own, come first; then the directories above the working directory
+    // from the top down, then those below it.
     paths.sort_by_cached_key(|path| match chain_directory(&report.cwd, path) {
         Some(directory) => (1, directory.as_os_str().len()),
         None if path.starts_with(&report.cwd) => (2, 0),
@@ -125,7 +125,7 @@ fn base_paths(report: &Report) -> Vec<PathBuf> {
     paths
 }
 
-/// The directory of the chain that a file belongs to; `.claude` and its like belong to their parent.
+/// Returns the directory that a file belongs to; `.claude` and the like count as their parent.
 fn chain_directory<'a>(cwd: &Path, path: &'a Path) -> Option<&'a Path> {
     let mut directory = path.parent()?;
     while let Some(name) = directory.file_name().and_then(|name| name.to_str()) {
@@ -138,21 +138,20 @@ fn chain_directory<'a>(cwd: &Path, path: &'a Path) -> Option<&'a Path> {
     is_above(directory, cwd).then_some(directory)
 }
 
-/// Whether a directory is this one or above it. Nearly always the bytes tell, without taking both
-/// paths apart.
+/// Returns whether a directory is `cwd` or above it. Compares bytes first, which nearly always decides.
 fn is_above(directory: &Path, cwd: &Path) -> bool {
     let below = cwd.as_os_str().as_encoded_bytes();
     let below = below.strip_prefix(directory.as_os_str().as_encoded_bytes());
     below.is_some_and(|below| matches!(below, [] | [b'/', ..])) || cwd.starts_with(directory)
 }
 
-/// The size of a file that nobody loads; a link or a directory has none worth showing.
+/// Returns the size of a file that no agent loads; `None` for a link or a directory.
 fn size(path: &Path) -> Option<u64> {
     let found = std::fs::symlink_metadata(path).ok()?;
     found.is_file().then_some(found.len())
 }
 
-/// What one agent does with each file that it has to do with.
+/// Returns the treatment of each file by one agent.
 fn column(agent: &AgentReport) -> HashMap<&OsStr, Cell> {
     let mut cells = HashMap::new();
     for file in &agent.ignored {

@@ -1,4 +1,4 @@
-//! The report as a person reads it: the files side by side, the sizes, what is wrong, what to do.
+//! The report as text: the table of files, the sizes, problems and fixes.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -17,17 +17,17 @@ use crate::terminal::{Paint, Tone};
 const MIN_WIDTH: usize = 60;
 const MAX_WIDTH: usize = 120;
 const DEFAULT_WIDTH: usize = 80;
-/// More rows than this are no longer a glance.
+/// The maximum number of rows.
 const MAX_ROWS: usize = 40;
 const MAX_MESSAGES: usize = 6;
 pub(super) const COLUMN: usize = 9;
 pub(super) const SIZE_COLUMN: usize = 10;
-/// Why a file is loaded is said where this much room is left beside it.
+/// The minimum width of the column of reasons.
 const MIN_WHY: usize = 16;
 const MIN_BAR: usize = 4;
 const MAX_BAR: usize = 20;
 
-/// Everything that decides how the report looks.
+/// The report with its layout.
 pub struct View<'a> {
     pub report: &'a Report,
     pub home: &'a Path,
@@ -36,7 +36,7 @@ pub struct View<'a> {
     pub width: usize,
 }
 
-/// Returns the columns to write in.
+/// Returns the width of the output in columns.
 pub fn width(is_terminal: bool) -> usize {
     let terminal = is_terminal.then(terminal_size::terminal_size).flatten();
     let terminal = terminal.map(|(width, _)| usize::from(width.0));
@@ -46,7 +46,7 @@ pub fn width(is_terminal: bool) -> usize {
 }
 
 impl View<'_> {
-    /// Writes the whole report.
+    /// Renders the report.
     pub fn render(&self) -> String {
         let mut out = String::new();
         self.heading(&mut out);
@@ -68,8 +68,8 @@ impl View<'_> {
         let cwd = self.home_relative(&self.report.cwd);
         let place = match &self.report.repository {
             Some(root) if *root == self.report.cwd => "a repository".to_owned(),
-            Some(root) => format!("in the repository {}", self.home_relative(root)),
-            None => "in no repository".to_owned(),
+            Some(root) => format!("in repository {}", self.home_relative(root)),
+            None => "not in a repository".to_owned(),
         };
         let title = self.paint.text(Tone::Strong, &cwd);
         push_line(out, &format!("{title}  {}", self.paint.text(Tone::Faint, place)));
@@ -81,8 +81,7 @@ impl View<'_> {
         out.push('\n');
     }
 
-    /// Says by which rules an agent is explained if they were measured on another version than the
-    /// installed one.
+    /// Returns a note if the rules were measured on another version than the installed one.
     fn version_note(&self, agent: &AgentReport) -> Option<String> {
         let edition = agent.edition;
         let (title, measured) = (edition.title(), edition.version());
@@ -96,7 +95,7 @@ impl View<'_> {
                 "{title} {installed} is installed; the newest known rules are those of {measured}"
             )
         } else {
-            format!("{title} {installed} is installed; explained by the rules of {measured}")
+            format!("{title} {installed} is installed; the rules of {measured} were applied")
         })
     }
 
@@ -133,8 +132,7 @@ impl View<'_> {
         out.push('\n');
     }
 
-    /// The columns that the labels need, of so many; the rows after one that fills them are not
-    /// looked at.
+    /// Returns the width of the widest label, at most `limit`; stops at the first row that reaches it.
     fn widest_label(&self, rows: &[Row], limit: usize) -> usize {
         let mut widest = 20.min(limit);
         for row in rows {
@@ -190,7 +188,7 @@ impl View<'_> {
         push_line(out, &line);
     }
 
-    /// How much each agent loads, with a bar against its limit.
+    /// Writes how much each agent loads, with a bar against its limit.
     fn sizes(&self, out: &mut String) {
         let agents = &self.report.agents;
         let title =
@@ -201,7 +199,7 @@ impl View<'_> {
         let words_width = fills.iter().map(|fill| fill.words.width()).max().unwrap_or_default();
         let mut room = self.width.saturating_sub(beside + words_width);
         if room < MIN_BAR {
-            // In a narrow terminal the bar says more than the limit in words.
+            // In a narrow terminal the bar is shown instead of the limit.
             fills.iter_mut().for_each(Fill::shorten);
             room = self.width.saturating_sub(beside + "100%".len());
         }
@@ -235,7 +233,7 @@ impl View<'_> {
         format!("{}{empty}", self.paint.text(tone, "█".repeat(filled)))
     }
 
-    /// The files that a rule keeps out, with the rule.
+    /// Writes the files that a rule keeps out, with the rule.
     fn kept_out(&self, out: &mut String) {
         let mut entries: Vec<KeptOut<'_>> = Vec::new();
         let mut known: HashMap<(&OsStr, String), usize> = HashMap::new();
@@ -319,7 +317,7 @@ impl View<'_> {
         }
     }
 
-    /// A path as it is best known here: below the repository, below the home directory, or whole.
+    /// Returns a path relative to the repository or the home directory, else in full.
     pub(super) fn place_relative(&self, path: &Path) -> String {
         let base = self.report.repository.as_deref().unwrap_or(&self.report.cwd);
         match path.strip_prefix(base) {
@@ -338,7 +336,7 @@ impl View<'_> {
         }
     }
 
-    /// A message with its paths shortened in the same way.
+    /// Returns a message with its paths shortened in the same way.
     fn shown(&self, message: &str) -> String {
         let base = self.report.repository.as_deref().unwrap_or(&self.report.cwd);
         let mut message = message.to_owned();
@@ -359,7 +357,7 @@ struct KeptOut<'a> {
     agents: Vec<&'static str>,
 }
 
-/// How full an agent's limit is.
+/// The used share of an agent's limit.
 struct Fill {
     percent: u64,
     words: String,
@@ -391,7 +389,7 @@ impl Fill {
     }
 }
 
-/// Why a file is loaded, in a word or two.
+/// Returns a short reason why a file is loaded.
 fn short_why(why: &LoadReason) -> String {
     match why {
         LoadReason::Managed => "managed".to_owned(),
@@ -406,6 +404,7 @@ fn short_why(why: &LoadReason) -> String {
         LoadReason::Import { line, .. } => format!("import, line {line}"),
         LoadReason::Read(_) => "after a read".to_owned(),
         LoadReason::Fallback => "fallback name".to_owned(),
+        other => other.to_string(),
     }
 }
 
@@ -427,12 +426,12 @@ pub(super) fn push_line(out: &mut String, line: &str) {
     out.push('\n');
 }
 
-/// Takes what could move the cursor or change colours out of a name.
+/// Removes control characters from a name.
 fn harmless(text: &str) -> String {
     text.chars().map(|it| if it.is_control() { '\u{fffd}' } else { it }).collect()
 }
 
-/// A number of bytes in at most nine columns.
+/// Formats a number of bytes in at most nine columns.
 pub(super) fn bytes(count: u64) -> String {
     const KIB: u64 = 1024;
     const MIB: u64 = KIB * KIB;
@@ -448,7 +447,7 @@ pub(super) fn padded(text: &str, width: usize) -> String {
     format!("{text}{}", " ".repeat(width.saturating_sub(text.width())))
 }
 
-/// The end of a text that is too wide: with paths, the end tells the most.
+/// Shortens a text at its start: the end of a path is the most useful part.
 pub(super) fn shortened(text: &str, width: usize) -> String {
     if text.width() <= width {
         return text.to_owned();
@@ -462,7 +461,7 @@ pub(super) fn shortened(text: &str, width: usize) -> String {
     format!("…{}", &text[start..])
 }
 
-/// The beginning of a text that is too wide.
+/// Shortens a text at its end.
 fn begun(text: &str, width: usize) -> String {
     if text.width() <= width {
         return text.to_owned();
@@ -476,7 +475,7 @@ fn begun(text: &str, width: usize) -> String {
     format!("{}…", &text[..end])
 }
 
-/// Breaks a text at spaces; what is wider than a line by itself stays whole.
+/// Wraps a text at spaces; a word wider than a line stays whole.
 pub(super) fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {

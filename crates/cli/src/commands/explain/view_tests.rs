@@ -44,7 +44,7 @@ fn colour_changes_no_character_of_the_text() {
     for piece in pieces {
         plain.push_str(piece.split_once('m').unwrap().1);
     }
-    // Painting stands in the way of cutting blanks at the ends of lines.
+    // Colours keep trailing blanks from being trimmed.
     let trimmed = |text: &str| text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n");
     assert_eq!(trimmed(&plain), trimmed(&rendered(80, false)));
 }

@@ -1,4 +1,4 @@
-//! The conversation that a prompt is about: a snapshot, or messages a line.
+//! The conversation of a prompt: a snapshot, or one message per line.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::Arguments;
 use crate::outcome::UsageError;
 
-/// Loads the conversation into a manager and returns what the user should know about it.
+/// Loads the conversation into a manager and returns its diagnostics.
 pub(super) fn load(
     manager: &mut ContextManager,
     team: &Team,
@@ -27,8 +27,8 @@ pub(super) fn load(
         .import_snapshot(snapshot)
         .map_err(|error| UsageError(format!("{}: {error}: {}", path.display(), error.reason)))?;
     if manager.team_task().is_none() {
-        // A snapshot carries the task that its coordinator read. Messages alone do not: the last task
-        // that one of them states counts, and before any, the team file's.
+        // A snapshot contains the task. Messages alone do not: the last task that one of them states counts,
+        // else that of the team file.
         let stated = match arguments.messages {
             Some(_) => {
                 let task = |message: &ConversationMessage| {
@@ -45,7 +45,7 @@ pub(super) fn load(
     Ok(diagnostics)
 }
 
-/// Returns what is to be said of the markers in the messages that a prompt shows.
+/// Returns the diagnostics of markers in the messages that a prompt shows.
 pub(super) fn marker_diagnostics(
     manager: &ContextManager,
     input: &AssemblerInput<'_>,
@@ -69,7 +69,7 @@ fn read_snapshot(path: &Path) -> Result<Value, UsageError> {
     serde_json::from_slice(&text).map_err(|error| invalid(path, error.line(), &error.to_string()))
 }
 
-/// Reads messages, one a line; those without an id get one by their place.
+/// Reads messages, one per line; those without an id get one by position.
 fn read_messages(path: &Path) -> Result<Value, UsageError> {
     let text = read(path)?;
     let mut messages = Vec::new();
@@ -82,7 +82,7 @@ fn read_messages(path: &Path) -> Result<Value, UsageError> {
         if let Value::Object(object) = &mut message {
             object.entry("id").or_insert_with(|| json!(NO_ID));
         }
-        // Checked here too, because here the line is known.
+        // Checked here too, where the line is known.
         ConversationMessage::from_json(message.clone())
             .map_err(|error| invalid(path, index + 1, &error.to_string()))?;
         messages.push(message);
@@ -91,10 +91,10 @@ fn read_messages(path: &Path) -> Result<Value, UsageError> {
     Ok(as_snapshot(messages))
 }
 
-/// Stands for an id until all ids of the file are known.
+/// The id of a message until all ids of the file are known.
 const NO_ID: &str = "";
 
-/// Gives ids to the messages that have none: `msg-N` by their place, beyond any such id in the file.
+/// Gives ids to messages without one: `msg-N` by position, beyond any such id in the file.
 fn number(messages: &mut [Value]) {
     let numbers = messages.iter().filter_map(|message| {
         MessageId::from(message["id"].as_str()?).digits()?.parse::<u64>().ok()

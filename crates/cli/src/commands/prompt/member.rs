@@ -5,7 +5,7 @@ use convoke_team::{AgentSettings, Member, Team};
 
 use crate::outcome::UsageError;
 
-/// Finds the agent that a name means.
+/// Finds an agent by name.
 pub(super) fn find_agent<'t>(
     team: &'t Team,
     name: &str,
@@ -14,12 +14,12 @@ pub(super) fn find_agent<'t>(
         let names: Vec<&str> = team.names().map(MemberName::as_str).collect();
         let hint = match nearest(name, names.iter().copied()) {
             Some(near) => format!("did you mean `{near}`?"),
-            None => format!("there are {}", names.join(", ")),
+            None => format!("members: {}", names.join(", ")),
         };
-        return Err(UsageError(format!("--for: nobody in the team is called `{name}`; {hint}")));
+        return Err(UsageError(format!("--for: no member has the name `{name}`; {hint}")));
     };
     let settings = member.agent().ok_or_else(|| {
-        UsageError(format!("--for: {} is a person, and people get no prompt", member.name))
+        UsageError(format!("--for: {} is a person; only agents get prompts", member.name))
     })?;
     Ok((member, settings))
 }

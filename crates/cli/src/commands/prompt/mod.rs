@@ -1,4 +1,4 @@
-//! `convoke prompt`: the exact prompt that a member would get now.
+//! `convoke prompt`: shows the exact prompt that a member would get now.
 
 mod conversation;
 mod member;
@@ -21,19 +21,19 @@ use crate::diagnostics::Deny;
 use crate::host_environment;
 use crate::outcome::{Outcome, UsageError};
 
-/// Shows the exact prompt that a member would get now; nothing is sent.
+/// Show the exact prompt that a member would get now, without sending it.
 ///
-/// Standard output carries the prompt alone, to the byte.
+/// Standard output is the prompt, byte for byte, and nothing else.
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("account").args(["explain", "json"]).multiple(true))]
 pub struct Arguments {
-    /// The member that the prompt is for
+    /// The member whose prompt is shown
     #[arg(long = "for", value_name = "NAME", add = ArgValueCompleter::new(completions::members))]
     member: String,
-    /// The team file; by default convoke.toml here, or above as far as the repository goes
+    /// The team file [default: convoke.toml here or in a parent directory, up to the repository's root]
     #[arg(long, value_name = "FILE")]
     team: Option<PathBuf>,
-    /// The conversation, as a stored session: its id, either end of it, or `last`
+    /// Use the conversation of a stored session: its id, the beginning or end of it, or `last`
     #[arg(
         long,
         value_name = "ID",
@@ -41,22 +41,22 @@ pub struct Arguments {
         add = ArgValueCompleter::new(completions::sessions)
     )]
     session: Option<String>,
-    /// The conversation, as a snapshot
+    /// Use the conversation of a snapshot
     #[arg(long, value_name = "FILE", conflicts_with = "messages")]
     snapshot: Option<PathBuf>,
-    /// The conversation, as one message a line; `-` reads standard input
+    /// Use the messages of a file, one per line; `-` reads standard input
     #[arg(long, value_name = "FILE")]
     messages: Option<PathBuf>,
-    /// The message to answer, when it is not the newest
+    /// The message to answer [default: the newest]
     #[arg(long, value_name = "ID")]
     in_reply_to: Option<String>,
-    /// Show the system text that travels beside the prompt, in its place
+    /// Show the system text instead of the prompt
     #[arg(long, conflicts_with = "json")]
     system: bool,
-    /// Show where every byte came from and what was left out, on standard error
+    /// Print the ledger on standard error: the source of every byte, and what was left out
     #[arg(long)]
     explain: bool,
-    /// Count tokens exactly too, with the encoding of OpenAI's current models
+    /// Also count tokens exactly, with the encoding of OpenAI's current models
     #[arg(long, requires = "account")]
     exact_tokens: bool,
     /// Write the prompt, the system text, the ledger and the diagnostics as JSON
@@ -66,7 +66,7 @@ pub struct Arguments {
     deny: Deny,
 }
 
-/// Assembles and shows the prompt.
+/// Runs `convoke prompt`.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let prompt = match &arguments.session {
         Some(written) => stored::assemble(arguments, written)?,

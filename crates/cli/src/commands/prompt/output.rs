@@ -1,4 +1,4 @@
-//! Showing a prompt and its account.
+//! The output of `convoke prompt`.
 
 use std::io::{self, Write};
 
@@ -8,11 +8,13 @@ use convoke_core::prompt_builder::DebugSend;
 use serde_json::json;
 
 use super::Arguments;
+use crate::commands::sessions::heading;
 use crate::diagnostics;
+use crate::figures::number;
 use crate::terminal::{Paint, stderr, stdout};
 use crate::tokens;
 
-/// What standard output carries.
+/// The content of standard output.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Shown {
     Prompt,
@@ -20,7 +22,7 @@ pub(super) enum Shown {
     Json,
 }
 
-/// Writes the prompt to standard output, and everything about it to standard error.
+/// Writes the prompt to standard output, and its ledger and diagnostics to standard error.
 pub(super) fn write(
     prompt: &AssemblerOutput<'_>,
     shown: Shown,
@@ -32,6 +34,7 @@ pub(super) fn write(
     }
     match shown {
         Shown::Json => return write_json(prompt, arguments),
+        Shown::Prompt if stdout().is_terminal() => write_parts(prompt)?,
         Shown::Prompt => write_text(&prompt.prompt)?,
         Shown::System => write_text(prompt.system_flag.as_deref().unwrap_or_default())?,
     }
@@ -54,7 +57,24 @@ pub(super) fn write(
     diagnostics::show(&prompt.diagnostics, paint, &mut err)
 }
 
-/// Writes a text to the byte; a terminal gets the line break that it needs.
+/// Writes the system text and the prompt for a person, each under a heading.
+fn write_parts(prompt: &AssemblerOutput<'_>) -> io::Result<()> {
+    let mut out = stdout();
+    let paint = Paint::for_stream(&out);
+    let parts = [("system text", prompt.system_flag.as_deref()), ("prompt", Some(&*prompt.prompt))];
+    for (name, text) in parts.into_iter().filter_map(|(name, text)| Some((name, text?))) {
+        let title = format!("──── {name}, {} bytes", number(text.len() as u64));
+        writeln!(out, "{}", paint.strong(&heading(&title)))?;
+        if text.is_empty() {
+            writeln!(out, "{}", paint.faint("(empty: there are no messages yet)"))?;
+        } else {
+            write_text(text)?;
+        }
+    }
+    Ok(())
+}
+
+/// Writes a text byte for byte; on a terminal, ends its last line.
 fn write_text(text: &str) -> io::Result<()> {
     let mut out = stdout();
     out.write_all(text.as_bytes())?;

@@ -12,8 +12,7 @@ use crate::conversation::{project_of, sessions};
 use crate::host_environment;
 use crate::outcome::UsageError;
 
-/// Assembles what a member would be sent: for the turn of its own that waits, else for the newest
-/// message.
+/// Assembles the prompt of a member: for its queued turn, else for the newest message.
 pub(super) fn assemble(
     arguments: &Arguments,
     written: &str,

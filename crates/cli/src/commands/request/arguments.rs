@@ -1,4 +1,4 @@
-//! What `convoke request` can be told: Codex's own flags, and ours.
+//! The arguments of `convoke request`: those of Codex, and our own.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use crate::outcome::UsageError;
 
 const CODEX: &str = "As in Codex";
 
-/// Shows the exact request that a turn here would send to a model; nothing is sent.
+/// Show the exact request that an agent would send from here, without sending it.
 ///
 /// With --agent, the installed program is run offline, with your configuration in a private home, and its request is
 /// shown. Without it, the request of Codex 0.98 is assembled by rule, from Codex's own configuration, with the texts of
@@ -27,7 +27,7 @@ const CODEX: &str = "As in Codex";
   convoke request --agent claude hello -- --append-system-prompt \"Be brief.\"
   git diff | convoke request --explain - > body.json")]
 pub struct Arguments {
-    /// What the user says; `-`, or nothing at all, reads standard input
+    /// The prompt; `-` or no argument reads standard input
     pub(super) prompt: Option<String>,
 
     /// Run this installed program and show its own request: codex, claude or gemini
@@ -40,31 +40,31 @@ pub struct Arguments {
     #[arg(last = true, value_name = "ARGUMENT")]
     pub(super) rest: Vec<OsString>,
 
-    /// The directory of the pack of texts and model facts, instead of the one that is built in
+    /// The directory of a pack of prompt texts and model settings, instead of the built-in pack
     #[arg(long, value_name = "DIR")]
     pub(super) pack: Option<PathBuf>,
-    /// The version of Codex whose request is made: codex@0.98 or codex@0.94
+    /// The version of Codex whose request is built: codex@0.98 or codex@0.94
     #[arg(long, value_name = "SHAPE")]
     pub(super) shape: Option<Shape>,
-    /// The tools, as a JSON list in the form of the Responses API
+    /// A file with the tools, a JSON list in the format of the Responses API
     #[arg(long, value_name = "FILE")]
     pub(super) tools: Option<PathBuf>,
-    /// The models that the server lists, as it answers or as Codex keeps them (`models_cache.json`)
+    /// A file with the server's list of models, or Codex's `models_cache.json`
     #[arg(long, value_name = "FILE")]
     pub(super) models: Option<PathBuf>,
-    /// The wire format, instead of the provider's
+    /// The wire format [default: the provider's]
     #[arg(long, value_name = "WIRE")]
     pub(super) wire: Option<Wire>,
-    /// The recorded thread to continue: a session file of Codex, or one of ours
+    /// The recorded thread to continue: a session file of Codex or of Convoke
     #[arg(long, value_name = "FILE")]
     pub(super) rollout: Option<PathBuf>,
-    /// The login shell, instead of the one that the system knows
+    /// The login shell [default: the one in the user database]
     #[arg(long, value_name = "PATH")]
     pub(super) shell: Option<PathBuf>,
-    /// Codex's home, instead of `$CODEX_HOME` or `~/.codex`
+    /// Codex's home directory [default: `$CODEX_HOME` or `~/.codex`]
     #[arg(long, value_name = "DIR")]
     pub(super) codex_home: Option<PathBuf>,
-    /// Show where every byte came from and what was left out, on standard error
+    /// Print the ledger on standard error: the source of every byte, and what was left out
     #[arg(long)]
     pub(super) explain: bool,
     /// Write the body, the ledger and the diagnostics as JSON
@@ -73,25 +73,25 @@ pub struct Arguments {
     #[command(flatten)]
     pub(super) deny: Deny,
 
-    /// Set a key of the configuration: key=value, the value in TOML
+    /// Override a configuration key: key=value, with a TOML value
     #[arg(short, long = "config", value_name = "KEY=VALUE", value_parser = parse_override, help_heading = CODEX)]
     config: Vec<(String, toml::Value)>,
-    /// Switch a feature on
+    /// Enable a feature
     #[arg(long, value_name = "FEATURE", help_heading = CODEX)]
     enable: Vec<String>,
-    /// Switch a feature off
+    /// Disable a feature
     #[arg(long, value_name = "FEATURE", help_heading = CODEX)]
     disable: Vec<String>,
-    /// The profile in the configuration
+    /// The configuration profile
     #[arg(short, long, value_name = "NAME", help_heading = CODEX)]
     profile: Option<String>,
     /// The model
     #[arg(short, long, value_name = "MODEL", help_heading = CODEX)]
     model: Option<String>,
-    /// What commands may touch: read-only, workspace-write or danger-full-access
+    /// The sandbox policy for commands: read-only, workspace-write or danger-full-access
     #[arg(short, long, value_name = "MODE", help_heading = CODEX)]
     sandbox: Option<SandboxMode>,
-    /// When the user is asked: untrusted, on-failure, on-request or never [default: never]
+    /// The approval policy: untrusted, on-failure, on-request or never [default: never]
     #[arg(short, long, value_name = "POLICY", help_heading = CODEX)]
     ask_for_approval: Option<ApprovalPolicy>,
     /// The same as --sandbox workspace-write
@@ -103,16 +103,16 @@ pub struct Arguments {
     /// The working directory
     #[arg(short = 'C', long = "cd", value_name = "DIR", help_heading = CODEX)]
     pub(super) cd: Option<PathBuf>,
-    /// A further directory that may be written to; may be repeated
+    /// An additional writable directory; may be repeated
     #[arg(long, value_name = "DIR", help_heading = CODEX)]
     add_dir: Vec<PathBuf>,
     /// Images to send with the prompt; write `--` before the prompt
     #[arg(short, long, value_name = "FILE", value_delimiter = ',', num_args = 1.., help_heading = CODEX)]
     pub(super) image: Vec<PathBuf>,
-    /// What the answer must look like: a file with a JSON schema
+    /// A file with the JSON schema of the answer
     #[arg(long, value_name = "FILE", help_heading = CODEX)]
     pub(super) output_schema: Option<PathBuf>,
-    /// Accepted and without effect, since nothing is run
+    /// Has no effect: nothing is run
     #[arg(long, hide = true)]
     skip_git_repo_check: bool,
 }
@@ -136,12 +136,12 @@ impl From<Wire> for config::Wire {
 }
 
 impl Arguments {
-    /// Returns what is set over the configuration, for a program that runs in `cwd`.
+    /// Returns the overrides of the configuration, for a program that runs in `cwd`.
     pub(super) fn overrides(&self, cwd: &Path) -> Result<Overrides, UsageError> {
         if let Some(given) = &self.cd
             && !absolute(cwd, given).is_dir()
         {
-            return Err(UsageError(format!("--cd: {} is no directory", given.display())));
+            return Err(UsageError(format!("--cd: {} is not a directory", given.display())));
         }
         let sandbox_mode = match self.sandbox {
             _ if self.full_auto => Some(SandboxMode::WorkspaceWrite),
@@ -163,7 +163,7 @@ impl Arguments {
         })
     }
 
-    /// Returns the prompt, wherever it stands.
+    /// Returns the prompt, from either position.
     pub(super) fn prompt(&self) -> Result<Option<&str>, UsageError> {
         match (&self.prompt, &self.rest[..]) {
             (prompt, _) if self.agent.is_some() => Ok(prompt.as_deref()),
@@ -213,7 +213,7 @@ impl Arguments {
         Ok(all)
     }
 
-    /// Returns what was given of Codex's own flags with values, apart from the model.
+    /// Returns the given flags of Codex with their values, except the model.
     fn codex_flags(&self) -> Vec<(&'static str, OsString)> {
         let mut all: Vec<(&'static str, OsString)> = Vec::new();
         all.extend(self.config.iter().map(|(key, value)| ("-c", format!("{key}={value}").into())));

@@ -1,4 +1,4 @@
-//! What a request is made from beside the directory and the configuration.
+//! The inputs of a request besides the directory and the configuration.
 
 use std::io::{IsTerminal, stdin};
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::diagnostics::own;
 use crate::outcome::UsageError;
 
-/// Reads what the user sends: the images, then the text.
+/// Reads the user's input: the images, then the text.
 pub(super) fn turn(images: &[PathBuf], prompt: Option<&str>) -> Result<Vec<UserInput>, UsageError> {
     let text = match prompt {
         Some(text) if text != "-" => text.to_owned(),
@@ -26,9 +26,9 @@ pub(super) fn turn(images: &[PathBuf], prompt: Option<&str>) -> Result<Vec<UserI
 
 fn from_standard_input(asked_for: bool) -> Result<String, UsageError> {
     let input = stdin().lock();
-    let give = "give one as an argument, or pipe it into standard input";
+    let give = "pass one as an argument or on standard input";
     if !asked_for && input.is_terminal() {
-        return Err(UsageError(format!("there is no prompt; {give}")));
+        return Err(UsageError(format!("no prompt given; {give}")));
     }
     let bytes = read_stream(input, Path::new("-"), FileKind::Input)
         .map_err(|error| UsageError(format!("cannot read the prompt: {error}")))?;
@@ -40,19 +40,19 @@ fn from_standard_input(asked_for: bool) -> Result<String, UsageError> {
     Ok(text)
 }
 
-/// Reads the tools, and says so when there are none.
+/// Reads the tools; without any, adds a diagnostic.
 pub(super) fn tools(
     path: Option<&Path>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Result<Vec<Value>, UsageError> {
     let Some(path) = path else {
-        let message = "the request offers no tools, because --tools names none";
+        let message = "the request has no tools, because --tools was not given";
         diagnostics.push(Diagnostic::new(own::TOOLS_MISSING, message));
         return Ok(Vec::new());
     };
     let wrong = |what: &str| UsageError(format!("--tools: {}: {what}", path.display()));
     let Value::Array(tools) = json("--tools", path)? else {
-        return Err(wrong("it must be a list of tools, as in the `tools` of a Responses request"));
+        return Err(wrong("expected a list of tools, as in the `tools` of a Responses request"));
     };
     let untyped = tools.iter().position(|tool| !tool["type"].is_string());
     match untyped {
@@ -65,24 +65,24 @@ pub(super) fn tools(
 pub(super) fn listed_models(path: Option<&Path>) -> Result<Vec<ModelFacts>, UsageError> {
     let Some(path) = path else { return Ok(Vec::new()) };
     read_listed(&json("--models", path)?).map_err(|error| {
-        let form = r#"it must be {"models": […]}, as the server answers"#;
+        let form = r#"expected {"models": […]}, the server's response"#;
         UsageError(format!("--models: {}: {form}: {error}", path.display()))
     })
 }
 
-/// Reads the schema of the answer.
+/// Reads the JSON schema of the answer.
 pub(super) fn output_schema(path: Option<&Path>) -> Result<Option<Value>, UsageError> {
     path.map(|path| json("--output-schema", path)).transpose()
 }
 
-/// Reads the thread to continue, from a session file of Codex or from one of ours.
+/// Reads the thread to continue, from a session file of Codex or of Convoke.
 pub(super) fn record(
     path: Option<&Path>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Result<Option<Record>, UsageError> {
     let Some(path) = path else { return Ok(None) };
     let bytes = read("--rollout", path)?;
-    // A torn last line may end within a character.
+    // An incomplete last line may end within a character.
     let text = String::from_utf8_lossy(&bytes);
     let mut found = Vec::new();
     let record = record::read(&text, &mut found)

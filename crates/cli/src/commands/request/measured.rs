@@ -18,7 +18,9 @@ pub(super) fn run(agent: Vendor, arguments: &Arguments) -> anyhow::Result<Outcom
     if let Some(directory) = &arguments.cd {
         let directory = absolute(&host_environment.cwd, directory);
         if !directory.is_dir() {
-            return Err(UsageError(format!("--cd: {} is no directory", directory.display())).into());
+            return Err(
+                UsageError(format!("--cd: {} is not a directory", directory.display())).into()
+            );
         }
         host_environment.cwd = directory;
     }
@@ -46,7 +48,7 @@ pub(super) fn run(agent: Vendor, arguments: &Arguments) -> anyhow::Result<Outcom
     Ok(arguments.deny.outcome(measured.diagnostics.iter().map(|diagnostic| diagnostic.code)))
 }
 
-/// What keeps a program from being started is bad usage or configuration.
+/// Converts errors that keep a program from starting to usage errors.
 fn explain(error: CaptureError) -> anyhow::Error {
     match error {
         CaptureError::NotInstalled(_)

@@ -22,11 +22,10 @@ use crate::diagnostics::own;
 use crate::outcome::{Outcome, UsageError};
 use crate::{host_environment, machine};
 
-/// The id of a thread that is not begun, in the form of those that are. It is the same every time, so
-/// that the same directory gives the same bytes.
+/// The id of a new thread. It is constant, so that the same directory gives the same bytes.
 const NEW_THREAD: &str = "00000000-0000-7000-8000-000000000000";
 
-/// Makes and shows the request.
+/// Runs `convoke request`.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     match arguments.agent {
         Some(agent) => measured::run(agent, arguments),
@@ -117,7 +116,7 @@ fn installed_codex(shape: Shape) -> Option<String> {
     (!shape.covers(&version)).then_some(version)
 }
 
-/// Says that the request is not about the prompt yet.
+/// Returns a diagnostic if the first request is a compaction.
 fn compaction_first(request: &Request) -> Option<Diagnostic> {
     let message = "the recorded thread has reached its limit, so this request asks for a summary; \
                    the prompt would follow with the next one";
@@ -125,7 +124,7 @@ fn compaction_first(request: &Request) -> Option<Diagnostic> {
         .then(|| Diagnostic::new(own::THREAD_COMPACTS, message))
 }
 
-/// Says where a name comes from that the error alone cannot place.
+/// Adds the configuration file to errors that do not name it.
 fn explain_config(error: ConfigError, machine: &Machine) -> UsageError {
     match error {
         ConfigError::UnknownProfile(_) | ConfigError::UnknownProvider(_) => {
@@ -136,7 +135,7 @@ fn explain_config(error: ConfigError, machine: &Machine) -> UsageError {
     }
 }
 
-/// Makes bad usage of an error, its causes included.
+/// Converts an error with its causes to a usage error.
 fn usage(error: impl Into<anyhow::Error>) -> UsageError {
     UsageError(format!("{:#}", error.into()))
 }

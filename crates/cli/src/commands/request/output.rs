@@ -26,9 +26,9 @@ pub(super) struct Assembled<'a> {
     pub diagnostics: &'a [Diagnostic],
 }
 
-/// A request to show, whoever made it.
+/// A request to show, measured or assembled.
 struct Shown<'a> {
-    /// What it is: the first line of every output.
+    /// The title: the first line of every output.
     title: String,
     body: &'a [u8],
     parts: Vec<Part>,
@@ -74,7 +74,7 @@ pub(super) fn write_measured(measured: &Measured, arguments: &Arguments) -> io::
         });
         return write_json(&facts, &measured.body, &account.ledger, &measured.diagnostics);
     }
-    let version = version.unwrap_or("of an unknown version");
+    let version = version.unwrap_or("(unknown version)");
     let title =
         format!("{agent} {version}  measured offline  {} ({})", account.model, account.wire);
     let shown = Shown {
@@ -151,7 +151,7 @@ fn sources(part: &Part, ledger: &Ledger<'_>) -> String {
     if names.is_empty() { String::new() } else { format!("  {}", names.join(", ")) }
 }
 
-/// Writes one JSON object in which the body stands as it would be sent, not read and written again.
+/// Writes one JSON object that embeds the exact bytes of the body.
 fn write_json(
     facts: &serde_json::Value,
     body: &[u8],

@@ -1,4 +1,4 @@
-//! A run for other programs: one JSON object a line.
+//! The JSON output of a run: one object per line.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -20,7 +20,7 @@ pub(super) fn write(event: &impl Serialize) -> io::Result<()> {
     out.flush()
 }
 
-/// Returns an event without tokens that nobody counted: a stand-in has no model, and estimates them.
+/// Removes token counts that a stand-in only estimated.
 pub(super) fn as_counted(
     event: &SessionEvent,
     rehearsal: Option<Rehearsal>,
@@ -36,8 +36,7 @@ pub(super) fn as_counted(
     Cow::Owned(event)
 }
 
-/// Writes an event. The one that opens a conversation says whether it is a rehearsal: who reads the
-/// lines must not take it for one that is paid for.
+/// Writes an event. The first one says whether the run is a rehearsal.
 pub(super) fn event(event: &SessionEvent, rehearsal: Option<Rehearsal>) -> io::Result<()> {
     if !matches!(event.kind, SessionEventKind::Opened { .. }) {
         return write(event);
@@ -52,7 +51,7 @@ pub(super) fn event(event: &SessionEvent, rehearsal: Option<Rehearsal>) -> io::R
 #[serde(tag = "type", rename = "summary", rename_all = "camelCase")]
 struct Summary<'a> {
     session: SessionId,
-    /// How it was rehearsed; null for a run with the agents themselves.
+    /// The kind of rehearsal; null for a real run.
     rehearsal: Option<Rehearsal>,
     turns: u64,
     messages: u64,

@@ -1,7 +1,8 @@
-//! What the person says first, and to whom.
+//! The first message of a run and its recipients.
 
 use std::path::Path;
 
+use convoke_chat::InputParser;
 use convoke_core::name::NameKey;
 use convoke_files::FileKind;
 use convoke_files::limit::read_stream_text;
@@ -12,10 +13,12 @@ use crate::conversation::project::Origin;
 use crate::conversation::{Conversation, sample};
 use crate::outcome::UsageError;
 
-/// What begins a conversation whose task stands in the team file.
+/// The first message if the team file has a task and no message was given.
 const BEGIN: &str = "Please begin with the team task.";
+/// What begins a rehearsal without a task.
+const HELLO: &str = "Hello! Please introduce yourself.";
 
-/// Returns what is said before the conversation runs; nothing, when a session just goes on.
+/// Returns the first message; `None` if a resumed session continues without one.
 pub(super) async fn what_to_say(
     arguments: &Arguments,
     conversation: &Conversation,
@@ -30,28 +33,38 @@ pub(super) async fn what_to_say(
         Some(text) => text.to_owned(),
         None if !conversation.is_new => {
             if !arguments.to.is_empty() {
-                return Err(UsageError("--to: say something to them".to_owned()).into());
+                return Err(UsageError("--to needs a message".to_owned()).into());
             }
             return Ok(None);
         }
         None if conversation.project.origin == Origin::Sample => sample::QUESTION.to_owned(),
         None if conversation.project.team.task.is_some() => BEGIN.to_owned(),
+        None if conversation.backend.rehearsal().is_some() => HELLO.to_owned(),
         None => {
             let file = &conversation.project.file;
-            return Err(UsageError(format!(
-                "there is nothing to do: give a TASK, or set `task` in {file}"
-            ))
-            .into());
+            return Err(
+                UsageError(format!("nothing to do: pass a TASK, or set `task` in {file}")).into()
+            );
         }
     };
     if text.trim().is_empty() {
         return Err(UsageError("the task is empty".to_owned()).into());
     }
-    let to = addressees(&arguments.to, conversation).await?;
-    Ok(Some(PersonMessage::new(conversation.speaker().await?.as_str(), text).to(to)))
+    let speaker = conversation.speaker().await?;
+    let parser = InputParser::new(conversation.coordinator.team_agents().team());
+    let (named, rest) = parser.addressed(&text);
+    if named.is_empty() {
+        let to = addressees(&arguments.to, conversation).await?;
+        return Ok(Some(PersonMessage::new(speaker.as_str(), text).to(to)));
+    }
+    if rest.is_empty() {
+        return Err(UsageError("the task is empty: say something to them".to_owned()).into());
+    }
+    let to = parser.meant(&speaker, named);
+    Ok(Some(PersonMessage::new(speaker.as_str(), rest).to(to)))
 }
 
-/// Returns who is called when a text names nobody.
+/// Returns the recipients of a text that addresses nobody.
 pub(in crate::commands) async fn addressees(
     to: &[String],
     conversation: &Conversation,
@@ -61,7 +74,7 @@ pub(in crate::commands) async fn addressees(
         let listener = conversation.listener().await?;
         let listener = listener.ok_or_else(|| {
             let file = &conversation.project.file;
-            UsageError(format!("{file}: nobody could answer: the team has no agents"))
+            UsageError(format!("{file}: the team has no agents"))
         })?;
         return Ok(vec![listener.to_string()]);
     }
@@ -73,7 +86,9 @@ pub(in crate::commands) async fn addressees(
             names.push(member.to_string());
         } else {
             let hint = team.hint(written);
-            return Err(UsageError(format!("--to: no member is called `{written}`; {hint}")).into());
+            return Err(
+                UsageError(format!("--to: no member has the name `{written}`; {hint}")).into()
+            );
         }
     }
     Ok(names)

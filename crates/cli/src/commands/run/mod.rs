@@ -1,4 +1,4 @@
-//! `convoke run`: holds a conversation to its end.
+//! `convoke run`: runs a conversation to its end.
 
 mod json;
 mod message;
@@ -37,10 +37,10 @@ use crate::outcome::Outcome;
 use crate::program;
 use crate::terminal::{Paint, Screen, is_quiet, stdout};
 
-/// Holds a conversation between you and a team of agents to its end, and shows it as it happens.
+/// Run a team conversation to its end, and show it while it runs.
 ///
-/// Ctrl-C once cancels the turn that is under way, twice leaves; both save. A session goes on with
-/// --session.
+/// Ctrl-C cancels the running turn, twice it quits; the session is saved in both cases. Continue a session
+/// with --session.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   convoke run --rehearse
@@ -48,18 +48,18 @@ use crate::terminal::{Paint, Screen, is_quiet, stdout};
   convoke run --to max \"Is the token safe?\"
   convoke run --session last \"And the tests?\"")]
 pub struct Arguments {
-    /// What you say; `-` reads standard input. A new session without it begins with the team's task
+    /// Your message; `-` reads standard input. Without it, a new session starts with the team's task
     #[arg(value_name = "TASK")]
     pub(in crate::commands) task: Option<String>,
     #[command(flatten)]
     pub(in crate::commands) conversation: ConversationOptions,
-    /// Who is called when your text calls nobody; by default the first agent of the team
+    /// The recipient if your message addresses nobody [default: the first agent of the team]
     #[arg(long, value_name = "NAME", value_delimiter = ',', add = ArgValueCompleter::new(completions::members))]
     pub(in crate::commands) to: Vec<String>,
-    /// Try the turn again that failed or was cancelled last
+    /// Retry the last turn that failed or was cancelled
     #[arg(long, requires = "session")]
     pub(in crate::commands) retry: bool,
-    /// Write one event a line, as JSON
+    /// Write one JSON event per line
     #[arg(long)]
     pub(in crate::commands) json: bool,
     #[command(flatten)]
@@ -100,14 +100,14 @@ async fn hold(arguments: &Arguments) -> anyhow::Result<Outcome> {
     conclude(&conversation, &mut show, finale, &arguments.deny).await
 }
 
-/// How a conversation ended.
+/// The end of a conversation.
 pub(in crate::commands) struct Finale {
     pub(in crate::commands) stop: StopReason,
     pub(in crate::commands) reached: Vec<Reached>,
     pub(in crate::commands) elapsed: Duration,
 }
 
-/// Shows how a conversation ended, and says how the command does.
+/// Shows the end of a conversation and returns the outcome of the command.
 pub(in crate::commands) async fn conclude(
     conversation: &Conversation,
     show: &mut Show,
@@ -123,35 +123,37 @@ pub(in crate::commands) async fn conclude(
     }
     let arrived = reached.iter().filter(|reached| reached.is_unchanged()).count();
     let arrivals = Arrivals { arrived, calls: reached.len() };
-    // Somebody who comes back to a turn that was not done is told how to have it tried again.
+    // A run without turns, after one that failed, suggests a retry.
     let is_undone = show.totals.turns() == 0 && undone(conversation).await?.is_some();
     show.closing(conversation, &End { stop: &stop, arrivals, elapsed, is_undone })?;
     let denied = show.denied(deny);
+    let is_for_nobody = show.totals.is_for_nobody();
     Ok(match (denied, stop) {
+        (Outcome::Done, StopReason::Idle { .. }) if is_for_nobody => Outcome::Failed,
         (Outcome::Done, StopReason::Idle { .. } | StopReason::Addressed { .. }) => Outcome::Done,
         (Outcome::Done, _) => Outcome::Failed,
         (denied, _) => denied,
     })
 }
 
-/// Puts the turn that failed or was cancelled last back into the queue.
+/// Queues the last turn that failed or was cancelled.
 pub(in crate::commands) async fn retry(conversation: &mut Conversation) -> anyhow::Result<()> {
     if let Some(turn) = undone(conversation).await? {
         return Ok(conversation.coordinator.retry(turn).await?);
     }
     let mut message =
-        "there is nothing to try again: no turn of this session failed or was cancelled".to_owned();
+        "nothing to retry: no turn of this session failed or was cancelled".to_owned();
     let (store, session) = (conversation.coordinator.store(), conversation.coordinator.session());
     let turns = store.turns_after(session, TurnId::default(), usize::MAX).await?;
     if turns.iter().any(|turn| turn.state == TurnState::Queued) {
-        // A turn that a crash interrupted is queued again when its session is opened.
+        // A turn interrupted by a crash was requeued when the session was opened.
         let (program, id) = (program::name(), short(session));
         message = format!("{message}; run the queued turns with: {program} sessions resume {id}");
     }
     Err(crate::outcome::UsageError(message).into())
 }
 
-/// Returns the turn that failed or was cancelled last.
+/// Returns the last turn that failed or was cancelled.
 async fn undone(conversation: &Conversation) -> anyhow::Result<Option<TurnId>> {
     let (store, session) = (conversation.coordinator.store(), conversation.coordinator.session());
     let turns = store.turns_after(session, TurnId::default(), usize::MAX).await?;
@@ -160,7 +162,7 @@ async fn undone(conversation: &Conversation) -> anyhow::Result<Option<TurnId>> {
     Ok(undone.map(|turn| turn.id))
 }
 
-/// Runs the conversation until it stops, and shows what happens meanwhile.
+/// Runs the conversation until it stops, and shows its events.
 pub(in crate::commands) async fn drive(
     conversation: &mut Conversation,
     events: &mut EventReceiver<SessionEvent>,
@@ -202,7 +204,7 @@ pub(in crate::commands) async fn drive(
     reader.gone.map_or(Ok(stop), |error| Err(error.into()))
 }
 
-/// Whoever reads the output. When it goes away, the conversation is left as if by a person.
+/// The state of the output. When it is closed, the conversation stops as if a person had quit.
 struct Reader {
     controls: Controls,
     gone: Option<io::Error>,
@@ -219,12 +221,12 @@ impl Reader {
     }
 }
 
-/// What is shown, and to whom: a person or a program.
+/// The output of a run, for a person or a program.
 pub(in crate::commands) struct Show {
     audience: Audience,
     totals: Totals,
     session: SessionId,
-    /// How it is rehearsed.
+    /// The kind of rehearsal.
     rehearsal: Option<Rehearsal>,
 }
 
@@ -277,7 +279,7 @@ impl Show {
         Ok(())
     }
 
-    /// Returns how the command ends as far as denied diagnostics go.
+    /// Returns the outcome with regard to denied diagnostics.
     pub(in crate::commands) fn denied(&self, deny: &Deny) -> Outcome {
         deny.outcome(self.totals.given())
     }
@@ -310,7 +312,7 @@ impl Show {
 
     fn interrupted(&mut self) -> io::Result<()> {
         match &mut self.audience {
-            Audience::Person(view) => view.line("  cancelling the turn; Ctrl-C again leaves"),
+            Audience::Person(view) => view.line("  cancelling the turn; Ctrl-C again quits"),
             Audience::Program => Ok(()),
         }
     }

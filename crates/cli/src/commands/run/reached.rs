@@ -1,4 +1,4 @@
-//! What reached the model in a rehearsal with programs, compared with what was sent.
+//! Compares the prompt that reached the model in a rehearsal with the prompt that was sent.
 
 use convoke_core::Diagnostic;
 use convoke_session::{MemberName, SessionId, Store, StoreError, TurnId};
@@ -7,37 +7,37 @@ use serde::Serialize;
 use crate::conversation::rehearsal_servers::Received;
 use crate::diagnostics::own;
 
-/// What reached the model in one turn.
+/// The texts that reached the model in one turn.
 #[derive(Debug)]
 pub(in crate::commands) struct Reached {
     turn: TurnId,
     member: MemberName,
     received: Received,
     prompt: Arrival,
-    /// Nothing, when no system text travelled apart.
+    /// `None` without a separate system text.
     system: Option<Arrival>,
 }
 
-/// How a text arrived.
+/// The way in which a text arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Arrival {
-    /// As a text of its own, byte for byte.
+    /// As a separate text, byte for byte.
     Whole,
-    /// Byte for byte, with something of the program's around it.
+    /// Byte for byte, within a text of the program.
     Within,
-    /// Not as it was sent.
+    /// Changed.
     Changed,
 }
 
-/// How many prompts were seen to arrive, and how many of them as they were sent.
+/// The number of prompts that arrived, and how many of them unchanged.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Arrivals {
     pub(super) arrived: usize,
     pub(super) calls: usize,
 }
 
-/// The same for other programs.
+/// The JSON form.
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename = "reached-model", rename_all = "camelCase")]
 pub(super) struct Report<'a> {
@@ -51,12 +51,12 @@ pub(super) struct Report<'a> {
 }
 
 impl Reached {
-    /// Takes what a turn's first call brought.
+    /// Wraps the first request of a turn.
     pub(super) fn new(turn: TurnId, member: MemberName, received: Received) -> Self {
         Self { turn, member, received, prompt: Arrival::Changed, system: None }
     }
 
-    /// Compares it with what is stored as sent.
+    /// Compares it with the stored prompt.
     pub(super) async fn compare(
         &mut self,
         store: &impl Store,
@@ -77,18 +77,18 @@ impl Reached {
         self.turn
     }
 
-    /// Says whether everything arrived as it was sent.
+    /// Returns whether everything arrived unchanged.
     pub(super) fn is_unchanged(&self) -> bool {
         self.prompt != Arrival::Changed && self.system != Some(Arrival::Changed)
     }
 
-    /// Says what did not arrive as it was sent.
+    /// Returns a diagnostic for each text that arrived changed.
     pub(super) fn diagnostics(&self) -> Vec<Diagnostic> {
         let texts = [("prompt", Some(self.prompt)), ("system text", self.system)];
         let changed = texts.into_iter().filter(|(_, arrival)| *arrival == Some(Arrival::Changed));
         let diagnostic = |(text, _)| {
             let message = format!(
-                "turn {}: {}'s {text} did not reach the model as it was sent",
+                "turn {}: {}'s {text} did not reach the model unchanged",
                 self.turn, self.member
             );
             Diagnostic::new(own::REHEARSAL_CHANGED, message)
@@ -96,7 +96,7 @@ impl Reached {
         changed.map(diagnostic).collect()
     }
 
-    /// Returns the report for other programs.
+    /// Returns the JSON form.
     pub(super) fn report(&self) -> Report<'_> {
         Report {
             turn: self.turn,

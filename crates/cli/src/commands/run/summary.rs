@@ -13,17 +13,17 @@ use super::view::View;
 use crate::commands::sessions::short;
 use crate::conversation::project::Origin;
 use crate::conversation::{AgentBackend, Conversation};
-use crate::figures::{number, seconds};
+use crate::figures::{dollars, number, seconds};
 use crate::program;
 use crate::terminal::printable;
 
-/// Says who is about to talk, and where.
+/// Writes the lines before a run: team, session, rehearsal, task and queue.
 pub(super) fn opening<W: Write>(view: &mut View<W>, conversation: &Conversation) -> io::Result<()> {
     let paint = view.paint();
     let team = conversation.coordinator.team_agents().team();
     let session = short(conversation.coordinator.session());
     let name = team.name.as_deref().unwrap_or("a conversation");
-    let goes_on = if conversation.is_new { "session" } else { "goes on: session" };
+    let goes_on = if conversation.is_new { "session" } else { "resumed session" };
     view.line(&format!(
         "{}  {}",
         paint.strong(name),
@@ -32,13 +32,13 @@ pub(super) fn opening<W: Write>(view: &mut View<W>, conversation: &Conversation)
     let backend = match conversation.backend {
         AgentBackend::Agents => None,
         AgentBackend::StandIns if conversation.project.origin == Origin::Sample => {
-            Some("A rehearsal of the built-in sample: a script answers. No account, no network.")
+            Some("A rehearsal of the built-in sample: a script replies. No account, no network.")
         }
         AgentBackend::StandIns => {
-            Some("A rehearsal: the built-in stand-in answers. No account, no network.")
+            Some("A rehearsal: the built-in stand-in replies. No account, no network.")
         }
         AgentBackend::Clis => Some(
-            "A rehearsal: the installed programs run in private homes, and a model server on this machine answers.",
+            "A rehearsal: the installed programs run in private homes, and a model server on this machine replies.",
         ),
     };
     if let Some(note) = backend {
@@ -46,15 +46,15 @@ pub(super) fn opening<W: Write>(view: &mut View<W>, conversation: &Conversation)
     }
     if conversation.stays_rehearsal {
         let how =
-            "It stays the rehearsal that it began as; --rehearse=no asks the agents themselves.";
+            "The session began as a rehearsal and stays one; --rehearse=no runs the real agents.";
         view.line(&paint.faint(how))?;
     }
     if let Some(task) = conversation.coordinator.task() {
         view.line(&format!("{} {}", paint.faint("task:"), printable(task)))?;
     }
     if conversation.has_own_team() {
-        let how = "It goes on with its own copy of the team file, which is not the convoke.toml there \
-                   now; --team FILE gives it another.";
+        let how = "The session uses its own copy of the team file, which differs from convoke.toml; \
+        --team FILE replaces it.";
         view.line(&paint.faint(how))?;
     }
     let waiting = conversation.coordinator.waiting();
@@ -65,16 +65,16 @@ pub(super) fn opening<W: Write>(view: &mut View<W>, conversation: &Conversation)
     Ok(())
 }
 
-/// How a run ended.
+/// The end of a run.
 pub(super) struct End<'a> {
     pub(super) stop: &'a StopReason,
     pub(super) arrivals: Arrivals,
     pub(super) elapsed: Duration,
-    /// Whether an earlier run left a turn undone, and this one took none.
+    /// Whether an earlier run left a failed turn and this one ran none.
     pub(super) is_undone: bool,
 }
 
-/// Says how it ended, what was sent to whom, and what can be done next.
+/// Writes the end of a run: why it stopped, what each member was sent, and the next commands.
 pub(super) fn closing<W: Write>(
     view: &mut View<W>,
     totals: &Totals,
@@ -84,7 +84,7 @@ pub(super) fn closing<W: Write>(
     let paint = view.paint();
     let End { stop, arrivals, elapsed, is_undone } = *end;
     let (ended, is_good) = match stop {
-        StopReason::Idle { person } if totals.turns() == 0 && totals.messages > 0 => {
+        StopReason::Idle { person } if totals.is_for_nobody() => {
             (format!("No member was addressed; waiting for {person}."), false)
         }
         stop => ending(stop),
@@ -95,7 +95,7 @@ pub(super) fn closing<W: Write>(
         view.line("")?;
         let mut members = totals.members.clone();
         if conversation.backend == AgentBackend::StandIns {
-            // A stand-in has no model whose tokens it could count.
+            // A stand-in has no model, and its token counts are estimates.
             for member in &mut members {
                 member.counted_tokens = None;
             }
@@ -110,9 +110,7 @@ pub(super) fn closing<W: Write>(
     }
     if arrivals.calls > 0 {
         let Arrivals { arrived, calls } = arrivals;
-        view.line(&format!(
-            "\n{arrived} of {calls} prompts reached the model byte for byte as they were sent"
-        ))?;
+        view.line(&format!("\n{arrived} of {calls} prompts reached the model byte for byte"))?;
     }
     if !totals.diagnostics.is_empty() {
         view.line("")?;
@@ -133,7 +131,7 @@ pub(super) fn closing<W: Write>(
     };
     let go_on = match stop {
         StopReason::Addressed { person, .. } => format!("answer as {person}"),
-        _ if is_undone => "try the last turn again".to_owned(),
+        _ if is_undone => "retry the last turn".to_owned(),
         _ => "continue this session".to_owned(),
     };
     let option = conversation.option;
@@ -152,7 +150,7 @@ pub(super) fn closing<W: Write>(
     advice(&go_on, format!("{program} run{option} --session {id}{again}"))
 }
 
-/// Says why a conversation stopped, and whether that is as it should be.
+/// Returns the reason why a conversation stopped, and whether that counts as success.
 fn ending(stop: &StopReason) -> (String, bool) {
     match stop {
         StopReason::Idle { person } => (format!("No turns queued; waiting for {person}."), true),
@@ -161,48 +159,56 @@ fn ending(stop: &StopReason) -> (String, bool) {
         }
         StopReason::TurnFailed { person, turns } => {
             let members: Vec<&str> = turns.iter().map(|turn| turn.member.as_str()).collect();
-            (format!("{} could not answer; waiting for {person}.", members.join(", ")), false)
+            (format!("{} did not reply; waiting for {person}.", members.join(", ")), false)
         }
         StopReason::Cancelled { person } => (format!("Cancelled; waiting for {person}."), false),
-        StopReason::Left => ("Left; everything is saved.".to_owned(), false),
+        StopReason::Left => ("Stopped; the session is saved.".to_owned(), false),
         StopReason::TurnLimit { person, limit } => {
             (format!("Stopped after {limit} turns without a person; waiting for {person}."), false)
         }
         StopReason::Repetition { person, member, times } => (
-            format!("Stopped: {member} said the same thing {times} times. Waiting for {person}."),
+            format!(
+                "Stopped: {member} repeated the same message {times} times. Waiting for {person}."
+            ),
             false,
         ),
         StopReason::QueueFull { person, limit, left_out } => (
             format!(
-                "Stopped: {left_out} more turns were called for than the {limit} that may wait. Waiting for {person}."
+                "Stopped: the queue is full ({limit} turns), and {left_out} turns were not added. Waiting for {person}."
             ),
             false,
         ),
     }
 }
 
-/// Says what each member was sent and what came back: tokens as its agent counted them, or else about.
+/// Returns the table of members with bytes and tokens, as counted by the agent or estimated.
 fn table(members: &[MemberTally]) -> Vec<String> {
     let is_counted = members.iter().any(|member| member.counted_tokens.is_some());
-    let heads: &[&str] = if is_counted {
-        &["member", "turns", "bytes sent", "tokens in", "from cache", "tokens out"]
+    let costs = || members.iter().filter_map(|member| member.cost_usd);
+    let has_cost = costs().next().is_some();
+    let mut heads = vec!["member", "turns", "bytes sent"];
+    heads.extend(if is_counted {
+        &["tokens in", "from cache", "tokens out"][..]
     } else {
-        &["member", "turns", "bytes sent", "tokens, about"]
-    };
-    let mut rows = vec![heads.iter().map(|head| (*head).to_owned()).collect()];
-    let row = |name: &str, turns: u64, bytes: u64, tokens: Tokens| {
+        &["tokens, about"]
+    });
+    heads.extend(has_cost.then_some("cost"));
+    let mut rows = vec![heads.into_iter().map(str::to_owned).collect()];
+    let row = |name: &str, turns: u64, bytes: u64, tokens: Tokens, cost: Option<f64>| {
         let mut row = vec![name.to_owned(), number(turns), number(bytes)];
         row.extend(if is_counted { tokens.counted() } else { vec![number(tokens.input)] });
+        row.extend(has_cost.then(|| cost.map_or_else(String::new, dollars)));
         row
     };
     for member in members {
-        let MemberTally { member: name, turns, .. } = member;
-        rows.push(row(name.as_str(), *turns, member.bytes(), Tokens::of(member)));
+        let MemberTally { member: name, turns, cost_usd, .. } = member;
+        rows.push(row(name.as_str(), *turns, member.bytes(), Tokens::of(member), *cost_usd));
     }
     if members.len() > 1 {
         let sum = |of: fn(&MemberTally) -> u64| members.iter().map(of).sum::<u64>();
         let tokens = members.iter().map(Tokens::of).reduce(Tokens::plus).unwrap_or_default();
-        rows.push(row("all", sum(|it| it.turns), sum(MemberTally::bytes), tokens));
+        let cost = has_cost.then(|| costs().sum());
+        rows.push(row("all", sum(|it| it.turns), sum(MemberTally::bytes), tokens, cost));
     }
     aligned(&rows)
 }
@@ -213,7 +219,7 @@ struct Tokens {
     input: u64,
     cached: u64,
     output: u64,
-    /// Whether some of them are estimated, or not known.
+    /// Whether some are estimated or unknown.
     is_about: bool,
 }
 
@@ -246,7 +252,7 @@ impl Tokens {
     }
 }
 
-/// Returns lines whose columns stand below each other: names to the left, figures to the right.
+/// Aligns columns: names to the left, figures to the right.
 fn aligned(rows: &[Vec<String>]) -> Vec<String> {
     use unicode_width::UnicodeWidthStr;
     let columns = rows.first().map_or(0, Vec::len);
@@ -289,6 +295,31 @@ member  turns  bytes sent  tokens, about
 ada         3      12,004          3,001
 小林        1         400            100
 all         4      12,404          3,101"
+        );
+    }
+
+    #[test]
+    fn costs_have_a_column_where_an_agent_reported_one() {
+        let member = |name: &str, cost_usd| MemberTally {
+            member: MemberName::from(name),
+            turns: 1,
+            done: 1,
+            sent_bytes: 400,
+            sent_tokens_estimate: 100,
+            counted_tokens: None,
+            requests: None,
+            cost_usd,
+            elapsed_ms: 0,
+        };
+        assert_eq!(
+            table(&[member("ada", Some(0.0123)), member("lin", None), member("sam", Some(1.5))])
+                .join("\n"),
+            "\
+member  turns  bytes sent  tokens, about     cost
+ada         1         400            100  $0.0123
+lin         1         400            100
+sam         1         400            100    $1.50
+all         3       1,200            300    $1.51"
         );
     }
 

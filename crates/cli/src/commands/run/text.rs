@@ -1,19 +1,19 @@
-//! Text that arrives in pieces, indented, and wrapped where the screen ends.
+//! Streamed text, indented and wrapped at the width of the screen.
 
 use std::io::{self, Write};
 
 use convoke_chat::printable;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// Writes text that arrives in pieces. Words are never split unless they are wider than the screen.
+/// Writes streamed text. Only words wider than the screen are split.
 #[derive(Debug)]
 pub(super) struct FlowingText {
     indent: usize,
-    /// The columns of the screen; without a screen nothing is wrapped.
+    /// The width of the screen; `None` without wrapping.
     columns: Option<usize>,
-    /// Where the next character goes.
+    /// The column of the next character.
     column: usize,
-    /// A word whose end has not come.
+    /// An incomplete word.
     word: String,
     spaces: usize,
 }
@@ -24,13 +24,12 @@ impl FlowingText {
         Self { indent, columns, column: 0, word: String::new(), spaces: 0 }
     }
 
-    /// Says whether the next character begins a line.
+    /// Returns whether the next character begins a line.
     pub(super) fn is_at_line_start(&self) -> bool {
         self.column == 0 && self.word.is_empty()
     }
 
-    /// Writes a piece; the beginning of a word waits for its end. What would steer the terminal, or hide
-    /// from the reader, becomes a mark.
+    /// Writes a piece; an incomplete word is held back. Control and invisible characters are replaced by marks.
     pub(super) fn write(&mut self, piece: &str, out: &mut impl Write) -> io::Result<()> {
         for c in printable(piece).chars() {
             match c {
@@ -53,7 +52,7 @@ impl FlowingText {
         Ok(())
     }
 
-    /// Ends the text, and its last line.
+    /// Ends the text and its last line.
     pub(super) fn finish(&mut self, out: &mut impl Write) -> io::Result<()> {
         self.flush_word(out)?;
         self.spaces = 0;

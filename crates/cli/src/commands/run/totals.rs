@@ -12,53 +12,52 @@ use serde::Serialize;
 
 use crate::figures::{count, number, percent};
 
-/// What happened in a run, in figures.
+/// The totals of a run.
 #[derive(Debug, Default)]
 pub(super) struct Totals {
     pub(super) members: Vec<MemberTally>,
     pub(super) diagnostics: BTreeMap<Code, DiagnosticTally>,
     pub(super) messages: u64,
-    /// What was given to the turns that are under way: bytes, and tokens by estimate.
+    /// The bytes and estimated tokens sent to running turns.
     under_way: HashMap<TurnId, (u64, u64)>,
 }
 
-/// What one member was sent and gave back.
+/// The totals of one member.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct MemberTally {
     pub(super) member: MemberName,
-    /// The times that it was sent something.
+    /// The number of attempts.
     pub(super) turns: u64,
-    /// The turns that came to a reply.
+    /// The number of turns with a reply.
     pub(super) done: u64,
     /// The bytes of prompts and system texts.
     pub(super) sent_bytes: u64,
     /// The same in tokens, estimated.
     pub(super) sent_tokens_estimate: u64,
-    /// The tokens that the agent itself counted.
+    /// The tokens that the agent counted.
     pub(super) counted_tokens: Option<CountedTokens>,
-    /// The requests to its model, when we sent them ourselves.
+    /// The requests to its model, if Convoke sent them.
     pub(super) requests: Option<Requests>,
-    /// The money that the agent itself counted.
+    /// The cost that the agent reported.
     pub(super) cost_usd: Option<f64>,
     pub(super) elapsed_ms: u64,
 }
 
 impl MemberTally {
-    /// Returns the bytes that it was sent: its requests where we sent them ourselves, and its prompts
-    /// where its program sent what nobody sees.
+    /// Returns the bytes of its requests, if Convoke sent them, else of its prompts.
     pub(super) fn bytes(&self) -> u64 {
         self.requests.map_or(self.sent_bytes, |requests| requests.bytes)
     }
 }
 
-/// Tokens as an agent counted them.
+/// Token counts of an agent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub(super) struct CountedTokens {
-    /// The turns that were counted.
+    /// The number of counted turns.
     pub(super) turns: u64,
     pub(super) input: u64,
-    /// Of these, from a cache.
+    /// The input tokens read from a cache.
     pub(super) cached: u64,
     pub(super) output: u64,
 }
@@ -69,7 +68,7 @@ pub(super) struct CountedTokens {
 pub(super) struct Requests {
     pub(super) count: u64,
     pub(super) bytes: u64,
-    /// Of these, as in the request before, from the beginning: the most that a cache can serve.
+    /// The bytes that are the same as in the previous request, from the start: the most that a cache can serve.
     pub(super) unchanged_bytes: u64,
 }
 
@@ -91,7 +90,7 @@ impl fmt::Display for Requests {
     }
 }
 
-/// How often a diagnostic was given, and its first text.
+/// The count of a diagnostic, and its first message.
 #[derive(Debug)]
 pub(super) struct DiagnosticTally {
     pub(super) count: u64,
@@ -153,14 +152,19 @@ impl Totals {
         self.diagnostics.entry(diagnostic.code).or_insert_with(first).count += 1;
     }
 
-    /// Returns the code of every diagnostic that was given, as often as it was.
+    /// Returns the code of every diagnostic, repeated as often as it was given.
     pub(super) fn given(&self) -> impl Iterator<Item = Code> {
         self.diagnostics.iter().flat_map(|(code, totals)| (0..totals.count).map(move |_| *code))
     }
 
-    /// Returns how many turns there were.
+    /// Returns the number of attempts of all members.
     pub(super) fn turns(&self) -> u64 {
         self.members.iter().map(|member| member.turns).sum()
+    }
+
+    /// Returns whether something was said and no member was called by it.
+    pub(super) fn is_for_nobody(&self) -> bool {
+        self.turns() == 0 && self.messages > 0
     }
 
     fn of(&mut self, member: &MemberName) -> &mut MemberTally {

@@ -1,5 +1,4 @@
-//! What a person sees of a run: who speaks to whom, the reply as it comes, and a live line for the
-//! agent at work.
+//! The terminal output of a run: headings, streamed replies, and a live status line for the running agent.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
@@ -18,48 +17,48 @@ use unicode_width::UnicodeWidthChar as _;
 
 use super::text::FlowingText;
 use super::totals::Requests;
-use crate::figures::{count, number, seconds};
+use crate::figures::{count, dollars, number, seconds};
 use crate::requests::{retry, tokens};
 use crate::terminal::{Paint, clear_line, is_quiet, printable};
 
-/// How a run is laid out on a screen.
+/// The layout of the output.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Layout {
     pub(super) paint: Paint,
-    /// The columns of a terminal; a file has none, and gets no live line.
+    /// The width of the terminal; `None` for a file, which gets no live line.
     pub(super) columns: Option<usize>,
-    /// Whether several agents may speak at once, so that replies are shown when they are whole.
+    /// Whether several agents may run at once: then each reply is shown when it is complete.
     pub(super) parallel: bool,
 }
 
-/// Shows a run on a screen.
+/// Writes the output of a run.
 pub(super) struct View<W> {
     out: W,
     layout: Layout,
     at_work: Vec<AtWork>,
     queue: Vec<Queued>,
     live: bool,
-    /// Whom the newest message calls, until the turn's end is shown.
+    /// The turns queued by the newest message, until the end of its turn is shown.
     called: Vec<Queued>,
     speakers: HashMap<MessageNumber, MemberName>,
-    /// Whose requests we send ourselves: what they are sent is more than their prompts.
+    /// The model members: their requests contain more than their prompts.
     models: Vec<MemberName>,
     /// What was said of sandboxes.
     partial: HashSet<String>,
 }
 
-/// An agent at work.
+/// A running agent.
 struct AtWork {
     turn: TurnId,
     member: MemberName,
     since: Instant,
     events: u64,
     tokens: Option<u64>,
-    /// The requests to a model that we send ourselves.
+    /// The requests that Convoke sent for it.
     requests: Requests,
     doing: Option<String>,
     text: FlowingText,
-    /// The pieces of the text that is being said.
+    /// Whether the current text arrives in pieces.
     pieces: bool,
 }
 
@@ -92,23 +91,23 @@ impl<W: Write> View<W> {
         self.layout.paint
     }
 
-    /// Takes note of who wrote an earlier message.
+    /// Records the author of an earlier message.
     pub(super) fn knows(&mut self, message: MessageNumber, author: MemberName) {
         self.speakers.insert(message, author);
     }
 
-    /// Takes note that a member is a model whose requests we send ourselves.
+    /// Records that a member is a model.
     pub(super) fn knows_model(&mut self, member: MemberName) {
         self.models.push(member);
     }
 
-    /// Shows a line of its own.
+    /// Writes a separate line.
     pub(super) fn line(&mut self, line: &str) -> io::Result<()> {
         self.clear_live()?;
         writeln!(self.out, "{line}")
     }
 
-    /// Shows something that the user should know.
+    /// Writes a diagnostic.
     pub(super) fn diagnostic(&mut self, diagnostic: &Diagnostic) -> io::Result<()> {
         if is_quiet() && diagnostic.code.severity() == Severity::Note {
             return Ok(());
@@ -150,7 +149,7 @@ impl<W: Write> View<W> {
                 let bytes = prompt.bytes + system.map_or(0, |system| system.bytes);
                 let again =
                     if *attempt > 1 { format!(", attempt {attempt}") } else { String::new() };
-                // The requests of a model carry more, and are told of when the turn has ended.
+                // The requests of a model contain more and are shown when the turn has ended.
                 let what = if self.models.contains(member) { "its prompt has" } else { "sent" };
                 let about = format!(
                     "turn {turn}{again}, {} · {what} {} bytes, about {} tokens",
@@ -163,6 +162,10 @@ impl<W: Write> View<W> {
             SessionEventKind::Agent { turn, event, .. } => self.agent(*turn, event)?,
             SessionEventKind::TurnEnded { turn, member, state, result, elapsed_ms, .. } => {
                 let elapsed = seconds(Duration::from_millis(*elapsed_ms));
+                let elapsed = match result.cost_usd {
+                    Some(cost) => format!("{elapsed}, {}", dollars(cost)),
+                    None => elapsed,
+                };
                 let requests = self.end_text(*turn)?;
                 let paint = self.layout.paint;
                 if requests.count > 0 {
@@ -200,12 +203,12 @@ impl<W: Write> View<W> {
                     self.line(&paint.warning(&line))?;
                 }
             }
-            SessionEventKind::Stopped(_) => {}
+            _ => {}
         }
         self.out.flush()
     }
 
-    /// Redraws the live line, if there is a place for it.
+    /// Redraws the live line, if the cursor is at the start of a line.
     pub(super) fn tick(&mut self) -> io::Result<()> {
         let Some(columns) = self.layout.columns else { return Ok(()) };
         let is_free = self.at_work.iter().all(|at_work| at_work.text.is_at_line_start());
@@ -227,7 +230,7 @@ impl<W: Write> View<W> {
         self.out.flush()
     }
 
-    /// Takes the live line away.
+    /// Clears the live line.
     pub(super) fn clear_live(&mut self) -> io::Result<()> {
         if std::mem::take(&mut self.live) {
             write!(self.out, "{}", clear_line())?;
@@ -241,7 +244,7 @@ impl<W: Write> View<W> {
         self.speakers.insert(*number, from.clone());
         let turn = self.at_work.iter_mut().find(|at_work| at_work.member == *from);
         match turn {
-            // What an agent says was shown as it came, or is shown now that it is whole.
+            // The reply was streamed, or is shown now that it is complete.
             Some(at_work) if !self.layout.parallel => {
                 let mut text = std::mem::replace(&mut at_work.text, FlowingText::new(2, None));
                 self.clear_live()?;
@@ -323,7 +326,7 @@ impl<W: Write> View<W> {
         }
     }
 
-    /// Shows that a request is sent again. What was said of the answer so far counts for nothing.
+    /// Shows that a request is retried. The partial text of the failed attempt does not count.
     fn retry(&mut self, index: usize, retry: &str) -> io::Result<()> {
         self.clear_live()?;
         let AtWork { member, text, pieces, .. } = &mut self.at_work[index];
@@ -334,7 +337,7 @@ impl<W: Write> View<W> {
         self.line(&format!("  {line}"))
     }
 
-    /// Ends what an agent says, and returns the requests that we sent for it.
+    /// Ends the text of an agent, and returns its requests.
     fn end_text(&mut self, turn: TurnId) -> io::Result<Requests> {
         let Some(index) = self.at_work.iter().position(|at_work| at_work.turn == turn) else {
             return Ok(Requests::default());
@@ -345,7 +348,7 @@ impl<W: Write> View<W> {
         Ok(at_work.requests)
     }
 
-    /// Says where the word goes after a turn.
+    /// Returns the members that run next.
     fn went_on(&mut self, elapsed: &str) -> String {
         let called = std::mem::take(&mut self.called);
         let waits = self
@@ -356,10 +359,10 @@ impl<W: Write> View<W> {
         let names: Vec<String> = called.iter().map(Queued::shown).collect();
         match (names.is_empty(), waits.is_empty()) {
             (true, true) => format!("({elapsed})"),
-            (true, false) => format!("→ {}, who waited ({elapsed})", waits.join(", ")),
+            (true, false) => format!("→ {}, from the queue ({elapsed})", waits.join(", ")),
             (false, true) => format!("→ {} ({elapsed})", names.join(", ")),
             (false, false) => {
-                format!("→ {}; {} waits ({elapsed})", names.join(", "), waits.join(", "))
+                format!("→ {}; {} queued ({elapsed})", names.join(", "), waits.join(", "))
             }
         }
     }
@@ -395,7 +398,7 @@ impl AtWork {
             EventKind::Thinking { .. } => self.doing = Some("thinks".to_owned()),
             EventKind::Text { .. } => self.doing = Some("writes".to_owned()),
             EventKind::Retry { attempt, .. } => {
-                self.doing = Some(format!("tries again after attempt {attempt}"));
+                self.doing = Some(format!("retries after attempt {attempt}"));
             }
             _ => {}
         }
@@ -461,7 +464,7 @@ mod tests {
             view.show(&started(1, "max")).unwrap();
             view.tick().unwrap();
             view.show(&agent(1, "max", piece("Hello "))).unwrap();
-            // In the middle of a line there is no place for it.
+            // Not in the middle of a line.
             view.tick().unwrap();
             view.show(&agent(1, "max", piece("there\n"))).unwrap();
             view.tick().unwrap();
@@ -500,7 +503,7 @@ mod tests {
             view.show(&agent(1, "max", piece("Hello"))).unwrap();
         });
         let told = "attempt 1 of 4 failed: busy ";
-        let wait = "(status 503); trying again in 2 min 00 s\n  Hello";
+        let wait = "(status 503); retrying in 2 min 00 s\n  Hello";
         assert!(screen.contains(&format!("tokens\n  Hel\n  {told}")), "{screen}");
         assert!(screen.ends_with(wait) && !screen.contains("ESC"), "{screen}");
     }

@@ -26,10 +26,10 @@ use crate::threads::{BroughtBack, compacted};
 pub(super) struct Arguments {
     #[command(flatten)]
     which: Which,
-    /// The model whose thread is meant: a member with `agent = "api"`
+    /// The model: a member with `agent = "api"`
     #[arg(value_name = "MEMBER")]
     member: String,
-    /// Undo the last compaction instead: the originals are still there
+    /// Undo the last compaction instead; the original items are still stored
     #[arg(long)]
     undo: bool,
     /// Write JSON
@@ -41,7 +41,7 @@ pub(super) struct Arguments {
 
 pub(super) async fn run(arguments: &Arguments, store: &SqliteStore) -> anyhow::Result<Outcome> {
     let id = arguments.which.find(store).await?;
-    // Nobody takes a turn with the thread while it changes.
+    // The lock keeps turns from using the thread while it changes.
     let _hold = store.hold(id, Holder::this_process(now())).await?;
     let session = store.session(id).await?;
     let host_environment = host_environment::of_process()?;
@@ -94,7 +94,7 @@ pub(super) async fn run(arguments: &Arguments, store: &SqliteStore) -> anyhow::R
 fn failure(verdict: Verdict) -> anyhow::Error {
     match verdict {
         Verdict::Failed(failure) => failure.into(),
-        Verdict::TimedOut => anyhow::anyhow!("the summary took too long"),
+        Verdict::TimedOut => anyhow::anyhow!("the summary timed out"),
         Verdict::Cancelled | Verdict::Done => anyhow::anyhow!("cancelled"),
     }
 }

@@ -1,4 +1,4 @@
-//! A whole conversation, shown page by page: memory follows the page and not the session.
+//! Output of a whole conversation, page by page: memory is O(page), not O(session).
 
 use std::io::{self, BufWriter, Write};
 
@@ -12,10 +12,11 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::short;
+use crate::figures::dollars;
 use crate::program;
 use crate::terminal::{Paint, printable, stdout};
 
-/// The rows that are read at once.
+/// The number of rows per read.
 const PAGE: usize = 256;
 
 /// Reads the turns of a session page by page.
@@ -66,6 +67,7 @@ pub(super) async fn write_json(store: &SqliteStore, id: SessionId) -> anyhow::Re
         "session": id, "name": began.name, "directory": began.directory,
         "rehearsal": began.rehearsal, "held": store.is_held(id),
         "createdAt": began.created_at, "updatedAt": updated_at, "task": state.task,
+        "costs": store.costs(id).await?,
     });
     let mut out = BufWriter::new(stdout());
     let head = head.to_string();
@@ -113,8 +115,7 @@ impl JsonList {
     }
 }
 
-/// Writes a session as text: its messages, then the turns without a reply. Holds the number of each reply
-/// and its turn.
+/// Writes a session as text: its messages, then the turns without a reply. Memory: two numbers per reply.
 pub(super) async fn write_text(store: &SqliteStore, id: SessionId) -> anyhow::Result<()> {
     let store = &store.snapshot().await?;
     let session = store.session(id).await?;
@@ -147,7 +148,27 @@ pub(super) async fn write_text(store: &SqliteStore, id: SessionId) -> anyhow::Re
         }
     }
     write_unanswered(&mut out, store, id).await?;
+    write_costs(&mut out, store, id).await?;
     Ok(out.flush()?)
+}
+
+/// Writes what the session cost, by member, as far as agents reported it.
+async fn write_costs(
+    out: &mut impl Write,
+    store: &SqliteStore,
+    id: SessionId,
+) -> anyhow::Result<()> {
+    let costs = store.costs(id).await?;
+    let costs: Vec<_> =
+        costs.iter().filter_map(|cost| Some((cost.member.as_str(), cost.cost_usd?))).collect();
+    if costs.is_empty() {
+        return Ok(());
+    }
+    let members: Vec<String> =
+        costs.iter().map(|(member, cost)| format!("{member} {}", dollars(*cost))).collect();
+    let total: f64 = costs.iter().map(|(_, cost)| cost).sum();
+    writeln!(out, "\ncost: {} ({})", dollars(total), printable(&members.join(", ")))?;
+    Ok(())
 }
 
 /// Returns the number of each reply with its turn, in order.
@@ -173,7 +194,7 @@ async fn write_unanswered(
     store: &SqliteStore,
     id: SessionId,
 ) -> anyhow::Result<()> {
-    // A turn that ran when its process died is stored as it was then.
+    // A turn whose process died is still stored as running.
     let is_abandoned = !store.is_held(id);
     let mut is_first = true;
     let mut turns = TurnPages::of(store, id);
@@ -190,7 +211,7 @@ async fn write_unanswered(
             let became = match turn.problem.as_deref().map(printable) {
                 _ if is_abandoned && turn.state == TurnState::Running => {
                     let (program, session) = (program::name(), short(id));
-                    format!("interrupted; `{program} run --session {session}` goes on with it")
+                    format!("interrupted; `{program} run --session {session}` retries it")
                 }
                 None => state.to_owned(),
                 Some(problem) if problem.starts_with(state) => problem.into_owned(),

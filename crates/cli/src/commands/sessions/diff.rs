@@ -13,7 +13,7 @@ use crate::figures::{number, percent};
 use crate::outcome::{Outcome, UsageError};
 use crate::terminal::{Paint, printable, stdout};
 
-/// The lines around a change that are shown.
+/// The number of context lines around a change.
 const AROUND: usize = 3;
 
 #[derive(Debug, Args)]
@@ -99,7 +99,7 @@ fn show(
     Ok(())
 }
 
-/// Shows the lines that changed, with some around them.
+/// Writes the changed lines with context.
 fn show_lines(lines: &[DiffLine], paint: Paint, out: &mut impl Write) -> io::Result<()> {
     let changed: Vec<usize> =
         (0..lines.len()).filter(|&at| lines[at].change != LineChange::Same).collect();

@@ -61,7 +61,7 @@ pub(super) async fn run(arguments: &Arguments, store: &SqliteStore) -> anyhow::R
         writeln!(out, "{line}")?;
     }
     if total == 0 {
-        writeln!(out, "There are no sessions yet; `convoke run` begins one.")?;
+        writeln!(out, "There are no sessions yet; `convoke run` starts one.")?;
     } else if found == 0 {
         writeln!(out, "There are no sessions of this directory; `convoke run` begins one.")?;
     }
@@ -129,8 +129,8 @@ impl Row {
     }
 }
 
-/// Returns the lines of the table: aligned columns, then how each conversation begins, as far as it fits. In
-/// a narrow terminal a session takes two lines.
+/// Returns the lines of the table: aligned columns, then the beginning of each conversation, if it fits. In a
+/// narrow terminal a session takes two lines.
 fn table(rows: &[Row], here: &Here, columns: usize, paint: Paint) -> Vec<String> {
     let now = now();
     let cells: Vec<[String; 6]> = rows.iter().map(|row| row.cells(here, now)).collect();
@@ -180,7 +180,7 @@ pub(in crate::commands) fn one_line(text: &str, width: usize) -> String {
     shorten(&printable(&words.join(" ")), width)
 }
 
-/// Returns at most `width` columns of a text; what was cut at the end is marked.
+/// Cuts a text at its end to `width` columns, with a mark.
 fn shorten(text: &str, width: usize) -> String {
     if text.width() <= width {
         return text.to_owned();
@@ -197,7 +197,7 @@ fn shorten(text: &str, width: usize) -> String {
     cut + "…"
 }
 
-/// Returns at most `width` columns of a text; what was cut at the front is marked.
+/// Cuts a text at its front to `width` columns, with a mark.
 fn shorten_front(text: &str, width: usize) -> String {
     if text.width() <= width {
         return text.to_owned();

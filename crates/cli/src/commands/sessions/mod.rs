@@ -1,4 +1,4 @@
-//! `convoke sessions`: what was said and sent, and what can be done with it.
+//! `convoke sessions`: commands on stored sessions.
 
 mod compact;
 mod conversation;
@@ -26,9 +26,9 @@ use crate::commands::completions;
 use crate::conversation::sessions::{find, open_store};
 use crate::host_environment;
 use crate::outcome::Outcome;
-use crate::terminal::stdout;
+use crate::terminal::{stdout, width};
 
-/// Shows, resumes, copies and checks conversations.
+/// List, show, resume, fork, export and verify stored sessions.
 ///
 /// A session is named by its id, by either end of it, or by `last`: the last one of this directory.
 #[derive(Debug, Args)]
@@ -39,20 +39,20 @@ pub struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Go on with a session: the same as `convoke run --session`
+    /// Resume a session: the same as `convoke run --session`
     Resume(resume::Arguments),
     #[command(flatten)]
     Stored(StoredCommand),
 }
 
-/// What is done with sessions as they are stored.
+/// The commands on stored sessions.
 #[derive(Debug, Subcommand)]
 enum StoredCommand {
     /// List the sessions of this directory, the one that changed last first
     List(list::Arguments),
-    /// Show a conversation, or exactly what a turn was sent
+    /// Show a conversation, or the exact prompt of a turn
     Show(show::Arguments),
-    /// Copy a session, so that the copy can go its own way
+    /// Copy a session up to a message
     Fork(transfer::Fork),
     /// Search the messages of all sessions of this directory
     Search(search::Arguments),
@@ -60,17 +60,17 @@ enum StoredCommand {
     Rename(rename::Arguments),
     /// Write a session as a snapshot, as Markdown, or everything with --all
     Export(transfer::Export),
-    /// Read what export wrote into a new session
+    /// Create a session from an exported file
     Import(transfer::Import),
     /// Remove sessions; they can be restored for 30 days
     Rm(remove::Remove),
     /// Restore removed sessions, or list them
     Restore(remove::Restore),
-    /// Assemble every prompt of a session once more and compare
+    /// Reassemble every prompt of a session and compare
     Replay(replay::Arguments),
     /// Show what changed between two prompts of one member
     Diff(diff::Arguments),
-    /// Let a summary take the place of what a model remembers, or undo that
+    /// Replace the items of a model's thread by a summary, or undo that
     Compact(compact::Arguments),
 }
 
@@ -100,10 +100,10 @@ pub fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     })
 }
 
-/// Names a session on the command line.
+/// A session on the command line.
 #[derive(Debug, Args)]
 struct Which {
-    /// The session: its id, either end of it, or `last`
+    /// The session: its id, the beginning or end of it, or `last`
     #[arg(value_name = "ID", add = ArgValueCompleter::new(completions::sessions))]
     id: String,
 }
@@ -114,15 +114,22 @@ impl Which {
     }
 }
 
-/// Returns enough of an id to find its session: sessions of one minute begin alike, and end differently.
+/// Returns the end of an id, which is enough to find its session: ids made in the same minute differ only at the end.
 pub fn short(session: SessionId) -> String {
     let id = session.to_string();
     id[id.len() - 8..].to_owned()
 }
 
+/// Returns a heading that fills a line of standard output.
+pub(in crate::commands) fn heading(title: &str) -> String {
+    let columns = width(&stdout()).min(100);
+    let fill = "─".repeat(columns.saturating_sub(title.chars().count() + 1));
+    format!("{title} {fill}")
+}
+
 fn parse_turn(written: &str) -> Result<TurnId, String> {
     match written.parse() {
-        Ok(0) | Err(_) => Err("a turn is a number, from 1".to_owned()),
+        Ok(0) | Err(_) => Err("a turn number is 1 or more".to_owned()),
         Ok(number) => Ok(TurnId(number)),
     }
 }

@@ -40,7 +40,7 @@ pub(super) struct Remove {
 
 pub(super) async fn remove(arguments: &Remove, store: &SqliteStore) -> anyhow::Result<Outcome> {
     purge_expired(store).await?;
-    // All are found before any is removed: a wrong one removes nothing.
+    // Look up all sessions first, so that a wrong id removes nothing.
     let mut sessions = Vec::new();
     for written in &arguments.ids {
         let session = find_to_remove(arguments, store, written).await?;
@@ -96,7 +96,7 @@ async fn find_to_remove(
     find(store, written).await
 }
 
-/// Asks on a terminal, after it showed what would go. Without a terminal a script meant what it wrote.
+/// Shows the sessions and asks for confirmation on a terminal. Without a terminal nothing is asked.
 async fn confirmed(
     sessions: &[SessionId],
     purge: bool,

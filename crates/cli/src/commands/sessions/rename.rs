@@ -36,7 +36,7 @@ pub(super) async fn run(arguments: &Arguments, store: &SqliteStore) -> anyhow::R
     if arguments.json {
         write_json(&json!({"session": session, "name": name}))?;
     } else {
-        writeln!(stdout(), "session {} is called {name} now", short(session))?;
+        writeln!(stdout(), "renamed session {} to {name}", short(session))?;
     }
     Ok(Outcome::Done)
 }

@@ -16,7 +16,7 @@ use crate::terminal::{Paint, stdout};
 pub(super) struct Arguments {
     #[command(flatten)]
     which: Which,
-    /// Compare the hashes of what comes out with those of what was sent
+    /// Compare the reassembled prompts with those that were sent, by hash
     #[arg(long, required = true)]
     verify: bool,
     /// Write JSON
@@ -37,7 +37,7 @@ pub(super) async fn run(arguments: &Arguments, store: &SqliteStore) -> anyhow::R
             writeln!(out, "{} {}", paint.bad("✗"), difference(one))?;
         }
         let (same, all) = (number(same as u64), number(replayed.len() as u64));
-        writeln!(out, "{same} of {all} prompts came out byte for byte as they were sent")?;
+        writeln!(out, "{same} of {all} prompts were reproduced byte for byte")?;
     }
     Ok(if same == replayed.len() { Outcome::Done } else { Outcome::Failed })
 }
@@ -49,7 +49,7 @@ fn difference(replayed: &Replayed) -> String {
         None => "nothing".to_owned(),
     };
     let what = match result {
-        ReplayResult::Same => "came out the same".to_owned(),
+        ReplayResult::Same => "the same".to_owned(),
         ReplayResult::Differs { text, sent, rebuilt } => {
             format!("the {text} differs: sent {}, rebuilt {}", hash(sent), hash(rebuilt))
         }

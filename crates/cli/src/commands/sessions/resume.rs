@@ -15,22 +15,22 @@ use crate::diagnostics::Deny;
 pub(super) struct Arguments {
     #[command(flatten)]
     which: Which,
-    /// What you say; without it the session just goes on
+    /// Your message; without it the queued turns run
     #[arg(value_name = "TASK")]
     task: Option<String>,
-    /// Another team file than the session's own
+    /// The team file [default: the session's copy]
     #[arg(long, value_name = "FILE")]
     team: Option<PathBuf>,
-    /// Needs no account; see `convoke run`
+    /// Run without an account; see `convoke run`
     #[arg(long, value_name = "WITH", num_args = 0..=1, require_equals = true, default_missing_value = "stand-in")]
     rehearse: Option<Rehearse>,
-    /// Who is called when your text calls nobody; by default the first agent of the team
+    /// The recipient if your message addresses nobody [default: the first agent of the team]
     #[arg(long, value_name = "NAME", value_delimiter = ',', add = ArgValueCompleter::new(completions::members))]
     to: Vec<String>,
-    /// Try the turn again that failed or was cancelled last
+    /// Retry the last turn that failed or was cancelled
     #[arg(long)]
     retry: bool,
-    /// Write one event a line, as JSON
+    /// Write one JSON event per line
     #[arg(long)]
     json: bool,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! `convoke sessions show --request` and `convoke ask --request`: what models were sent, to the byte.
+//! `convoke sessions show --request` and `convoke ask --request`: the stored requests, byte for byte.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -9,20 +9,21 @@ use convoke_session::{SessionId, SqliteStore, Store as _, Turn};
 use convoke_team::Team;
 
 use super::conversation::TurnPages;
-use super::show::{heading, write_exactly};
+use super::heading;
+use super::show::write_exactly;
 use super::write_json;
 use crate::outcome::UsageError;
 use crate::requests::{self, Wanted};
 use crate::terminal::{Paint, stderr, stdout};
 
-/// How requests are shown.
+/// The options of the output.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::commands) struct Showing {
     pub(in crate::commands) json: bool,
     pub(in crate::commands) explain: bool,
 }
 
-/// Returns what one attempt of a turn sent, by default the last that sent something.
+/// Returns the requests of an attempt, by default the last attempt with requests.
 pub(super) async fn of_turn(
     store: &SqliteStore,
     session: SessionId,
@@ -38,7 +39,7 @@ pub(super) async fn of_turn(
     Ok(found)
 }
 
-/// Shows the requests of a turn: exactly its bytes when it is one, each under its heading otherwise.
+/// Shows the requests of a turn: a single one byte for byte, several with headings.
 pub(super) async fn show_turn(
     store: &SqliteStore,
     session: SessionId,
@@ -70,14 +71,14 @@ pub(in crate::commands) async fn show_thread(
 ) -> anyhow::Result<()> {
     let mut requests = store.requests(thread).await?;
     if requests.is_empty() {
-        return Err(UsageError(format!("no request of a thread {thread} is stored")).into());
+        return Err(UsageError(format!("thread {thread} has no stored requests")).into());
     }
     choose(&mut requests, wanted, "the thread")?;
     let requests: Vec<_> = requests.into_iter().map(|it| ("thread".to_owned(), it)).collect();
     show(store, &requests, showing).await
 }
 
-/// Leaves the request of a number, when one is asked for.
+/// Keeps only the wanted request.
 fn choose(
     requests: &mut Vec<RequestRecord<()>>,
     wanted: Wanted,
@@ -93,7 +94,7 @@ fn choose(
     Ok(())
 }
 
-/// Shows every request of a session, in the order in which they were sent.
+/// Shows every request of a session, in the order of sending.
 pub(super) async fn show_all(
     store: &SqliteStore,
     session: SessionId,
@@ -122,7 +123,7 @@ pub(super) async fn show_all(
             Some(AttemptRef { turn, attempt, .. }) => {
                 format!("turn {turn}, attempt {attempt}, {member}")
             }
-            None => format!("by hand, {member}"),
+            None => member.to_string(),
         };
         (whose, request)
     });
@@ -132,7 +133,7 @@ pub(super) async fn show_all(
     Ok(())
 }
 
-/// Shows requests: exactly its bytes when it is one, each under its heading otherwise.
+/// Shows requests: a single one byte for byte, several with headings.
 async fn show(
     store: &SqliteStore,
     requests: &[(String, RequestRecord<()>)],
@@ -154,7 +155,7 @@ async fn show(
     Ok(())
 }
 
-/// Shows a request under a heading of its own.
+/// Shows a request with a heading.
 async fn show_one(
     store: &SqliteStore,
     request: &RequestRecord<()>,

@@ -1,4 +1,4 @@
-//! `convoke sessions show`: the conversation, a turn, or exactly what was sent.
+//! `convoke sessions show`: shows a conversation, a turn, or the exact texts that were sent.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use super::conversation::{self, TurnPages};
 use super::sent::{self, Showing};
 use super::turn::{SentTurn, find_turn};
-use super::{Which, parse_turn, write_json};
-use crate::figures::number;
+use super::{Which, heading, parse_turn, write_json};
+use crate::figures::{dollars, number};
 use crate::outcome::{Outcome, UsageError};
 use crate::requests::{Wanted, remarks, title, tokens};
 use crate::terminal::{Paint, printable, stderr, stdout};
@@ -22,16 +22,16 @@ use crate::terminal::{Paint, printable, stderr, stdout};
 pub(super) struct Arguments {
     #[command(flatten)]
     which: Which,
-    /// One turn only
+    /// Show one turn
     #[arg(long, value_name = "N", value_parser = parse_turn)]
     turn: Option<TurnId>,
-    /// Another attempt of that turn than its last
+    /// The attempt of the turn [default: the last]
     #[arg(long, value_name = "N", requires = "turn")]
     attempt: Option<u32>,
-    /// Show what was sent: of one turn exactly the prompt, to the byte; of all, each under its heading
+    /// Show the prompt of the turn byte for byte; without --turn, all prompts with headings
     #[arg(long)]
     prompt: bool,
-    /// Show the requests that a model was sent, to the byte: all, or those of one turn, or one of these
+    /// Show the requests to the model byte for byte: those of the turn, request N, or without --turn all
     #[arg(
         long,
         value_name = "N",
@@ -41,16 +41,16 @@ pub(super) struct Arguments {
         conflicts_with_all = ["prompt", "system", "events"]
     )]
     request: Option<Wanted>,
-    /// Show the system text that travelled beside the prompt
+    /// Show the system text
     #[arg(long, conflicts_with = "prompt", requires = "turn")]
     system: bool,
-    /// Show where every byte of it came from and what was left out, on standard error
+    /// Show the ledger: the source of every byte, and what was left out
     #[arg(long)]
     explain: bool,
-    /// Show what came back from the agent, one event a line
+    /// Show the events of the agent, one per line
     #[arg(long, requires = "turn", conflicts_with_all = ["prompt", "system", "explain"])]
     events: bool,
-    /// Show what there is of a reply that was not finished, to the byte
+    /// Show an unfinished reply, byte for byte
     #[arg(long, requires = "turn", conflicts_with_all = ["prompt", "system", "explain", "events"])]
     partial: bool,
     /// Write JSON
@@ -69,7 +69,7 @@ pub(super) async fn run(arguments: &Arguments, store: &SqliteStore) -> anyhow::R
         }
         (None, Some(Wanted::All)) => sent::show_all(store, id, Showing { json, explain }).await?,
         (None, Some(Wanted::One(_))) => {
-            return Err(UsageError("--request=N needs --turn N: which turn's?".to_owned()).into());
+            return Err(UsageError("--request=N needs --turn N".to_owned()).into());
         }
         (None, None) if explain => {
             return Err(UsageError("--explain needs --turn N, or --request".to_owned()).into());
@@ -92,9 +92,9 @@ async fn show_turn(
     if arguments.events || arguments.partial {
         let SoFar { said, events } = sent.came_back(store, session).await?;
         let (text, what) = if arguments.events {
-            (events, "no event of the turn is stored")
+            (events, "no events are stored")
         } else {
-            (said, "there is no unfinished reply of the turn; a finished one is a message")
+            (said, "no unfinished reply; a finished one is a message")
         };
         if text.is_empty() {
             return Err(UsageError(format!("turn {turn}: {what}")).into());
@@ -121,7 +121,7 @@ async fn show_turn(
     Ok(())
 }
 
-/// Writes a text to the byte; a terminal gets the line break that it needs.
+/// Writes a text byte for byte; on a terminal, ends its last line.
 pub(super) fn write_exactly(text: &str) -> io::Result<()> {
     let mut out = stdout();
     out.write_all(text.as_bytes())?;
@@ -157,17 +157,20 @@ fn describe(sent: &SentTurn, paint: Paint) -> String {
                 writeln!(text, "    system  {:>9} bytes  {}", number(system.bytes), system.hash);
         }
         match ended {
-            None => text += "    has not ended; --partial shows what has come so far\n",
+            None => text += "    not ended; --partial shows the reply so far\n",
             Some(ended) => {
                 let _ = writeln!(text, "    ended   {}", ended.verdict);
                 if let Some(usage) = &ended.usage {
                     let _ = writeln!(text, "    counted {}", tokens(usage));
                 }
+                if let Some(cost) = ended.cost_usd {
+                    let _ = writeln!(text, "    cost    {}", dollars(cost));
+                }
                 if let Some(partial) = ended.partial {
                     let bytes = number(partial.bytes);
                     let _ = writeln!(
                         text,
-                        "    kept    {bytes} bytes of its reply; --attempt {attempt} --partial shows them"
+                        "    partial {bytes} bytes of a reply; --attempt {attempt} --partial shows them"
                     );
                 }
             }
@@ -176,7 +179,7 @@ fn describe(sent: &SentTurn, paint: Paint) -> String {
     text
 }
 
-/// Says what a model was sent in the attempt that is shown.
+/// Describes the requests of the attempt.
 fn describe_requests(requests: &[RequestRecord<()>]) -> String {
     let mut text = String::new();
     for request in requests {
@@ -188,13 +191,7 @@ fn describe_requests(requests: &[RequestRecord<()>]) -> String {
     text
 }
 
-/// Returns a heading that fills a line.
-pub(super) fn heading(title: &str) -> String {
-    let fill = "─".repeat(100_usize.saturating_sub(title.chars().count() + 1));
-    format!("{title} {fill}")
-}
-
-/// Shows what every turn was sent, each text under a heading of its own.
+/// Shows the texts of every turn, each with a heading.
 async fn show_all_prompts(
     arguments: &Arguments,
     store: &SqliteStore,

@@ -26,7 +26,7 @@ use crate::threads;
 pub(super) struct Fork {
     #[command(flatten)]
     which: Which,
-    /// The message after which the copy goes its own way, by its number; by default the newest
+    /// The number of the last message to copy [default: the newest]
     #[arg(long, value_name = "MESSAGE")]
     after: Option<u64>,
     /// Write JSON
@@ -55,17 +55,16 @@ pub(super) async fn fork(arguments: &Fork, store: &SqliteStore) -> anyhow::Resul
 pub(super) struct Export {
     #[command(flatten)]
     which: Which,
-    /// Everything: turns, what was sent, what came back, what models remember and every request; one JSON
-    /// object a line
+    /// Write everything: turns, prompts, replies, threads and requests, one JSON object per line
     #[arg(long)]
     all: bool,
     /// A transcript to read, as Markdown
     #[arg(long, conflicts_with = "all")]
     markdown: bool,
-    /// Where to write it, for your eyes only; by default standard output
+    /// The file to write, readable by you alone [default: standard output]
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// The output is JSON in any case
+    /// Has no effect: the output is always JSON
     #[arg(long, hide = true)]
     json: bool,
 }
@@ -78,7 +77,7 @@ pub(super) async fn export(arguments: &Export, store: &SqliteStore) -> anyhow::R
             let file = create_private(path)?;
             let written = write(arguments, store, session, file).await;
             if written.is_err() {
-                // Half a session is of no use.
+                // Remove the incomplete file.
                 let _ = fs::remove_file(path);
             }
             written.with_context(|| format!("cannot write {}", path.display()))
@@ -114,13 +113,13 @@ fn create_private(path: &Path) -> Result<fs::File, UsageError> {
 
 #[derive(Debug, Args)]
 pub(super) struct Import {
-    /// The file that export wrote; `-` reads standard input
+    /// The exported file; `-` reads standard input
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// The team of a snapshot, which names none; by default convoke.toml here, or above
+    /// The team file for a snapshot, which contains none [default: convoke.toml here or in a parent directory]
     #[arg(long, value_name = "FILE")]
     team: Option<PathBuf>,
-    /// The most bytes that all its texts may have, each request in full
+    /// The maximum size of all texts, counting each request in full
     #[arg(long, value_name = "BYTES")]
     max_bytes: Option<u64>,
     /// Write JSON
@@ -156,7 +155,7 @@ pub(super) async fn import(arguments: &Import, store: &SqliteStore) -> anyhow::R
     Ok(arguments.deny.outcome(imported.diagnostics.iter().map(|diagnostic| diagnostic.code)))
 }
 
-/// Returns what a snapshot, which knows no team, begins with.
+/// Returns the new session of a snapshot, which contains no team.
 fn new_session<R: BufRead + Send>(
     arguments: &Import,
     source: &ArchiveSource<R>,
@@ -182,16 +181,17 @@ fn new_session<R: BufRead + Send>(
         }
         None if source.has_team() => {}
         None => {
-            // What is wrong with the file comes first: a team would not make it right.
+            // Report an invalid file before a missing team.
             source.check_snapshot(new).map_err(|error| explain_file(&arguments.file, error))?;
-            let problem = "a snapshot names no team, and there is no convoke.toml here; name one with --team FILE";
+            let problem =
+                "a snapshot contains no team, and there is no convoke.toml here; pass --team FILE";
             return Err(UsageError(problem.to_owned()).into());
         }
     }
     Ok(new)
 }
 
-/// Tells bad input from what failed.
+/// Converts errors in the input to usage errors.
 fn explain(error: TransferError) -> anyhow::Error {
     match error {
         TransferError::Store(_) | TransferError::Io(_) | TransferError::Read(_) => error.into(),
@@ -199,7 +199,7 @@ fn explain(error: TransferError) -> anyhow::Error {
     }
 }
 
-/// Tells bad input from what failed, and names the file.
+/// Converts errors in the input to usage errors that name the file.
 fn explain_file(file: &Path, error: TransferError) -> anyhow::Error {
     match explain(error) {
         error if error.is::<UsageError>() => {

@@ -1,4 +1,4 @@
-//! One turn as it is stored: the turn, an attempt of it, and the texts that were sent.
+//! A stored turn: the turn, one attempt, and the texts that were sent.
 
 use convoke_core::ledger::{Style, Table};
 use convoke_session::progress::SoFar;
@@ -9,18 +9,18 @@ use convoke_session::{
 
 use crate::outcome::UsageError;
 
-/// A turn with what was sent in one of its attempts.
+/// A turn with the texts of one attempt.
 pub(super) struct SentTurn {
     pub(super) turn: Turn,
     pub(super) attempts: Vec<Attempt>,
-    /// The attempt that is shown.
+    /// The attempt.
     pub(super) attempt: Attempt,
     pub(super) prompt: String,
     pub(super) system: Option<String>,
 }
 
 impl SentTurn {
-    /// Reads a turn and what was sent in an attempt, by default the last.
+    /// Reads a turn and the texts of an attempt, by default the last.
     pub(super) async fn read(
         store: &SqliteStore,
         session: SessionId,
@@ -50,8 +50,7 @@ impl SentTurn {
         Ok(Self { turn, attempts, attempt: found, prompt, system })
     }
 
-    /// Returns what came back in the attempt that is shown: all of it, or what has come so far. A reply
-    /// that was finished is a message, and not here.
+    /// Returns the stored events and the partial reply of the attempt. A finished reply is a message.
     pub(super) async fn came_back(
         &self,
         store: &SqliteStore,
@@ -68,13 +67,13 @@ impl SentTurn {
         Ok(SoFar { said: text(ended.partial).await?, events: text(ended.events).await? })
     }
 
-    /// Returns the ledger as it is stored.
+    /// Returns the stored ledger.
     pub(super) async fn ledger(&self, store: &SqliteStore) -> Result<String, StoreError> {
         store.content(self.attempt.ledger.hash).await
     }
 
-    /// Returns the ledger as a table. It is made anew from what the prompt was assembled from; when
-    /// another version of the engine gives another ledger, the stored one is returned as it is.
+    /// Returns the ledger as a table. The prompt is assembled again for it; if this version of the engine gives
+    /// another ledger, the stored one is returned as JSON.
     pub(super) async fn explain(
         &self,
         store: &SqliteStore,

@@ -1,7 +1,7 @@
-//! Where messages stand, by id, speaker, reply, time and reader.
+//! Indexes of messages by id, speaker, reply, time and reader.
 //!
-//! Messages are known by their sequence number, which never changes: when the oldest ones leave, the
-//! lists lose their fronts and nothing is renumbered.
+//! Messages are identified by a sequence number that never changes: when the oldest ones leave, the lists lose their
+//! fronts and nothing is renumbered.
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::{Bound, RangeBounds};
@@ -21,9 +21,9 @@ pub(super) struct Index {
     by_id: HashMap<MessageId, Sequence>,
     by_speaker: HashMap<String, Sequences>,
     replies: HashMap<MessageId, Sequences>,
-    /// What each member wrote or was sent, by each name that a message used for it.
+    /// The messages from or to each name.
     mail: HashMap<NameKey, Sequences>,
-    /// What was sent to everyone.
+    /// The messages to everyone.
     to_everyone: Sequences,
     /// The messages that have a time.
     times: VecDeque<(Millis, Sequence)>,
@@ -163,7 +163,7 @@ fn push<K: std::hash::Hash + Eq + Clone>(
     }
 }
 
-/// Takes the oldest message off a list, and the list away when it was the last.
+/// Removes the oldest message of a list, and an empty list.
 fn pop<K: std::hash::Hash + Eq>(lists: &mut HashMap<K, Sequences>, key: &K, sequence: Sequence) {
     let Some(list) = lists.get_mut(key) else {
         return;

@@ -24,7 +24,7 @@ impl Fence {
         (!is_inline_code && !info.contains('\r')).then_some(fence)
     }
 
-    /// Tells whether a line closes this fence.
+    /// Returns whether a line closes this fence.
     pub(super) fn is_closed_by(self, line: &str) -> bool {
         fence_at_start(line).is_some_and(|(fence, info)| {
             fence.mark == self.mark && fence.len >= self.len && is_blank(info)

@@ -1,4 +1,4 @@
-//! What Claude Code 2.1.325 does that earlier editions do not.
+//! Tests of the rules that are new in Claude Code 2.1.325.
 
 use super::*;
 

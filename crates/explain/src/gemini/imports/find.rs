@@ -1,4 +1,4 @@
-//! Where a text mentions files: every `@word` after white space, code between backticks excepted.
+//! Mentions of files in a text: every `@word` after white space, except in code between backticks.
 
 use std::ops::Range;
 
@@ -10,11 +10,11 @@ pub(super) struct Mention<'a> {
     pub start: usize,
     pub end: usize,
     pub path: &'a str,
-    /// Whether it stands between backticks, where it is text.
+    /// Whether it is between backticks, where it is plain text.
     pub in_code: bool,
     /// The 1-based line.
     pub line: u64,
-    /// The odd place that it stands in, where Claude Code would not take it for an import.
+    /// The position because of which Claude Code would ignore it.
     pub place: Option<&'static str>,
 }
 

@@ -1,4 +1,4 @@
-//! The file: made whole or not at all, and looked at before SQLite may touch it.
+//! The database file: created atomically, and checked before SQLite opens it.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read};
@@ -14,26 +14,26 @@ use sqlx::sqlite::{
 use super::write::BEGIN;
 use crate::store::StoreError;
 
-/// Says in the file's header whose it is: `Conv`.
+/// The application id in the file's header: `Conv`.
 const APPLICATION: u32 = 0x436F_6E76;
 /// The format of the tables. A change of `schema.sql` is a new format, with a migration to it.
 const FORMAT: u32 = 5;
-/// The oldest format that can be brought to this one.
+/// The oldest format that can be migrated.
 const OLDEST: u32 = 1;
 const SCHEMA: &str = include_str!("schema.sql");
-/// What leads to each format after the oldest.
+/// The migration to each format after the oldest.
 const MIGRATIONS: [(u32, &str); 4] = [
     (2, include_str!("to-format-2.sql")),
     (3, include_str!("to-format-3.sql")),
     (4, include_str!("to-format-4.sql")),
     (5, include_str!("to-format-5.sql")),
 ];
-/// Written into the header together with the tables. Has to agree with the constants above.
+/// The header of a new file. Must agree with the constants above.
 const HEADER: &str = "PRAGMA application_id = 0x436F6E76; PRAGMA user_version = 5;";
-/// Written when an older file was brought to this format.
+/// The header after a migration.
 const VERSION: &str = "PRAGMA user_version = 5;";
 
-/// Makes the directory and the file as far as they are not there, and checks a file that is.
+/// Creates the directory and the file if necessary, and checks an existing file.
 pub(super) async fn prepare(directory: &Path) -> Result<PathBuf, StoreError> {
     make_private_directory(directory)?;
     let path = directory.join("sessions.db");
@@ -53,8 +53,8 @@ pub(super) fn make_private_directory(directory: &Path) -> Result<(), StoreError>
     DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(at(directory))
 }
 
-/// Makes the file under another name, and gives it its own when it is complete: whoever comes in
-/// between sees no file, and whoever comes at the same time sees one of the two.
+/// Creates the file under a temporary name and renames it when it is complete. Of two processes that do so at the
+/// same time, one wins.
 async fn create(directory: &Path, path: &Path) -> Result<(), StoreError> {
     let draft = directory.join(format!(".draft-{}.db", uuid::Uuid::now_v7().simple()));
     let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft);
@@ -82,7 +82,7 @@ async fn fill(draft: &Path) -> Result<(), StoreError> {
     File::open(draft).and_then(|file| file.sync_all()).map_err(at(draft))
 }
 
-/// Reads whose file it is from its header, without SQLite, which would repair what it finds.
+/// Checks the header of the file without SQLite, which would repair what it finds.
 fn check_header(path: &Path) -> Result<(), StoreError> {
     let foreign = || StoreError::Foreign { path: path.to_owned() };
     let mut header = [0; 100];
@@ -105,8 +105,7 @@ fn check_header(path: &Path) -> Result<(), StoreError> {
     check_version(path, number(60))
 }
 
-/// Brings an older file to this format, whole or not at all. Whoever does it at the same time finds it
-/// done.
+/// Migrates an older file in one transaction. A process that does so at the same time finds it done.
 pub(super) async fn migrate(pool: &SqlitePool, found: u32) -> Result<(), StoreError> {
     if found == FORMAT {
         return Ok(());
@@ -120,13 +119,13 @@ pub(super) async fn migrate(pool: &SqlitePool, found: u32) -> Result<(), StoreEr
     Ok(transaction.commit().await?)
 }
 
-/// Free pages are given back when there are this many of them (a mebibyte): fewer are soon used again.
+/// The number of free pages (a mebibyte) from which they are returned to the file system.
 const FREE_PAGES: i64 = 256;
 
-/// Gives free pages back to the file system. What fails is tried again the next time.
+/// Returns free pages to the file system. A failure is ignored until the next time.
 pub(super) async fn give_back_pages(pool: &SqlitePool) {
     if let Err(error) = try_give_back_pages(pool).await {
-        tracing::debug!("free pages were not given back: {error}");
+        tracing::debug!("free pages were not released: {error}");
     }
 }
 
@@ -137,7 +136,7 @@ async fn try_give_back_pages(pool: &SqlitePool) -> Result<(), sqlx::Error> {
     }
     let mut connection = pool.acquire().await?;
     let (mode,): (i64,) = sqlx::query_as("PRAGMA auto_vacuum").fetch_one(&mut *connection).await?;
-    // The pages of a file that an early version made move only when the file is written anew, once.
+    // The file of an early version has to be rewritten once.
     let give_back = match mode {
         // It also numbers the rows of `message` anew, to which the search index refers.
         0 => {
@@ -164,7 +163,7 @@ pub(super) fn check_version(path: &Path, found: u32) -> Result<(), StoreError> {
     Err(StoreError::Version { path: path.to_owned(), found, expected: FORMAT })
 }
 
-/// Says which file an error is about.
+/// Adds the path to an I/O error.
 pub(super) fn at(path: &Path) -> impl Fn(io::Error) -> StoreError + '_ {
     |source| StoreError::Io { path: path.to_owned(), source }
 }

@@ -1,7 +1,6 @@
-//! Locks: one process at a time holds a session.
+//! Session locks: one process at a time writes a session.
 //!
-//! The system's own file locks are used, because they end with the process that has them, however it
-//! ends. The file says who that is.
+//! They are file locks of the operating system, which end with their process. The file contains the holder.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Write};
@@ -12,21 +11,21 @@ use super::file::{at, make_private_directory};
 use crate::id::{Millis, SessionId};
 use crate::store::{Holder, StoreError};
 
-/// The most bytes that are read of a lock file.
+/// The maximum size of a lock file.
 const MAX_BYTES: u64 = 4096;
 
-/// Holds a session for this process until it is dropped.
+/// The lock of a session. Released on drop.
 #[derive(Debug)]
 pub struct SessionLock {
     path: PathBuf,
-    /// Closing it lets go.
+    /// Closing the file releases the lock.
     _file: File,
 }
 
 impl SessionLock {
-    /// Removes the lock of a session that is gone.
+    /// Removes the lock file of a deleted session.
     pub(super) fn discard(self) {
-        // A file that stays behind does no harm.
+        // A leftover file is harmless.
         let _ = std::fs::remove_file(&self.path);
     }
 }
@@ -63,13 +62,13 @@ pub(super) fn acquire(
     Ok(SessionLock { path, _file: file })
 }
 
-/// Tells whether a process holds a session.
+/// Returns whether a process has locked a session.
 pub(super) fn is_held(directory: &Path, session: SessionId) -> bool {
     let file = File::open(directory.join("locks").join(format!("{session}.lock")));
     file.is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 
-/// Reads who holds a session; a holder that is just writing its name has none yet.
+/// Parses the holder of a session; it may not be written yet.
 fn read_holder(text: &str) -> Holder {
     let mut lines = text.lines();
     let pid = lines.next().and_then(|line| line.parse().ok()).unwrap_or_default();
@@ -80,7 +79,7 @@ fn read_holder(text: &str) -> Holder {
 }
 
 impl Holder {
-    /// Returns this process as a holder.
+    /// Creates the holder for this process.
     pub fn this_process(since: Millis) -> Self {
         #[expect(clippy::disallowed_methods, reason = "the kernel bounds the name")]
         let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();

@@ -41,25 +41,25 @@ pub struct SqliteStore {
     failpoint: Failpoint,
 }
 
-/// What a commit survives.
+/// The durability of a commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Durability {
-    /// The end of the process and a power cut.
+    /// Survives a power cut.
     #[default]
     PowerCut,
-    /// The end of the process only: for tests that commit very often.
+    /// Survives the end of the process only: for tests with many commits.
     Process,
 }
 
 impl SqliteStore {
-    /// Opens the store in a directory, which is made for this user alone if it is not there.
+    /// Opens the store in a directory, which is created for this user alone if necessary.
     ///
-    /// A file that is not ours, or that another version wrote, is refused and not touched.
+    /// A foreign file, or one of an unsupported version, is rejected unchanged.
     pub async fn open(directory: &Path) -> Result<Self, StoreError> {
         Self::open_with(directory, Durability::default(), Failpoint::default()).await
     }
 
-    /// Opens the store with another durability, or with a crash in it.
+    /// Opens the store with a durability and a failpoint.
     pub async fn open_with(
         directory: &Path,
         durability: Durability,
@@ -74,9 +74,9 @@ impl SqliteStore {
                 Durability::PowerCut => SqliteSynchronous::Full,
                 Durability::Process => SqliteSynchronous::Off,
             })
-            // Another process writes for moments only, but its disk may be slow.
+            // Writes are short, but the disk may be slow.
             .busy_timeout(Duration::from_mins(1))
-            // The log shrinks again after a large commit.
+            // The write-ahead log shrinks again after a large commit.
             .pragma("journal_size_limit", "4194304");
         let pool = pool(2).connect_with(options).await?;
         let version = file::version(&pool).await?;
@@ -85,7 +85,7 @@ impl SqliteStore {
         Ok(Self { pool, directory: directory.to_owned(), failpoint })
     }
 
-    /// Tells whether a process holds a session at this moment.
+    /// Returns whether a process has locked a session.
     pub fn is_held(&self, session: SessionId) -> bool {
         lock::is_held(&self.directory, session)
     }
@@ -121,7 +121,7 @@ impl Store for SqliteStore {
         let ends = commit.attempts.iter().any(|attempt| attempt.ended.is_some());
         let head = write::commit(&self.pool, &self.failpoint, session, commit).await?;
         if ends {
-            // The progress of an attempt that has ended may have taken a lot.
+            // The removed progress may have been large.
             file::give_back_pages(&self.pool).await;
         }
         Ok(head)
@@ -132,8 +132,7 @@ impl Store for SqliteStore {
     }
 
     async fn snapshot(&self) -> Result<Self, StoreError> {
-        // Everything that the one connection reads is read in one transaction, which sees the database as
-        // it is at its first statement.
+        // The single connection reads in one transaction, which sees the database as of its first statement.
         let options = self.pool.connect_options().as_ref().clone().read_only(true);
         let pool = pool(1).connect_with(options).await?;
         sqlx::raw_sql("BEGIN; SELECT COUNT(*) FROM session LIMIT 1;").execute(&pool).await?;
@@ -326,7 +325,7 @@ fn pool(connections: u32) -> SqlitePoolOptions {
         .test_before_acquire(false)
 }
 
-/// Turns a count or a number into what SQL has.
+/// Converts a number for SQL.
 fn sql(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }

@@ -1,4 +1,4 @@
-//! Packing: contents are compressed on disk.
+//! Compression of contents.
 
 use miniz_oxide::deflate::compress_to_vec;
 use miniz_oxide::inflate::decompress_to_vec_with_limit;
@@ -6,19 +6,19 @@ use miniz_oxide::inflate::decompress_to_vec_with_limit;
 use crate::content::ContentHash;
 use crate::store::StoreError;
 
-/// Fast rather than small: a prompt is packed between a person's question and the agent's start.
+/// Fast rather than small: a prompt is compressed before its turn starts.
 const LEVEL: u8 = 1;
 
 pub(super) fn pack(text: &str) -> Vec<u8> {
     pack_bytes(text.as_bytes())
 }
 
-/// Packs a piece of a text, which may begin or end within a character.
+/// Compresses a piece of a text, which may begin or end within a character.
 pub(super) fn pack_bytes(bytes: &[u8]) -> Vec<u8> {
     compress_to_vec(bytes, LEVEL)
 }
 
-/// Unpacks a content and checks that it is the one that was asked for.
+/// Decompresses a content and checks its hash.
 pub(super) fn unpack(hash: ContentHash, bytes: u64, packed: &[u8]) -> Result<String, StoreError> {
     let damaged = |why: &str| StoreError::Damaged(format!("content {hash} {why}"));
     let limit = usize::try_from(bytes).unwrap_or(usize::MAX);

@@ -1,4 +1,4 @@
-//! Reading: by primary key or index, and never more than was asked for.
+//! Queries, all by primary key or index.
 
 use std::collections::BTreeSet;
 
@@ -157,7 +157,7 @@ async fn siblings(
     session: SessionId,
     window: &Window,
 ) -> Result<Vec<NumberedMessage>, StoreError> {
-    // Read in pages, because those that a member does not see are passed over.
+    // Read in pages, because messages that a member does not see are skipped.
     let mut found = Vec::new();
     let mut below = window.as_of.next();
     loop {
@@ -212,7 +212,7 @@ async fn before(
     rows.iter().map(|row| numbered(session, row)).collect()
 }
 
-/// Merges what was sent to everyone with what was sent under each name: one short index scan for each.
+/// Merges messages to everyone with messages to each name: one short index scan for each.
 async fn visible_before(
     pool: &SqlitePool,
     session: SessionId,

@@ -16,7 +16,7 @@ use crate::request::{self, RequestDelta, TextDelta};
 use crate::store::StoreError;
 use crate::store::failpoint::Failpoint;
 
-/// After this many deltas a text is stored whole, which bounds what reading one costs.
+/// The maximum length of a chain of deltas, which bounds the cost of reading a text.
 const MAX_DEPTH: i64 = 63;
 
 /// Stores a request in a transaction of its own.
@@ -30,11 +30,10 @@ pub(super) async fn add(
     let mut transaction = pool.begin_with(BEGIN).await?;
     let thread = &record.thread;
     let number = last_number(&mut transaction, thread).await? + 1;
-    // The thread of a member's first turn has no line before the turn has ended: this may be the only
-    // trace of it.
+    // A member's first turn has no thread line before its end, so this creates the thread.
     let session = record.attempt.map(|attempt| attempt.session);
     threads::name(&mut transaction, thread, session).await?;
-    // If another process has added one in between, this one is stored whole.
+    // If another process has added a request meanwhile, this one is stored whole.
     let before = before.filter(|_| record.number == number);
     let RequestTexts { body, ledger } = &record.texts;
     let (old_body, old_ledger) = before.map_or(("", ""), |it| (&it.body, &it.ledger));

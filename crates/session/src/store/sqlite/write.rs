@@ -1,4 +1,4 @@
-//! Writing: every change of a session is one transaction.
+//! Writes: every change of a session is one transaction.
 
 use convoke_core::ConversationMessage;
 use convoke_core::name::NameKey;
@@ -15,9 +15,9 @@ use crate::store::failpoint::Failpoint;
 use crate::store::{Commit, StoreError};
 use crate::turn::{Attempt, Turn};
 
-/// Takes the write lock at once: a transaction that reads first could not get it later.
+/// Takes the write lock at once: a transaction that reads first may not get it later.
 pub(super) const BEGIN: &str = "BEGIN IMMEDIATE";
-/// The most rows of one statement: with twelve columns each, far below what databases allow.
+/// The maximum number of rows per statement, below the limits of databases.
 pub(super) const ROWS: usize = 512;
 
 pub(super) async fn create(
@@ -134,7 +134,7 @@ pub(super) async fn write_content(
         .bind(session)
         .execute(&mut *connection)
         .await?;
-    // Asked first, because packing costs more than asking.
+    // Checked first, because compression costs more.
     let known = sqlx::query("SELECT 1 FROM content WHERE hash = $1").bind(hash);
     if known.fetch_optional(&mut *connection).await?.is_none() {
         sqlx::query("INSERT INTO content (hash, bytes, packed) VALUES ($1, $2, $3)")
@@ -147,7 +147,7 @@ pub(super) async fn write_content(
     Ok(())
 }
 
-/// Inserts at most [`ROWS`] messages and their readers. Returns how many of them were not there yet.
+/// Inserts at most [`ROWS`] messages and their readers. Returns the number of new ones.
 pub(super) async fn insert_messages(
     connection: &mut SqliteConnection,
     session: &str,
@@ -178,7 +178,7 @@ pub(super) async fn insert_messages(
     Ok(inserted)
 }
 
-/// Returns the names of who sees a message when not everybody sees everything; '' is everyone.
+/// Returns the names that see a message with `visibility = "addressed"`; '' is everyone.
 fn readers(message: &ConversationMessage) -> Vec<String> {
     if message.is_to_everyone() {
         return vec![String::new()];
@@ -189,7 +189,7 @@ fn readers(message: &ConversationMessage) -> Vec<String> {
     names.map(|name| NameKey::new(name).as_str().to_owned()).collect()
 }
 
-/// Writes at most [`ROWS`] turns. Returns how many of them were not done yet.
+/// Writes at most [`ROWS`] turns. Returns the number of those that were not done before.
 pub(super) async fn write_turns(
     connection: &mut SqliteConnection,
     session: &str,
@@ -216,7 +216,7 @@ pub(super) async fn write_turns(
     Ok(write.build().execute(connection).await?.rows_affected())
 }
 
-/// Writes at most [`ROWS`] attempts. Returns how many of them had not ended before.
+/// Writes at most [`ROWS`] attempts. Returns the number of those that had not ended before.
 pub(super) async fn write_attempts(
     connection: &mut SqliteConnection,
     session: &str,
@@ -250,7 +250,7 @@ async fn remove_progress(
     Ok(())
 }
 
-/// Adds a batch of what has come of an attempt; false when there is no such attempt under way.
+/// Adds a batch of progress; returns false if the attempt is not running.
 async fn write_progress(
     connection: &mut SqliteConnection,
     session: &str,

@@ -38,10 +38,10 @@ pub(super) struct ArchiveReader<'c> {
     turns: Vec<(TurnId, u32)>,
     /// The attempts of the last turn.
     attempts: u32,
-    /// A turn about a message that has not come.
+    /// A turn that answers a message which has not been read.
     ahead: Option<(TurnId, MessageNumber)>,
     contents: HashSet<ContentHash>,
-    /// The contents that have not come, and the turn that names each.
+    /// The contents that have not been read, and the turn that names each.
     missing: HashMap<ContentHash, TurnId>,
     /// The threads that have ended.
     threads: HashSet<String>,
@@ -129,7 +129,7 @@ impl<'c> ArchiveReader<'c> {
         Some(std::mem::take(&mut self.page))
     }
 
-    /// Checks what no line shows alone, and returns the last rows and the state of the session.
+    /// Checks the archive as a whole, and returns the last rows and the state of the session.
     pub(super) fn finish(mut self) -> Result<(Page, State), LineProblem> {
         self.end_thread()?;
         let problem = self.check_whole().err();
@@ -204,7 +204,7 @@ impl<'c> ArchiveReader<'c> {
     fn end_turn(&self) -> Result<(), ArchiveProblem> {
         match self.turns.last() {
             Some((turn, announced)) if *announced != self.attempts => broken(format!(
-                "turn {turn} was begun {announced} times as its `attempts` says, and {} are there",
+                "turn {turn} has {announced} attempts by its field `attempts`, and {} attempts follow",
                 self.attempts
             )),
             _ => Ok(()),
@@ -268,7 +268,7 @@ impl<'c> ArchiveReader<'c> {
     }
 }
 
-/// Refuses a time that no clock shows.
+/// Rejects a time that is out of range.
 pub(super) fn check_time(field: &str, at: Millis) -> Result<(), ArchiveProblem> {
     if (Millis(0)..=MAX_TIME).contains(&at) {
         return Ok(());
