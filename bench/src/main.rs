@@ -1,6 +1,6 @@
 //! Times the engine beside a copy of the same bytes, and counts its allocations.
 //!
-//! `cargo run --release -p bench [history | context | budget | markers | growth]` prints tables in Markdown.
+//! `cargo run --release -p bench [history | context | budget | markers | growth | relay]` prints tables in Markdown.
 
 #![expect(clippy::print_stdout, reason = "tables are printed")]
 
@@ -11,25 +11,27 @@ mod growth;
 mod history;
 mod markers;
 mod measure;
+mod relay;
 mod table;
 mod texts;
 
 use std::process::ExitCode;
 
 /// A group of measurements, by name.
-const GROUPS: [(&str, fn()); 5] = [
+const GROUPS: [(&str, fn()); 6] = [
     ("history", history::run),
     ("context", context::run),
     ("budget", budget::run),
     ("markers", markers::run),
     ("growth", growth::run),
+    ("relay", relay::run),
 ];
 
 fn main() -> ExitCode {
     let wanted: Vec<String> = std::env::args().skip(1).collect();
     if let Some(unknown) = wanted.iter().find(|name| !GROUPS.iter().any(|(n, _)| n == name)) {
         println!(
-            "there is no group `{unknown}`; there are history, context, budget, markers and growth"
+            "there is no group `{unknown}`; there are history, context, budget, markers, growth and relay"
         );
         return ExitCode::from(2);
     }

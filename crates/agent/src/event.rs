@@ -3,8 +3,11 @@
 //! Texts borrow from the line that they were read from; [`Event::into_owned`] copies them.
 
 use std::borrow::Cow;
+use std::fmt;
 
 use convoke_core::Diagnostic;
+use convoke_core::figures::{share, size, thousands};
+use convoke_core::ledger::estimate_tokens;
 use serde::{Deserialize, Serialize};
 
 use crate::usage::Usage;
@@ -76,7 +79,8 @@ pub enum EventKind<'a> {
         /// The items, in order.
         items: Vec<TodoItem<'a>>,
     },
-    /// A request to the model is about to be sent. Reported by model members only.
+    /// A request to the model is about to be sent, or was sent by the agent's program. Reported where
+    /// requests are on record.
     Request {
         /// Its number in the thread, from 1.
         number: u64,
@@ -87,6 +91,9 @@ pub enum EventKind<'a> {
         /// The length of the prefix shared with the previous request, which a provider can cache.
         unchanged_bytes: u64,
     },
+    /// What the model received in this turn. Reported once, at its end, where the requests of the agent's
+    /// program are on record.
+    Received(Received),
     /// The tokens counted so far.
     Usage(Usage),
     /// A request to the model failed and will be retried.
@@ -127,6 +134,8 @@ pub enum RequestPurpose {
     Answer,
     /// A summary that replaces earlier history.
     Compaction,
+    /// A small question of the agent's own program, beside the turn.
+    Aside,
 }
 
 impl RequestPurpose {
@@ -135,8 +144,57 @@ impl RequestPurpose {
         match self {
             Self::Answer => "answer",
             Self::Compaction => "compaction",
+            Self::Aside => "aside",
         }
     }
+}
+
+/// What a model received in one turn of an agent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Received {
+    /// The bytes that the agent was given: prompt and system text.
+    pub handed_over_bytes: u64,
+    /// The requests of its program to the model.
+    pub requests: u64,
+    /// The bytes of their bodies.
+    pub bytes: u64,
+    /// The tokens that the provider counted in them; `None` if it counted none.
+    pub tokens: Option<u64>,
+    /// The bytes by owner, the largest share first. They add up to `bytes`, unless requests were too
+    /// large to be stored.
+    pub shares: Vec<OwnerShare>,
+}
+
+impl fmt::Display for Received {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { handed_over_bytes, requests, bytes, tokens, shares } = self;
+        let (handed_over, bytes) = (size(*handed_over_bytes), (*bytes, size(*bytes)));
+        write!(f, "handed over {handed_over} · the model received {}", bytes.1)?;
+        match tokens {
+            Some(tokens) => write!(f, " ({} tokens)", thousands(*tokens))?,
+            None => write!(f, " (about {} tokens)", thousands(estimate_tokens(bytes.0)))?,
+        }
+        if *requests > 1 {
+            write!(f, " in {} requests", thousands(*requests))?;
+        }
+        let whole = shares.iter().map(|share| share.bytes).sum();
+        for (index, OwnerShare { owner, bytes }) in shares.iter().enumerate() {
+            let before = if index == 0 { ':' } else { ',' };
+            write!(f, "{before} {} {owner}", share(*bytes, whole))?;
+        }
+        Ok(())
+    }
+}
+
+/// The bytes of one owner in the requests of a turn.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OwnerShare {
+    /// The owner: `tools`, `the program's own`, `ours`, or the name of a file.
+    pub owner: String,
+    /// The bytes.
+    pub bytes: u64,
 }
 
 /// Whether an event carries a piece of a text or all of it.
@@ -242,6 +300,7 @@ impl EventKind<'_> {
             Self::Request { number, purpose, bytes, unchanged_bytes } => {
                 EventKind::Request { number, purpose, bytes, unchanged_bytes }
             }
+            Self::Received(received) => EventKind::Received(received),
             Self::Usage(usage) => EventKind::Usage(usage),
             Self::Retry { attempt, max, status, wait_ms, reason } => {
                 EventKind::Retry { attempt, max, status, wait_ms, reason: owned(reason) }
@@ -257,4 +316,34 @@ impl EventKind<'_> {
 
 fn owned(text: Cow<'_, str>) -> Cow<'static, str> {
     Cow::Owned(text.into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_model_received_is_one_line() {
+        let share = |owner: &str, bytes| OwnerShare { owner: owner.to_owned(), bytes };
+        let mut received = Received {
+            handed_over_bytes: 1_042,
+            requests: 1,
+            bytes: 184_000,
+            tokens: Some(46_155),
+            shares: vec![
+                share("tools", 112_000),
+                share("the program's own", 70_896),
+                share("ours", 1_104),
+            ],
+        };
+        assert_eq!(
+            received.to_string(),
+            "handed over 1,042 B · the model received 184 KB (46,155 tokens): 61 % tools, 39 % the program's own, 0.6 % ours"
+        );
+        received = Received { requests: 2, tokens: None, shares: Vec::new(), ..received };
+        assert_eq!(
+            received.to_string(),
+            "handed over 1,042 B · the model received 184 KB (about 46,000 tokens) in 2 requests"
+        );
+    }
 }

@@ -41,6 +41,7 @@ pub mod event;
 pub mod id;
 pub mod process;
 pub mod redaction;
+pub mod relayed;
 pub mod sandbox;
 pub mod stream;
 pub mod thread;

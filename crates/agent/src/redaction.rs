@@ -192,7 +192,10 @@ fn each_text(event: &mut Event<'static>, visit: &mut dyn FnMut(&mut String)) {
         EventKind::Todo { items } => items.iter_mut().map(|item| &mut item.text).for_each(show),
         EventKind::Warning(diagnostic) => visit(&mut diagnostic.message),
         EventKind::Finished { verdict: Verdict::Failed(failure) } => visit(&mut failure.message),
-        EventKind::Finished { .. } | EventKind::Request { .. } | EventKind::Usage(_) => {}
+        EventKind::Finished { .. }
+        | EventKind::Request { .. }
+        | EventKind::Received(_)
+        | EventKind::Usage(_) => {}
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use convoke_agent::event::{Event, EventKind, RequestPurpose, TextPart};
+use convoke_agent::event::{Event, EventKind, Received, RequestPurpose, TextPart};
 use convoke_agent::usage::Usage;
 use convoke_core::ledger::estimate_tokens;
 use convoke_session::{MemberName, TurnId};
@@ -23,6 +23,8 @@ pub(crate) struct Work {
     /// The estimated tokens that were sent.
     sent: u64,
     usage: Option<Usage>,
+    /// What the model received, where the requests of the agent's program are on record.
+    pub(crate) received: Option<Received>,
     reply: Flow,
     /// The size of the confirmed part of the reply; the rest is streamed text.
     certain: usize,
@@ -46,6 +48,7 @@ impl Work {
             activity: "prompt sent".to_owned(),
             sent,
             usage: None,
+            received: None,
             reply: Flow::new(width),
             certain: 0,
             written: 0,
@@ -91,7 +94,7 @@ impl Work {
                 self.reply.push(&printable(text));
             }
             EventKind::Text { text, part: TextPart::Whole } if is_own => {
-                self.settle(&printable(text))
+                self.settle(&printable(text));
             }
             EventKind::Text { .. } => "sub-agent writing".clone_into(&mut self.activity),
             EventKind::Thinking { .. } => "thinks".clone_into(&mut self.activity),
@@ -109,6 +112,7 @@ impl Work {
             EventKind::Request { purpose: RequestPurpose::Compaction, .. } => {
                 "compacting its thread".clone_into(&mut self.activity);
             }
+            EventKind::Received(received) => self.received = Some(received.clone()),
             EventKind::Usage(usage) => self.usage = Some(*usage),
             EventKind::Retry { reason, .. } => {
                 self.activity = format!("retrying: {}", brief(reason));

@@ -37,13 +37,17 @@ impl FromStr for Wanted {
 /// Returns a stored request as JSON, with its texts.
 pub fn json(record: &RequestRecord<()>, texts: &RequestTexts) -> serde_json::Result<Value> {
     let RequestRecord { thread, number, attempt, meta, outcome, .. } = record;
+    let headers = meta.headers.iter().map(|(name, value)| (name.clone(), json!(value)));
+    let headers: serde_json::Map<String, Value> = headers.collect();
     Ok(json!({
         "thread": thread, "request": number,
         "turn": attempt.map(|it| it.turn), "attempt": attempt.map(|it| it.attempt),
         "at": meta.at, "path": meta.path, "purpose": meta.purpose, "bytes": meta.bytes,
-        "unchangedBytes": meta.unchanged_bytes, "redacted": meta.redacted,
+        "unchangedBytes": meta.unchanged_bytes, "redacted": meta.redacted, "wire": meta.wire,
+        "sentSha256": meta.sent_sha256, "masked": meta.masked, "headers": headers,
         "failedAttempts": outcome.failed, "ended": outcome.end, "usage": outcome.usage,
-        "model": outcome.model, "ledger": texts.parse_ledger(meta)?, "body": texts.body,
+        "model": outcome.model, "status": outcome.status, "firstByteMs": outcome.first_byte_ms,
+        "elapsedMs": outcome.elapsed_ms, "cacheMiss": outcome.cache_miss, "ledger": texts.parse_ledger(meta)?, "body": texts.body,
     }))
 }
 
@@ -65,6 +69,9 @@ pub fn remarks<T>(record: &RequestRecord<T>) -> Vec<String> {
     let mut remarks = Vec::new();
     if record.meta.redacted {
         remarks.push("the request contained the key; the stored copy is redacted".to_owned());
+    }
+    if !record.meta.masked.is_empty() {
+        remarks.push(format!("masked: {}", record.meta.masked.join(", ")));
     }
     for (index, why) in failed.iter().enumerate() {
         remarks.push(format!("attempt {} failed: {}", index + 1, printable(why)));

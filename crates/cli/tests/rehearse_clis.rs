@@ -99,9 +99,40 @@ fn what_is_shown_as_sent_is_what_arrived(place: &Place, arguments: &[&str], turn
             );
         }
     }
+    for event in events.iter().filter(|event| event["event"]["event"]["kind"] == "received") {
+        requests_are_on_record(place, event);
+    }
     let left = std::fs::read_dir(place.home.path()).unwrap().flatten();
     let left: Vec<_> = left.map(|entry| entry.file_name()).collect();
     assert_eq!(left, ["data"], "a program wrote into its user's home");
+}
+
+/// Compares what a turn reports that its model received with the stored requests.
+fn requests_are_on_record(place: &Place, event: &Value) {
+    let turn = event["turn"].to_string();
+    let shown = place.run(&["sessions", "show", "last", "--turn", &turn, "--request", "--json"]);
+    let requests: Vec<Value> =
+        shown.1.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let received = &event["event"]["event"];
+    assert_eq!(received["requests"], requests.len(), "{received}");
+    let sum = |field: &str| requests.iter().map(|it| it[field].as_u64().unwrap()).sum::<u64>();
+    assert_eq!(received["bytes"], sum("bytes"));
+    let shares = received["shares"].as_array().unwrap().iter();
+    assert_eq!(shares.map(|it| it["bytes"].as_u64().unwrap()).sum::<u64>(), sum("bytes"));
+    let prompt = place.run(&["sessions", "show", "last", "--turn", &turn, "--prompt"]).1;
+    let quoted = serde_json::to_string(&prompt).unwrap();
+    let answers: Vec<&Value> = requests.iter().filter(|it| it["purpose"] == "answer").collect();
+    assert!(!answers.is_empty());
+    for request in answers {
+        let body = request["body"].as_str().unwrap();
+        assert!(body.contains(&quoted), "turn {turn}: the prompt is not in the stored request");
+        assert_eq!((&request["status"], &request["ended"]), (&200.into(), &"answered".into()));
+        assert_eq!(request["ledger"]["usedBytes"], body.len());
+        assert!(request["usage"]["input"].as_u64().unwrap() > 0 && request["wire"].is_string());
+        // The prompt keeps the entries of its own ledger within the request.
+        let entries = request["ledger"]["entries"].as_array().unwrap();
+        assert!(entries.iter().any(|entry| entry["source"]["kind"] == "message"), "turn {turn}");
+    }
 }
 
 #[test]

@@ -1,6 +1,15 @@
-//! Diagnostics of `capture` and `doctor`.
+//! Diagnostics of `capture`, `doctor` and the record of requests.
 
 convoke_core::diagnostic_codes! {
+    CACHE_BROKEN = "cache.broken", Note,
+        "Something that Convoke sends changed a prefix that the provider could have taken from its cache.",
+        "`convoke sessions show --cache` names the first difference; keep instructions and tools the same between turns.";
+    RECORD_FAILED = "record.failed", Loss,
+        "The requests of a turn could not be stored.",
+        "Read the reason; `convoke sessions show --request` has those that were stored before.";
+    RECORD_LIMIT = "record.limit", Loss,
+        "A turn sent more requests, or larger ones, than are stored.",
+        "Nothing to do: the turn went on, and its first requests are stored.";
     CAPTURE_ELSEWHERE = "capture.elsewhere", Note,
         "The captured program tried to reach other hosts than its model; all were blocked.",
         "Nothing; turn off telemetry in the program's settings if it should not report to its vendor.";

@@ -1,5 +1,5 @@
-//! Looks at the agent CLIs of a machine: what they send to their models ([`capture`]), whether they load what is
-//! explained ([`verify`]), and whether they would work ([`doctor`]).
+//! Looks at the agent CLIs of a machine: what they send to their models ([`capture`], [`record`]), whether they
+//! load what is explained ([`verify`]), and whether they would work ([`doctor`]).
 //!
 //! Neither reads the environment or the home directory itself: the caller passes them as [`HostEnvironment`]. Neither
 //! writes to a CLI's configuration.
@@ -11,6 +11,7 @@ pub mod doctor;
 pub mod explained;
 pub mod host_environment;
 pub mod installed;
+pub mod record;
 pub mod verify;
 
 pub use host_environment::HostEnvironment;

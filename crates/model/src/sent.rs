@@ -4,7 +4,7 @@
 //! body is the one that was sent.
 
 use convoke_agent::event::RequestPurpose;
-use convoke_agent::id::{AttemptRef, ThreadId, now};
+use convoke_agent::id::{AttemptRef, ThreadId};
 use convoke_agent::thread::{
     RequestEnd, RequestMeta, RequestOutcome, RequestRecord, RequestTexts, ThreadStore,
     ThreadStoreError,
@@ -12,6 +12,8 @@ use convoke_agent::thread::{
 use convoke_agent::usage::Usage;
 use convoke_core::Diagnostic;
 use convoke_thread::prompt::{self, Request};
+use convoke_wire::Wire;
+use convoke_wire::cache::common_start;
 
 use crate::diagnostics;
 
@@ -53,16 +55,14 @@ impl<'r> Recorder<'r> {
         }
         let before = self.last.take();
         let body = &request.body;
+        let purpose = match request.purpose {
+            prompt::RequestPurpose::Answer => RequestPurpose::Answer,
+            prompt::RequestPurpose::Compaction => RequestPurpose::Compaction,
+        };
         let meta = RequestMeta {
-            at: now(),
-            path: request.path.to_owned(),
-            purpose: match request.purpose {
-                prompt::RequestPurpose::Answer => RequestPurpose::Answer,
-                prompt::RequestPurpose::Compaction => RequestPurpose::Compaction,
-            },
-            bytes: body.len() as u64,
             unchanged_bytes: before.as_ref().map_or(0, |it| common_start(&it.texts.body, body)),
-            redacted: false,
+            wire: Wire::at(request.path),
+            ..RequestMeta::new(request.path, purpose, body.len() as u64)
         };
         let texts = RequestTexts::new(body.clone(), &request.ledger)
             .map_err(|error| ThreadStoreError::Failed(Box::new(error)))?;
@@ -135,10 +135,4 @@ impl<'r> Recorder<'r> {
         change(&mut record.outcome);
         self.store.set_outcome(self.thread, record.number, &record.outcome).await
     }
-}
-
-/// Returns the length of the common prefix of two texts.
-fn common_start(one: &str, other: &str) -> u64 {
-    let pairs = one.bytes().zip(other.bytes());
-    pairs.take_while(|(one, other)| one == other).count() as u64
 }

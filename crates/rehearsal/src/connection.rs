@@ -105,6 +105,11 @@ impl Shared {
         self.state().requests.clone()
     }
 
+    /// Returns the requests after the first `seen`.
+    pub fn requests_after(&self, seen: usize) -> Vec<Recorded> {
+        self.state().requests.get(seen..).unwrap_or_default().to_vec()
+    }
+
     pub fn unused_answers(&self) -> Vec<usize> {
         self.state().playback.unused()
     }
@@ -163,6 +168,24 @@ enum Decision {
     Scripted(Box<Scripted>),
 }
 
+impl Decision {
+    /// Returns the status of the answer and the tokens that it reports.
+    fn report(&self) -> (u16, Option<convoke_wire::Usage>) {
+        let scripted = match self {
+            Self::Fixed(status, _) => return (*status, None),
+            Self::Scripted(scripted) => scripted,
+        };
+        match &scripted.answer.content {
+            Content::Error(error) => (error.status, None),
+            Content::Reply(reply) => match reply.end {
+                End::Failed if scripted.recognised.framing == Framing::Whole => (500, None),
+                End::Failed | End::Cut | End::Hang => (200, None),
+                End::Done | End::MaxTokens | End::Refused => (200, Some(scripted.counted(reply))),
+            },
+        }
+    }
+}
+
 struct Scripted {
     recognised: Recognised,
     answer: Answer,
@@ -179,6 +202,7 @@ impl Shared {
         }
         let number = state.requests.len() + 1;
         let (kind, answered, decision) = self.choose(&mut state.playback, parts, &body, number);
+        let (status, usage) = decision.report();
         state.recorded_bytes += body.len();
         state.requests.push(Recorded {
             number,
@@ -189,6 +213,8 @@ impl Shared {
             body,
             kind,
             answered,
+            status,
+            usage,
         });
         drop(state);
         self.arrivals.send_replace(number);
@@ -265,7 +291,7 @@ impl Scripted {
         let facts = Facts {
             model: &call.model,
             number: self.number,
-            usage: reply.usage.unwrap_or_else(|| self.estimate(reply)),
+            usage: self.usage(reply),
             stream_usage: *stream_usage,
         };
         let body = Played::new(wire::play(call.wire, *framing, reply, &facts));
@@ -277,6 +303,15 @@ impl Scripted {
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
         response
+    }
+
+    fn usage(&self, reply: &Reply) -> Usage {
+        reply.usage.unwrap_or_else(|| self.estimate(reply))
+    }
+
+    fn counted(&self, reply: &Reply) -> convoke_wire::Usage {
+        let Usage { input, output, cached } = self.usage(reply);
+        convoke_wire::Usage { input, output, cached, ..convoke_wire::Usage::default() }
     }
 
     fn estimate(&self, reply: &Reply) -> Usage {

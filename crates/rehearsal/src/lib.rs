@@ -33,4 +33,4 @@ mod wire;
 pub use convoke_wire::{Kind, ModelCall, Wire};
 pub use record::{Answered, Recorded};
 pub use script::{Answer, End, Reply, Script, ScriptError, Step, Usage};
-pub use server::{Limits, Rehearsal, StartError, start, start_with};
+pub use server::{Limits, Rehearsal, RequestFeed, StartError, start, start_with};

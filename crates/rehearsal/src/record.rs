@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use convoke_wire::{Kind, ModelCall};
+use convoke_wire::{Kind, ModelCall, Usage};
 use hyper::http::request::Parts;
 use serde::{Deserialize, Serialize};
 
@@ -26,6 +26,10 @@ pub struct Recorded {
     pub kind: Kind,
     /// The response.
     pub answered: Answered,
+    /// The status of the answer.
+    pub status: u16,
+    /// The tokens that the answer reports; `None` if it reports none.
+    pub usage: Option<Usage>,
 }
 
 impl Recorded {
@@ -63,6 +67,8 @@ pub enum Answered {
     Default,
     /// The smallest value of the schema in a side request.
     Schema,
+    /// An answer of the real endpoint, in a capture of a real run.
+    Endpoint,
     /// A fixed response.
     Fixed {
         /// The status.

@@ -1,5 +1,6 @@
 //! The server: accepts connections on the loopback interface, and shuts down.
 
+use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -77,6 +78,13 @@ impl Rehearsal {
         requests
     }
 
+    /// Returns the requests from now on, as they arrive.
+    pub fn feed(&self) -> RequestFeed {
+        let arrivals = self.shared.arrivals();
+        let seen = self.shared.requests_after(0).len();
+        RequestFeed { shared: Arc::clone(&self.shared), arrivals, seen, waiting: VecDeque::new() }
+    }
+
     /// Returns the indices of the script's unused answers.
     pub fn unused_answers(&self) -> Vec<usize> {
         self.shared.unused_answers()
@@ -96,6 +104,41 @@ impl Rehearsal {
         // The accepting task ends in bounded time and fails only by panicking.
         let _ = (&mut self.accepting).await;
         self.shared.requests()
+    }
+}
+
+/// The requests that reach a server, in the order in which they arrive.
+#[derive(Debug)]
+pub struct RequestFeed {
+    shared: Arc<Shared>,
+    arrivals: watch::Receiver<usize>,
+    seen: usize,
+    waiting: VecDeque<Recorded>,
+}
+
+impl RequestFeed {
+    /// Waits for the next request. Cancel safe.
+    pub async fn next(&mut self) -> Recorded {
+        loop {
+            if let Some(request) = self.take() {
+                return request;
+            }
+            let seen = self.seen;
+            if self.arrivals.wait_for(|number| *number > seen).await.is_err() {
+                // The sender lives in `shared`, which this holds.
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    /// Returns the next request, if one has arrived.
+    pub fn take(&mut self) -> Option<Recorded> {
+        if self.waiting.is_empty() {
+            let fresh = self.shared.requests_after(self.seen);
+            self.seen += fresh.len();
+            self.waiting.extend(fresh);
+        }
+        self.waiting.pop_front()
     }
 }
 

@@ -80,10 +80,16 @@ fn read_team(
         require_sandbox: top.boolean("require-sandbox").unwrap_or(false),
         members: Vec::new(),
     };
-    let (members, is_there) = read_members(&mut top, problems);
+    let record = top.word("record");
+    let (mut members, is_there) = read_members(&mut top, problems);
+    for read in &mut members {
+        if let MemberKind::Agent(settings) = &mut read.member.kind {
+            settings.record = settings.record.or(record);
+        }
+    }
     let count = problems.len();
     top.finish(
-        |key| in_another_table(key, &["name", "task", "briefing", "require-sandbox"]),
+        |key| in_another_table(key, &["name", "task", "briefing", "require-sandbox", "record"]),
         problems,
     );
     let is_misspelt = problems[count..].iter().any(|problem| problem.fix.contains("[[member]]"));
@@ -278,6 +284,7 @@ fn read_agent(section: &mut Section<'_>, agent: String) -> AgentSettings {
         key_env: read_key_env(section),
         context_window: read_context_window(section),
         tools: section.word("tools"),
+        record: section.word("record"),
     }
 }
 
@@ -300,6 +307,7 @@ const AGENT: &[&str] = &[
     "key-env",
     "context-window",
     "tools",
+    "record",
 ];
 
 /// Explains a setting of another table.

@@ -25,7 +25,7 @@ pub use member::{AgentSettings, Member, MemberKind};
 pub use trust::{
     Baseline, Choice, FileLocation, Gated, Grant, MemberChoices, Trust, TrustedSetting, gate,
 };
-pub use words::{ApiDeveloperRole, ApiTools, ApiWire, Permissions};
+pub use words::{ApiDeveloperRole, ApiTools, ApiWire, Permissions, Record};
 
 use convoke_core::ContextOptions;
 

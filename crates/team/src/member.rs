@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use convoke_core::name::{MemberName, NameKey};
 
-use crate::{ApiDeveloperRole, ApiTools, ApiWire, Permissions};
+use crate::{ApiDeveloperRole, ApiTools, ApiWire, Permissions, Record};
 
 /// A participant of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,6 +65,8 @@ pub struct AgentSettings {
     pub context_window: Option<u64>,
     /// The tools that the model is offered.
     pub tools: Option<ApiTools>,
+    /// What is recorded of its requests; the team's setting when it has none.
+    pub record: Option<Record>,
 }
 
 impl Member {

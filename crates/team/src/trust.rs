@@ -43,6 +43,8 @@ pub enum TrustedSetting {
     Tools,
     /// An instructions file outside the project.
     InstructionsFile,
+    /// A record of the requests.
+    Record,
 }
 
 impl TrustedSetting {
@@ -58,6 +60,7 @@ impl TrustedSetting {
             Self::KeyEnv => "key-env",
             Self::Tools => "tools",
             Self::InstructionsFile => "instructions-file",
+            Self::Record => "record",
         }
     }
 }
@@ -126,6 +129,7 @@ pub fn gate(settings: &AgentSettings, baseline: Baseline, trust: Trust) -> Gated
         key_env,
         context_window: _,
         tools,
+        record,
     } = &mut allowed;
     let mut refuse = |setting: TrustedSetting, is_set: bool| {
         if is_set {
@@ -143,6 +147,7 @@ pub fn gate(settings: &AgentSettings, baseline: Baseline, trust: Trust) -> Gated
     refuse(TrustedSetting::Tools, tools.take_if(|asked| *asked > baseline.tools).is_some());
     let is_outside = |_: &mut String| baseline.instructions == FileLocation::Outside;
     refuse(TrustedSetting::InstructionsFile, instructions_file.take_if(is_outside).is_some());
+    refuse(TrustedSetting::Record, record.take().is_some());
     Gated { allowed, refused }
 }
 
@@ -227,6 +232,7 @@ fn choices_of(setting: TrustedSetting, settings: &AgentSettings) -> Vec<Choice> 
         TrustedSetting::KeyEnv => text(&settings.key_env),
         TrustedSetting::Tools => settings.tools.map(|it| format!("{:?}", it.as_str())),
         TrustedSetting::InstructionsFile => text(&settings.instructions_file),
+        TrustedSetting::Record => settings.record.map(|it| format!("{:?}", it.as_str())),
     };
     value.map(|value| choice(setting.as_str(), value)).into_iter().collect()
 }
@@ -272,6 +278,7 @@ mod tests {
         base-url = "https://evil.example/v1"
         key-env = "OPENAI_API_KEY"
         tools = "read"
+        record = "wire"
     "#;
 
     fn asked(text: &str) -> Vec<MemberChoices> {
@@ -294,11 +301,23 @@ mod tests {
         };
         assert_eq!(allowed, named);
         let names: Vec<&str> = refused.iter().map(|setting| setting.as_str()).collect();
-        let all = "command args env cwd sandbox base-url key-env tools instructions-file";
+        let all = "command args env cwd sandbox base-url key-env tools instructions-file record";
         assert_eq!(names.join(" "), all);
 
         let trusted = gate(settings, outside, Trust::Trusted);
         assert_eq!((&trusted.allowed, trusted.refused.len()), (settings, 0));
+    }
+
+    #[test]
+    fn a_record_for_the_team_is_one_of_every_agent_and_needs_trust() {
+        let text = "record = \"wire\"\n[[member]]\nname = \"max\"\nagent = \"claude\"\n[[member]]\nname = \"ada\"\nhuman = true\n";
+        let asked = asked(text);
+        assert_eq!(asked.len(), 1);
+        let choice = Choice { setting: "record".to_owned(), value: "\"wire\"".to_owned() };
+        assert_eq!((&*asked[0].member, &asked[0].choices[..]), ("max", &[choice][..]));
+        let wrong = Team::parse("record = \"wired\"\n[[member]]\nname = \"a\"\nagent = \"b\"\n");
+        let wrong = wrong.unwrap_err().to_string();
+        assert!(wrong.contains("`record` must be \"wire\""), "{wrong}");
     }
 
     #[test]

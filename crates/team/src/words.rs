@@ -60,6 +60,26 @@ impl Word for Permissions {
     ];
 }
 
+/// What is recorded of an agent's requests: `record` in a team file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Record {
+    /// Every request of its program to its model, by a relay on this machine.
+    Wire,
+}
+
+impl Record {
+    /// Returns the word that stands for it in a file.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Wire => "wire",
+        }
+    }
+}
+
+impl Word for Record {
+    const WORDS: &'static [(&'static str, Self)] = &[(Self::Wire.as_str(), Self::Wire)];
+}
+
 /// The wire format of an OpenAI-compatible endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]

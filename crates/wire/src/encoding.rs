@@ -2,6 +2,7 @@
 
 use std::io::{self, Read};
 
+use brotli_decompressor::Decompressor;
 use bytes::Bytes;
 use flate2::read::{MultiGzDecoder, ZlibDecoder};
 use http::HeaderMap;
@@ -12,7 +13,7 @@ use ruzstd::decoding::StreamingDecoder;
 #[derive(Debug, thiserror::Error)]
 pub enum EncodingError {
     /// The encoding is unknown.
-    #[error("the content-encoding `{0}` is not known here; known are gzip, deflate and zstd")]
+    #[error("the content-encoding `{0}` is not known here; known are gzip, deflate, br and zstd")]
     Unknown(String),
     /// The body does not have the encoding that it names.
     #[error("the body is not what its content-encoding says: {0}")]
@@ -37,6 +38,7 @@ fn unpack(name: &str, body: Bytes, limit: usize) -> Result<Bytes, EncodingError>
         "" | "identity" => Ok(body),
         "gzip" | "x-gzip" => read(MultiGzDecoder::new(packed), limit),
         "deflate" => read(ZlibDecoder::new(packed), limit),
+        "br" => read(Decompressor::new(packed, 4096), limit),
         "zstd" => {
             let decoder = StreamingDecoder::new(packed);
             read(decoder.map_err(|error| EncodingError::Broken(error.to_string()))?, limit)

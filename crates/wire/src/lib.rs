@@ -4,6 +4,9 @@
 //! - [`recognition`]: what a request asks for, from its head and body.
 //! - [`parts`]: the texts and tools of a request, each with its byte range in the body.
 //! - [`usage`]: the tokens that a provider counted, and [`answer`], which reads them from a response.
+//! - [`cache`]: how two requests differ, in the order in which providers cache.
+//! - [`mask`]: a request without the fields that identify an account, a machine or a session.
+//! - [`exchange`]: a request and its answer, as a server of ours saw them.
 //! - [`sse`] and [`encoding`]: server-sent events in bounded memory, and compressed bodies.
 //!
 //! ```
@@ -18,7 +21,10 @@
 //! ```
 
 pub mod answer;
+pub mod cache;
 pub mod encoding;
+pub mod exchange;
+pub mod mask;
 pub mod parts;
 pub mod recognition;
 pub mod sse;
@@ -26,6 +32,7 @@ pub mod usage;
 mod wire;
 
 pub use answer::{AnswerFacts, AnswerReader};
+pub use exchange::{Exchange, ReceivedAnswer, SentRequest};
 pub use parts::{Part, PartKind, RequestParts};
 pub use recognition::{Framing, Kind, ModelCall, Recognised};
 pub use usage::Usage;

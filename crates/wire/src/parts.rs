@@ -51,11 +51,7 @@ pub enum PartKind {
 impl RequestParts {
     /// Splits a request into parts.
     pub fn of(wire: Wire, body: &[u8]) -> Result<Self, serde_json::Error> {
-        let root: &RawValue = serde_json::from_slice(body)?;
-        // The parts of a value that is not well formed would be missing without a word.
-        serde_json::from_str::<Value>(root.get())?;
-        let start = root.get().as_ptr() as usize - body.as_ptr() as usize;
-        let root = Node { json: root.get(), at: start };
+        let root = Node::root(body)?;
         let mut parts = Parts::default();
         match wire {
             Wire::Responses => responses(root, &mut parts),
@@ -75,7 +71,7 @@ impl RequestParts {
 
 /// A JSON value at its place in a body.
 #[derive(Debug, Clone, Copy)]
-struct Node<'b> {
+pub(crate) struct Node<'b> {
     json: &'b str,
     at: usize,
 }
@@ -84,25 +80,38 @@ impl<'b> Node<'b> {
     /// What is absent.
     const NOTHING: Node<'static> = Node { json: "null", at: 0 };
 
+    /// Returns the value of a whole body.
+    pub(crate) fn root(body: &'b [u8]) -> Result<Self, serde_json::Error> {
+        let root: &RawValue = serde_json::from_slice(body)?;
+        // The parts of a value that is not well formed would be missing without a word.
+        serde_json::from_str::<Value>(root.get())?;
+        let start = root.get().as_ptr() as usize - body.as_ptr() as usize;
+        Ok(Self { json: root.get(), at: start })
+    }
+
+    pub(crate) fn is_null(self) -> bool {
+        self.json == "null"
+    }
+
     fn inner(self, raw: &'b RawValue) -> Self {
         let json = raw.get();
         Self { json, at: self.at + (json.as_ptr() as usize - self.json.as_ptr() as usize) }
     }
 
     /// Returns a field of an object; of anything else, nothing.
-    fn field(self, key: &str) -> Self {
+    pub(crate) fn field(self, key: &str) -> Self {
         let fields: HashMap<String, &'b RawValue> =
             serde_json::from_str(self.json).unwrap_or_default();
         fields.get(key).map_or(Self::NOTHING, |raw| self.inner(raw))
     }
 
     /// Returns the elements of a list with their numbers; of anything else, none.
-    fn items(self) -> impl Iterator<Item = (usize, Self)> {
+    pub(crate) fn items(self) -> impl Iterator<Item = (usize, Self)> {
         let items: Vec<&'b RawValue> = serde_json::from_str(self.json).unwrap_or_default();
         items.into_iter().map(move |raw| self.inner(raw)).enumerate()
     }
 
-    fn text(self) -> Option<String> {
+    pub(crate) fn text(self) -> Option<String> {
         serde_json::from_str(self.json).ok()
     }
 
@@ -110,11 +119,11 @@ impl<'b> Node<'b> {
         self.json.starts_with('[')
     }
 
-    fn is_text(self) -> bool {
+    pub(crate) fn is_text(self) -> bool {
         self.json.starts_with('"')
     }
 
-    fn range(self) -> Range<usize> {
+    pub(crate) fn range(self) -> Range<usize> {
         let quote = usize::from(self.is_text());
         self.at + quote..self.at + self.json.len() - quote
     }
@@ -183,6 +192,11 @@ fn messages(body: Node<'_>, parts: &mut Parts) {
 }
 
 fn gemini(body: Node<'_>, parts: &mut Parts) {
+    // Code Assist wraps the request.
+    let body = match body.field("request") {
+        wrapped if wrapped.json.starts_with('{') => wrapped,
+        _ => body,
+    };
     let system = match body.field("systemInstruction") {
         Node { json: "null", .. } => body.field("system_instruction"),
         system => system,

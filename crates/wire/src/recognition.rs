@@ -104,13 +104,32 @@ pub fn one_model(path: &str) -> Option<&str> {
     (!name.is_empty() && !name.contains(['/', ':'])).then_some(name)
 }
 
+impl Kind {
+    /// Recognises a request by its head and its decoded body.
+    pub fn of(parts: &Parts, body: &[u8]) -> Self {
+        let path = parts.uri.path();
+        let called = Wire::at(path).filter(|_| parts.method == Method::POST);
+        let Some(wire) = called else { return Self::beside_calls(parts) };
+        let query = parts.uri.query().unwrap_or_default();
+        Recognised::of(wire, path, query, body)
+            .map_or(Self::Unknown, |recognised| Self::ModelCall(recognised.call))
+    }
+}
+
 impl Recognised {
     /// Recognises a call of a model; the error is what is wrong with its body.
     pub fn of(wire: Wire, path: &str, query: &str, body: &[u8]) -> Result<Self, String> {
         let body: Value = serde_json::from_slice(body)
             .map_err(|error| format!("the body is not JSON: {error}"))?;
         let (model, streamed) = match wire {
-            Wire::Gemini => (gemini_model(path), path.ends_with(":streamGenerateContent")),
+            Wire::Gemini => {
+                // Code Assist names the model in the body, and not in the path.
+                let model = body["model"].as_str().unwrap_or_else(|| path_model(path));
+                (model, path.ends_with(":streamGenerateContent"))
+            }
+            Wire::Messages if body["model"].is_null() => {
+                (path_model(path), path.ends_with(":streamRawPredict"))
+            }
             Wire::Responses | Wire::Chat | Wire::Messages => {
                 (body["model"].as_str().unwrap_or_default(), body["stream"] == true)
             }
@@ -122,8 +141,9 @@ impl Recognised {
             }
             (true, _) => Framing::Events,
         };
+        let body = if body["request"].is_object() { &body["request"] } else { &body };
         let tools = body["tools"].as_array().map_or(0, Vec::len);
-        let schema = schema(wire, &body).filter(|_| tools == 0);
+        let schema = schema(wire, body).filter(|_| tools == 0);
         Ok(Self {
             call: ModelCall { wire, model: model.to_owned(), streamed, aside: schema.is_some() },
             framing,
@@ -150,7 +170,7 @@ fn schema(wire: Wire, body: &Value) -> Option<&Value> {
     schema.is_object().then_some(schema)
 }
 
-fn gemini_model(path: &str) -> &str {
+fn path_model(path: &str) -> &str {
     let last = path.rsplit('/').next().unwrap_or_default();
     last.split(':').next().unwrap_or_default()
 }

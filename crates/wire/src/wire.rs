@@ -36,10 +36,13 @@ impl Wire {
 
     /// Returns the wire format of a path at which a model is called.
     pub fn at(path: &str) -> Option<Self> {
-        const ENDINGS: [(&str, Wire); 5] = [
+        const ENDINGS: [(&str, Wire); 7] = [
             ("/responses", Wire::Responses),
             ("/chat/completions", Wire::Chat),
             ("/messages", Wire::Messages),
+            // Claude on Vertex.
+            (":rawPredict", Wire::Messages),
+            (":streamRawPredict", Wire::Messages),
             (":generateContent", Wire::Gemini),
             (":streamGenerateContent", Wire::Gemini),
         ];

@@ -4,7 +4,7 @@
 //! `exec` takes it from an argument or from the user's configuration. Both pass text on unchanged; neither scans it
 //! for commands or files.
 
-mod provider;
+pub(crate) mod provider;
 
 pub use self::provider::key_variable;
 

@@ -25,6 +25,7 @@ use convoke_core::{AgentType, Diagnostic, Escaping};
 pub use self::claude::TAIL as CLAUDE_TAIL;
 pub(crate) use self::codex::SQLITE_DIRECTORY as CODEX_SQLITE_DIRECTORY;
 pub use self::codex::key_variable as codex_key_variable;
+pub(crate) use self::codex::provider as codex_provider;
 pub(crate) use self::gemini::without_comments;
 pub use self::stand_in::{Script, StandIn, Step};
 pub use self::trial::{Trial, trial};
@@ -225,7 +226,7 @@ impl Context<'_> {
     }
 }
 
-fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
+pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut options = std::fs::OpenOptions::new();
     let mut file = options.write(true).create_new(true).mode(0o600).open(path)?;
     file.write_all(bytes)

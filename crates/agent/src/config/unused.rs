@@ -31,6 +31,12 @@ impl AgentKind {
             (Self::Plain, "model") => {
                 ("which runs a program of yours", "pass the model in `args`".to_owned())
             }
+            (Self::Plain | Self::StandIn, "record") => {
+                ("whose requests nobody knows how to record", "remove it".to_owned())
+            }
+            (Self::Api, "record") => {
+                ("whose requests are always recorded", "remove it".to_owned())
+            }
             (Self::Plain, _) if is_of_models(setting) => (
                 "which runs a program of yours",
                 "pass it in `args` or `env`, or write `agent = \"api\"`".to_owned(),

@@ -61,6 +61,7 @@ impl EventBudget {
             }
             EventKind::Started { .. }
             | EventKind::Request { .. }
+            | EventKind::Received(_)
             | EventKind::Usage(_)
             | EventKind::Warning(_)
             | EventKind::Finished { .. } => {}

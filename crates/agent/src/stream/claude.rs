@@ -497,16 +497,16 @@ impl Reader for Claude {
         }
     }
 
-    fn line_lacks(&mut self, bytes: u64) {
-        self.progress.line_lacks(bytes);
-    }
-
     fn phase(&self) -> TurnPhase {
         self.course.phase()
     }
 
-    fn session(&self) -> Option<&str> {
-        self.progress.session.as_deref()
+    fn progress(&self) -> &TurnProgress {
+        &self.progress
+    }
+
+    fn progress_mut(&mut self) -> &mut TurnProgress {
+        &mut self.progress
     }
 
     fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> TurnResult {

@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use super::codex_item::{self, Counts, Item, Phase};
 use super::codex_trouble::{Retry, Trouble, failure, tell_logged_wait};
 use super::lenient::{Flag, List, Number, Object, Text};
-use super::{Reader, Sink, TurnPhase, TurnProgress, explain_ending};
+use super::{Reader, Sink, TurnProgress};
 use crate::diagnostics;
 use crate::event::{Event, EventKind, TextPart, TodoItem, TodoState};
 use crate::turn::TurnResult;
@@ -244,25 +244,16 @@ impl Reader for CodexApp {
         tell_logged_wait(line, sink);
     }
 
-    fn line_lacks(&mut self, bytes: u64) {
-        self.progress.line_lacks(bytes);
+    fn progress(&self) -> &TurnProgress {
+        &self.progress
     }
 
-    fn phase(&self) -> TurnPhase {
-        self.progress.phase()
-    }
-
-    fn session(&self) -> Option<&str> {
-        self.progress.session.as_deref()
+    fn progress_mut(&mut self) -> &mut TurnProgress {
+        &mut self.progress
     }
 
     fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> TurnResult {
-        let trouble = self.trouble.at_end(ending, &mut self.progress, sink);
-        self.progress.close(
-            ending,
-            |ending| trouble.unwrap_or_else(|| explain_ending(ending)),
-            sink,
-        )
+        self.trouble.close(ending, &mut self.progress, sink)
     }
 }
 

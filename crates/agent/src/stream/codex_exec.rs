@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::codex_item::{self, Counts, Item, Message, Phase};
 use super::codex_trouble::{Retry, Trouble, failure, tell_logged_wait};
 use super::lenient::{Object, Text};
-use super::{Reader, Sink, TurnPhase, TurnProgress, explain_ending};
+use super::{Reader, Sink, TurnProgress};
 use crate::event::{Event, EventKind};
 use crate::turn::TurnResult;
 use crate::verdict::{Ending, Verdict};
@@ -95,25 +95,16 @@ impl Reader for CodexExec {
         tell_logged_wait(line, sink);
     }
 
-    fn line_lacks(&mut self, bytes: u64) {
-        self.progress.line_lacks(bytes);
+    fn progress(&self) -> &TurnProgress {
+        &self.progress
     }
 
-    fn phase(&self) -> TurnPhase {
-        self.progress.phase()
-    }
-
-    fn session(&self) -> Option<&str> {
-        self.progress.session.as_deref()
+    fn progress_mut(&mut self) -> &mut TurnProgress {
+        &mut self.progress
     }
 
     fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> TurnResult {
-        let trouble = self.trouble.at_end(ending, &mut self.progress, sink);
-        self.progress.close(
-            ending,
-            |ending| trouble.unwrap_or_else(|| explain_ending(ending)),
-            sink,
-        )
+        self.trouble.close(ending, &mut self.progress, sink)
     }
 }
 

@@ -6,9 +6,10 @@ use std::time::Duration;
 use convoke_core::Diagnostic;
 
 use super::words::{plain_words, status_in_words, without_colour};
-use super::{Sink, TurnProgress, reason_in_words};
+use super::{Sink, TurnProgress, explain_ending, reason_in_words};
 use crate::diagnostics;
 use crate::event::{Event, EventKind};
+use crate::turn::TurnResult;
 use crate::verdict::{Ending, Failure, FailureReason, Verdict};
 
 /// Converts Codex's message to a failure.
@@ -139,17 +140,20 @@ impl Trouble {
         }
     }
 
-    /// Handles the end of the program: the last error is the reason, unless Convoke terminated it.
-    pub fn at_end(
+    /// Returns the result of a turn whose program has ended. An error that nothing followed is the reason,
+    /// unless Convoke stopped the program.
+    pub fn close(
         &mut self,
         ending: &Ending<'_>,
         progress: &mut TurnProgress,
         sink: &mut Sink<'_>,
-    ) -> Option<Failure> {
+    ) -> TurnResult {
         if ending.stop.is_some() {
             self.passed(progress, sink);
         }
-        self.0.take().map(failure)
+        let trouble = self.0.take().map(failure);
+        let explain = |ending: &Ending<'_>| trouble.unwrap_or_else(|| explain_ending(ending));
+        progress.close(ending, explain, sink)
     }
 }
 

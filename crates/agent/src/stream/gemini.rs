@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 
 use super::lenient::{Flag, List, Number, Object, Text};
 use super::words::{plain_words, status_in_words};
-use super::{Reader, Sink, TurnPhase, TurnProgress, explain_ending, reason_in_words};
+use super::{Reader, Sink, TurnProgress, explain_ending, reason_in_words};
 use crate::diagnostics;
 use crate::event::{Event, EventKind, FileChange, TextPart, TodoItem, TodoState};
 use crate::turn::TurnResult;
@@ -204,10 +204,6 @@ impl Reader for Gemini {
         }
     }
 
-    fn line_lacks(&mut self, bytes: u64) {
-        self.progress.line_lacks(bytes);
-    }
-
     fn error_line(&mut self, line: &str, sink: &mut Sink<'_>) {
         if let Some((attempt, status, wait_ms)) = retry(line) {
             self.progress.forget_preview();
@@ -218,12 +214,12 @@ impl Reader for Gemini {
         }
     }
 
-    fn phase(&self) -> TurnPhase {
-        self.progress.phase()
+    fn progress(&self) -> &TurnProgress {
+        &self.progress
     }
 
-    fn session(&self) -> Option<&str> {
-        self.progress.session.as_deref()
+    fn progress_mut(&mut self) -> &mut TurnProgress {
+        &mut self.progress
     }
 
     fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> TurnResult {

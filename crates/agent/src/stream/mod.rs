@@ -52,17 +52,29 @@ pub trait Reader: Send {
     /// Reads a line, without its newline.
     fn line(&mut self, line: &[u8], sink: &mut Sink<'_>);
 
-    /// Sets the number of bytes that were cut from the next line.
-    fn line_lacks(&mut self, bytes: u64);
-
     /// Reads a line of the error output, for agents that report retries there.
     fn error_line(&mut self, _line: &str, _sink: &mut Sink<'_>) {}
 
+    /// Returns the progress of the turn.
+    fn progress(&self) -> &TurnProgress;
+
+    /// Returns the progress of the turn, to change it.
+    fn progress_mut(&mut self) -> &mut TurnProgress;
+
+    /// Sets the number of bytes that were cut from the next line.
+    fn line_lacks(&mut self, bytes: u64) {
+        self.progress_mut().line_lacks(bytes);
+    }
+
     /// Returns the phase of the turn.
-    fn phase(&self) -> TurnPhase;
+    fn phase(&self) -> TurnPhase {
+        self.progress().phase()
+    }
 
     /// Returns the id of the agent's session, once the agent has named it.
-    fn session(&self) -> Option<&str>;
+    fn session(&self) -> Option<&str> {
+        self.progress().session.as_deref()
+    }
 
     /// Returns the result of the turn, after the last line, without a resume handle: a reader does not know the
     /// working directory and model of the session.
@@ -71,12 +83,12 @@ pub trait Reader: Send {
 
 /// The result of a turn while its output is read; shared by all readers.
 #[derive(Debug)]
-pub(crate) struct TurnProgress {
-    pub session: Option<String>,
-    pub model: Option<String>,
-    pub usage: Option<Usage>,
-    pub cost_usd: Option<f64>,
-    pub closing: Option<Verdict>,
+pub struct TurnProgress {
+    pub(crate) session: Option<String>,
+    pub(crate) model: Option<String>,
+    pub(crate) usage: Option<Usage>,
+    pub(crate) cost_usd: Option<f64>,
+    pub(crate) closing: Option<Verdict>,
     reply: String,
     reply_limit: usize,
     reply_cut: u64,
@@ -89,7 +101,7 @@ pub(crate) struct TurnProgress {
     /// The number of retries, counted by the agent or by us.
     attempts: u64,
     /// The number of requests per reported failure.
-    pub requests_per_notice: u64,
+    pub(crate) requests_per_notice: u64,
     unknown: BTreeSet<String>,
     noise: u64,
     damaged: u64,
@@ -97,7 +109,7 @@ pub(crate) struct TurnProgress {
 }
 
 impl TurnProgress {
-    pub fn new(reply_limit: usize) -> Self {
+    pub(crate) fn new(reply_limit: usize) -> Self {
         Self {
             session: None,
             model: None,
@@ -120,23 +132,23 @@ impl TurnProgress {
     }
 
     /// Returns the phase of a turn that ends with its closing event.
-    pub fn phase(&self) -> TurnPhase {
+    pub(crate) fn phase(&self) -> TurnPhase {
         if self.closing.is_some() { TurnPhase::Over } else { TurnPhase::Running }
     }
 
     /// Adds a delta.
-    pub fn preview(&mut self, delta: &str) {
+    pub(crate) fn preview(&mut self, delta: &str) {
         let room = self.reply_limit.saturating_sub(self.preview.len());
         self.preview.push_str(&delta[..delta.floor_char_boundary(room.min(delta.len()))]);
     }
 
     /// Discards deltas of a text that is started over.
-    pub fn forget_preview(&mut self) {
+    pub(crate) fn forget_preview(&mut self) {
         self.preview.clear();
     }
 
     /// Adds text of the agent to its reply.
-    pub fn say(&mut self, text: &str) {
+    pub(crate) fn say(&mut self, text: &str) {
         self.preview.clear();
         if std::mem::take(&mut self.reply_over) {
             self.reply.clear();
@@ -150,42 +162,42 @@ impl TurnProgress {
     }
 
     /// Sets the number of bytes that were cut from the next line.
-    pub fn line_lacks(&mut self, bytes: u64) {
+    pub(crate) fn line_lacks(&mut self, bytes: u64) {
         self.line_lacks = bytes;
     }
 
     /// Makes the next text begin a new reply.
-    pub fn pause(&mut self) {
+    pub(crate) fn pause(&mut self) {
         self.reply_over = true;
     }
 
     /// Sets the whole reply.
-    pub fn reply_is(&mut self, text: &str) {
+    pub(crate) fn reply_is(&mut self, text: &str) {
         self.reply_over = true;
         self.say(text);
         self.reply_over = false;
     }
 
     /// Keeps the reply: there was no text after the last pause.
-    pub fn reply_nothing_new(&mut self) {
+    pub(crate) fn reply_nothing_new(&mut self) {
         if self.reply_over {
             self.reply_is("");
         }
     }
 
     /// Returns the number of a failed attempt: the agent's own count, else ours.
-    pub fn attempt(&mut self, counted: Option<u64>) -> u64 {
+    pub(crate) fn attempt(&mut self, counted: Option<u64>) -> u64 {
         self.attempts = counted.unwrap_or(self.attempts + 1);
         self.attempts
     }
 
     /// Resets the count of attempts after a response.
-    pub fn answered(&mut self) {
+    pub(crate) fn answered(&mut self) {
         self.attempts = 0;
     }
 
     /// Warns, in the stream and in the result. The result holds a repeated warning once, with a count.
-    pub fn warn(&mut self, diagnostic: Diagnostic, sink: &mut Sink<'_>) {
+    pub(crate) fn warn(&mut self, diagnostic: Diagnostic, sink: &mut Sink<'_>) {
         sink(Event::own(EventKind::Warning(diagnostic.clone())));
         let said = self.diagnostics.iter_mut().rev().take(SAID_AGAIN);
         let mut same =
@@ -197,7 +209,7 @@ impl TurnProgress {
     }
 
     /// Passes on an event of an unknown kind, and reports the kind the first time.
-    pub fn unknown(&mut self, name: &str, line: &str, sink: &mut Sink<'_>) {
+    pub(crate) fn unknown(&mut self, name: &str, line: &str, sink: &mut Sink<'_>) {
         sink(Event::own(EventKind::Unknown {
             name: Cow::Borrowed(name),
             json: Cow::Borrowed(line),
@@ -210,12 +222,12 @@ impl TurnProgress {
     }
 
     /// Counts a line that is not an event.
-    pub fn noise(&mut self, line: &str) {
+    pub(crate) fn noise(&mut self, line: &str) {
         self.noise += u64::from(!line.trim_ascii().is_empty());
     }
 
     /// Returns a line as text; invalid UTF-8 is replaced.
-    pub fn text<'l>(&mut self, line: &'l [u8]) -> Cow<'l, str> {
+    pub(crate) fn text<'l>(&mut self, line: &'l [u8]) -> Cow<'l, str> {
         // Several times faster than lossy decoding, which hardly any line needs.
         if let Ok(text) = std::str::from_utf8(line) {
             return Cow::Borrowed(text);
@@ -225,7 +237,7 @@ impl TurnProgress {
     }
 
     /// Returns a line as JSON text, without a byte order mark and with lone surrogates replaced.
-    pub fn json<'l>(&mut self, line: &'l [u8]) -> Cow<'l, str> {
+    pub(crate) fn json<'l>(&mut self, line: &'l [u8]) -> Cow<'l, str> {
         let line = line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(line);
         let text = self.text(line);
         match surrogate::mended(&text) {
@@ -238,7 +250,7 @@ impl TurnProgress {
     }
 
     /// Handles a line that does not parse as a known event.
-    pub fn unreadable(&mut self, line: &str, sink: &mut Sink<'_>) {
+    pub(crate) fn unreadable(&mut self, line: &str, sink: &mut Sink<'_>) {
         match serde_json::from_str::<Kind<'_>>(line) {
             Ok(Kind { kind: Text(Some(kind)) }) => self.unknown(&kind, line, sink),
             _ => self.noise(line),
@@ -246,7 +258,7 @@ impl TurnProgress {
     }
 
     /// Determines the verdict and returns the result.
-    pub fn close(
+    pub(crate) fn close(
         &mut self,
         ending: &Ending<'_>,
         explain: impl FnOnce(&Ending<'_>) -> Failure,

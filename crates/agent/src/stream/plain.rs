@@ -40,16 +40,16 @@ impl Reader for Plain {
         self.add(&line, sink);
     }
 
-    fn line_lacks(&mut self, bytes: u64) {
-        self.progress.line_lacks(bytes);
-    }
-
     fn phase(&self) -> TurnPhase {
         TurnPhase::Running
     }
 
-    fn session(&self) -> Option<&str> {
-        self.progress.session.as_deref()
+    fn progress(&self) -> &TurnProgress {
+        &self.progress
+    }
+
+    fn progress_mut(&mut self) -> &mut TurnProgress {
+        &mut self.progress
     }
 
     fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> TurnResult {

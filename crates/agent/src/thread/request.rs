@@ -1,10 +1,11 @@
 //! Requests as they are stored.
 
 use convoke_core::ledger::Ledger;
+use convoke_wire::Wire;
 use serde::{Deserialize, Serialize};
 
 use crate::event::RequestPurpose;
-use crate::id::{AttemptRef, Millis, ThreadId};
+use crate::id::{AttemptRef, Millis, ThreadId, now};
 use crate::usage::Usage;
 
 /// A stored request. `T` is where its texts are: here ([`RequestTexts`]), left in the store (`()`), or
@@ -74,8 +75,38 @@ pub struct RequestMeta {
     pub bytes: u64,
     /// The length of the prefix shared with the previous request.
     pub unchanged_bytes: u64,
-    /// Whether the stored body lacks the key, which an early version sent in it.
+    /// Whether a secret was removed from the stored body.
     pub redacted: bool,
+    /// The wire format; `None` in records of early versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wire: Option<Wire>,
+    /// The SHA-256 of the bytes that were sent, where a program sent them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sent_sha256: Option<String>,
+    /// The places in the body whose values were replaced before it was stored.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub masked: Vec<String>,
+    /// The headers that are stored: those that carry no secret.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub headers: Vec<(String, String)>,
+}
+
+impl RequestMeta {
+    /// Creates the facts of a request that is sent now.
+    pub fn new(path: impl Into<String>, purpose: RequestPurpose, bytes: u64) -> Self {
+        Self {
+            at: now(),
+            path: path.into(),
+            purpose,
+            bytes,
+            unchanged_bytes: 0,
+            redacted: false,
+            wire: None,
+            sent_sha256: None,
+            masked: Vec::new(),
+            headers: Vec::new(),
+        }
+    }
 }
 
 /// The outcome of a request, as far as it is known.
@@ -91,6 +122,18 @@ pub struct RequestOutcome {
     pub usage: Option<Usage>,
     /// The model that answered, as the provider names it.
     pub model: Option<String>,
+    /// The HTTP status of the response, where a program sent the request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
+    /// The time from the request to the first byte of the response.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_byte_ms: Option<u64>,
+    /// The time from the request to the end of the response.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub elapsed_ms: Option<u64>,
+    /// The provider's own reason for a cache miss.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_miss: Option<String>,
 }
 
 /// The end of a request.

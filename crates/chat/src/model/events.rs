@@ -66,6 +66,9 @@ impl Chat {
                     );
                     self.transcript.account(&reply, taken);
                 }
+                if let Some(received) = work.as_ref().and_then(|work| work.received.as_ref()) {
+                    self.transcript.note(Tone::Quiet, &received.to_string());
+                }
                 if matches!(state, TurnState::Failed | TurnState::Cancelled) {
                     self.undone = Some(turn);
                     self.give_up(&member, &result.verdict, work.as_ref());

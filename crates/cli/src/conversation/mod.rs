@@ -30,7 +30,7 @@ use convoke_session::{
     Coordinator, MemberName, MessageNumber, NewSession, Rehearsal, Session, SessionId, SqliteStore,
     Store as _,
 };
-use convoke_team::AgentSettings;
+use convoke_team::{AgentSettings, Record};
 
 use self::home::Home;
 use self::project::{Origin, Project, TEAM_FILE, UserConfiguration, find_team_file};
@@ -60,6 +60,17 @@ pub struct ConversationOptions {
         default_missing_value = "stand-in"
     )]
     pub rehearse: Option<Rehearse>,
+    /// Record what the programs send to their models: `wire` stores every request, by a relay on this
+    /// machine that forwards it unchanged
+    #[arg(long, value_name = "WHAT")]
+    pub record: Option<RecordOption>,
+}
+
+/// What is recorded of the requests of programs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum RecordOption {
+    /// Every request, to the byte
+    Wire,
 }
 
 /// The kinds of rehearsal.
@@ -249,6 +260,7 @@ pub async fn open(
         store: &store,
         home: &home,
         host_environment,
+        record: options.record.map(|RecordOption::Wire| Record::Wire),
     };
     let option = backend.option(began.rehearsal.or(began_as));
     let ResolvedTeam { team_agents, rehearsal_servers, diagnostics } = resolver.fill().await?;
@@ -303,6 +315,7 @@ pub fn model_member(
         store,
         home: &home,
         host_environment,
+        record: None,
     };
     let mut diagnostics = Vec::new();
     let (agent, name) = resolver.model_called(name, &mut diagnostics)?;

@@ -12,7 +12,7 @@ use convoke_agent::process::PrivateDir;
 use convoke_agent::process::guardian::Guardian;
 use convoke_agent::sandbox::{Route, SandboxSettings};
 use convoke_inspect::HostEnvironment;
-use convoke_rehearsal::{Answer, Rehearsal, Script, start};
+use convoke_rehearsal::{Answer, Rehearsal, RequestFeed, Script, start};
 use convoke_session::MemberName;
 use convoke_wire::{PartKind, RequestParts};
 
@@ -44,7 +44,8 @@ pub struct Received {
 }
 
 impl RehearsalServers {
-    /// Starts a member's server, creates its home, and returns the environment of its program.
+    /// Sets up a member's server and home, and returns the machine as its program will see it, and the
+    /// requests that its server will be sent.
     pub(super) async fn enter(
         &mut self,
         member: MemberName,
@@ -52,7 +53,7 @@ impl RehearsalServers {
         lines: Vec<&str>,
         host_environment: &HostEnvironment,
         state_dir: PathBuf,
-    ) -> anyhow::Result<Host> {
+    ) -> anyhow::Result<(Host, RequestFeed)> {
         let home =
             PrivateDir::create(&std::env::temp_dir()).context("cannot create a private home")?;
         let server = start(Script::new(lines.into_iter().map(Answer::say))).await?;
@@ -72,8 +73,9 @@ impl RehearsalServers {
             state_dir,
             sandbox: SandboxSettings { route, ..SandboxSettings::default() },
         };
+        let feed = server.feed();
         self.members.push(RehearsedMember { member, server, seen: 0, _home: home });
-        Ok(host)
+        Ok((host, feed))
     }
 
     /// Returns the first turn request that reached a member's server since the last call.

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,10 +15,13 @@ use convoke_agent::process::guardian::Guardian;
 use convoke_agent::sandbox::{Route, SandboxSettings};
 use convoke_core::Diagnostic;
 use convoke_inspect::HostEnvironment;
+use convoke_inspect::capture::UserHome;
+use convoke_inspect::record::{ProgramHome, Recording, RecordingAgent, RelayingAgent};
 use convoke_model::{ModelAgent, Settings};
 use convoke_redact::Redactor;
 use convoke_session::prompt::InstructionFile;
 use convoke_session::{MemberAgent, MemberName, SessionId, SqliteStore, TeamAgents};
+use convoke_team::Record;
 
 use super::home::Home;
 use super::project::{Origin, Project};
@@ -50,6 +54,8 @@ pub(super) struct AgentResolver<'a> {
     pub(super) store: &'a SqliteStore,
     pub(super) home: &'a Home,
     pub(super) host_environment: &'a HostEnvironment,
+    /// What the user wants recorded, whatever the team file says.
+    pub(super) record: Option<Record>,
 }
 
 impl AgentResolver<'_> {
@@ -75,7 +81,14 @@ impl AgentResolver<'_> {
                     Arc::new(model)
                 }
                 AgentBackend::Agents => {
-                    agent(resolved.definition.clone(), self.host(kind, &model_keys)?).into()
+                    let host = self.host(kind, &model_keys)?;
+                    match self.recording(&name, &resolved) {
+                        Some((program, recording)) => {
+                            let definition = resolved.definition.clone();
+                            Arc::new(RelayingAgent { definition, host, program, recording })
+                        }
+                        None => agent(resolved.definition.clone(), host).into(),
+                    }
                 }
                 AgentBackend::Clis => {
                     self.rehearse(&name, &resolved, &mut rehearsal_servers, &mut diagnostics)
@@ -162,15 +175,49 @@ impl AgentResolver<'_> {
             let all = sample::lines(name.as_str());
             lines = all[self.done(name, all.len())..].to_vec();
         }
-        let mut host = rehearsal_servers
-            .enter(name.clone(), vendor, lines, self.host_environment, state)
-            .await?;
+        let entered =
+            rehearsal_servers.enter(name.clone(), vendor, lines, self.host_environment, state);
+        let (mut host, feed) = entered.await?;
+        let home = host.env.iter().find(|(name, _)| name == "HOME");
+        let home = home.map(|(_, home)| PathBuf::from(home)).unwrap_or_default();
         host.sandbox = self.sandbox(host.sandbox.route);
         let mut definition = definition.clone();
         definition.command = Some(program.display().to_string());
+        let mut secrets = self.environment();
+        secrets.extend(definition.env.iter().map(|(name, value)| (name.into(), value.into())));
         // The variables of the private home point to the rehearsal server; the user's own might not.
         definition.env.clear();
-        Ok(agent(definition, host).into())
+        let recording = Recording {
+            vendor,
+            store: Arc::new(self.store.clone()),
+            thread: self.thread_of(name),
+            redactor: Redactor::for_env(&secrets),
+            home: ProgramHome::Private(home),
+        };
+        Ok(Arc::new(RecordingAgent::new(agent(definition, host).into(), feed, recording)))
+    }
+
+    /// Returns the program of a member whose requests are recorded, and where they are.
+    fn recording(
+        &self,
+        name: &MemberName,
+        resolved: &ResolvedAgent,
+    ) -> Option<(PathBuf, Recording)> {
+        self.record.or(resolved.settings.record)?;
+        let definition = &resolved.definition;
+        let vendor = definition.kind.vendor()?;
+        let mut secrets = self.environment();
+        secrets.extend(definition.env.iter().map(|(name, value)| (name.into(), value.into())));
+        let program = self.host_environment.program(OsStr::new(definition.program()));
+        let recording = Recording {
+            vendor,
+            store: Arc::new(self.store.clone()),
+            thread: self.thread_of(name),
+            redactor: Redactor::for_env(&secrets),
+            home: ProgramHome::Users(UserHome::of(vendor, self.host_environment)),
+        };
+        // A program that is not there fails its turn with a reason of its own.
+        Some((program.unwrap_or_else(|| definition.program().into()), recording))
     }
 
     /// Creates the agent of a model member, with the member's thread in this session.
@@ -193,7 +240,7 @@ impl AgentResolver<'_> {
         Ok(ModelAgent::new(settings, host))
     }
 
-    /// Returns the thread of a model in this session.
+    /// Returns the thread of a member in this session.
     pub(super) fn thread_of(&self, name: &MemberName) -> ThreadId {
         ThreadId::of_member(self.session, name.as_str())
     }

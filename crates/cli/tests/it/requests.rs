@@ -166,7 +166,7 @@ fn a_member_that_sends_its_own_requests_says_so() {
     let context = TestContext::new().file("convoke.toml", team);
     run(&context, &["run", "--rehearse", "Hello"]);
     let shown = context.run(&["sessions", "show", "last", "--turn", "1", "--request"]);
-    assert!(shown.contains("exit code: 2") && shown.contains("`convoke capture`"), "{shown}");
+    assert!(shown.contains("exit code: 2") && shown.contains("`--record wire`"), "{shown}");
     let alone = context.run(&["sessions", "show", "last", "--request=1"]);
     assert!(alone.contains("--request=N needs --turn N"), "{alone}");
 }

@@ -126,7 +126,7 @@ impl Serialize for Account {
 }
 
 /// Creates the ledger of a body, part by part in its order.
-fn ledger(body: &[u8], parts: &[Part], yours: &[Yours]) -> Ledger<'static> {
+pub(crate) fn ledger(body: &[u8], parts: &[Part], yours: &[Yours]) -> Ledger<'static> {
     let spans = attribute(parts, yours);
     let mut parts: Vec<_> = parts.iter().zip(spans).collect();
     parts.sort_by_key(|(part, _)| part.range.start);
@@ -197,14 +197,14 @@ impl LedgerWriter {
 
 /// A position in a JSON string, in its raw bytes and in its decoded text.
 #[derive(Debug, Default)]
-struct Place {
-    raw: usize,
+pub(crate) struct Place {
+    pub(crate) raw: usize,
     text: usize,
 }
 
 impl Place {
     /// Advances to a position of the text.
-    fn decode_up_to(&mut self, text: usize, raw: &[u8]) {
+    pub(crate) fn decode_up_to(&mut self, text: usize, raw: &[u8]) {
         while self.text < text && self.raw < raw.len() {
             let (escaped, decoded) = character(&raw[self.raw..]);
             self.raw += escaped;

@@ -21,19 +21,21 @@ use crate::host_environment::HostEnvironment;
 use crate::installed::{Installed, version_in};
 use crate::{diagnostics, explained};
 
-mod account;
+pub(crate) mod account;
 mod child;
 mod diff;
 mod home;
+mod live;
 mod measured;
 mod notes;
-mod ownership;
+pub(crate) mod ownership;
 mod saved;
 
 pub use account::{Account, Share};
 pub use child::ChildEnd;
 pub use diff::{Change, Difference, Side, compare};
 pub use home::{HomeError, UserHome};
+pub use live::capture_live;
 pub use measured::{MeasureOptions, Measured, Purpose, measure};
 pub use ownership::{Origin, Yours};
 pub use saved::{Existing, SavedError, is_saved, load, save};
@@ -309,6 +311,9 @@ pub enum CaptureError {
     /// The CLI could not be pointed to the server.
     #[error(transparent)]
     Endpoint(EndpointError),
+    /// What it sends to its real endpoint cannot be recorded.
+    #[error("its requests cannot be recorded: {0}")]
+    Relay(String),
     /// The server could not start.
     #[error(transparent)]
     Server(#[from] StartError),

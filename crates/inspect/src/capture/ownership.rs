@@ -71,7 +71,7 @@ impl Origin {
 }
 
 /// The inputs of a run.
-pub(super) struct Given<'a> {
+pub(crate) struct Given<'a> {
     pub arguments: &'a [String],
     pub stdin: &'a str,
     pub cwd: &'a Path,
@@ -80,7 +80,7 @@ pub(super) struct Given<'a> {
 }
 
 /// Returns the texts that may be the user's. `report` lists what the program loads.
-pub(super) fn candidates(
+pub(crate) fn candidates(
     given: &Given<'_>,
     vendor: Vendor,
     requests: &[Recorded],

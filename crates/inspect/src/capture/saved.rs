@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use convoke_files::{Disk, FileKind, Files};
 use convoke_rehearsal::{Answered, Recorded};
-use convoke_wire::Kind;
+use convoke_wire::{Kind, Usage};
 use serde::{Deserialize, Serialize};
 
 use super::{Capture, ChildEnd, Yours};
@@ -46,6 +46,10 @@ struct Request {
     headers: Vec<(String, String)>,
     what: Kind,
     answered: Answered,
+    #[serde(default)]
+    status: u16,
+    #[serde(default)]
+    usage: Option<Usage>,
     /// The file of the body; `None` without a body.
     body: Option<String>,
 }
@@ -88,6 +92,8 @@ pub fn save(capture: &Capture, directory: &Path, existing: Existing) -> Result<(
             headers: request.headers.clone(),
             what: request.kind.clone(),
             answered: request.answered,
+            status: request.status,
+            usage: request.usage,
             body,
         });
     }
@@ -155,6 +161,8 @@ pub fn load(directory: &Path) -> Result<Capture, SavedError> {
             body: body.into(),
             kind: request.what,
             answered: request.answered,
+            status: request.status,
+            usage: request.usage,
         });
     }
     Ok(Capture {

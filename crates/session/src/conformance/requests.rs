@@ -41,11 +41,8 @@ pub fn request(
 ) -> RequestRecord {
     let meta = RequestMeta {
         at: Millis(1_700_000_000_002),
-        path: "/\"path\"".to_owned(),
-        purpose: RequestPurpose::Answer,
-        bytes: texts.body.len() as u64,
         unchanged_bytes: 1,
-        redacted: false,
+        ..RequestMeta::new("/\"path\"", RequestPurpose::Answer, texts.body.len() as u64)
     };
     let outcome = RequestOutcome::default();
     RequestRecord { thread: thread.clone(), number, attempt, meta, outcome, texts }

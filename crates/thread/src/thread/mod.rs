@@ -24,7 +24,6 @@ use crate::compaction;
 use crate::config::{Config, Machine};
 use crate::history::{Entry, History, Section};
 use crate::instructions::{BaseInstructions, BaseSource};
-use crate::item::ResponseItem;
 use crate::model::{ModelFacts, ModelInfo};
 use crate::pack::Pack;
 use crate::project_doc::{Rules, Settings as DocSettings};
@@ -264,11 +263,6 @@ impl<'a> Thread<'a> {
         let section = Section::Permissions;
         let text = Fragment::new(text, Source::convoke("note"));
         self.record(Entry::of_fragment("developer", section, text));
-    }
-
-    /// Remembers a snapshot of the working tree, which is never sent.
-    pub fn record_ghost_snapshot(&mut self, commit: Value) {
-        self.record(Entry::of(Section::Tool, ResponseItem::GhostSnapshot(commit)));
     }
 
     /// Adds the initial context to the history.

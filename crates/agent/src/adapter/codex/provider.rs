@@ -73,7 +73,7 @@ fn config(context: &Context<'_>) -> Table {
 }
 
 /// Returns the provider that is chosen by the arguments, a profile or the configuration.
-fn provider(args: &[OsString], config: &Table) -> Option<String> {
+pub(crate) fn provider(args: &[OsString], config: &Table) -> Option<String> {
     let setting = |name: &str| args_setting(args, name);
     let of = |table: &Table, name: &str| Some(table.get(name)?.as_str()?.to_owned());
     let profile = option(args, &["-p", "--profile"])
@@ -86,7 +86,7 @@ fn provider(args: &[OsString], config: &Table) -> Option<String> {
 }
 
 /// Returns the last value that `-c NAME=VALUE` sets.
-fn args_setting(args: &[OsString], name: &str) -> Option<String> {
+pub(crate) fn args_setting(args: &[OsString], name: &str) -> Option<String> {
     let mut found = None;
     let mut rest = args.iter().filter_map(|argument| argument.to_str());
     while let Some(argument) = rest.next() {

@@ -44,7 +44,11 @@ pub(super) fn prepare(context: &Context<'_>) -> io::Result<PathBuf> {
         settings = serde_json::from_str(&without_comments(&text)).unwrap_or_default();
     }
     let attempts = context.turn_input.limits.retries + 1;
-    let settings = with_ours(settings, attempts);
+    let mut settings = with_ours(settings, attempts);
+    let is_set = |name: &str| context.variable(name).is_some_and(|value| !value.is_empty());
+    if is_set("GOOGLE_GEMINI_BASE_URL") && is_set("GEMINI_API_KEY") {
+        select_key(&mut settings);
+    }
     write_private(&ours.join("settings.json"), settings.to_string().as_bytes())?;
     Ok(home)
 }
@@ -112,6 +116,21 @@ fn with_ours(mut settings: Value, attempts: u32) -> Value {
     filtering["enableRecursiveFileSearch"] = json!(false);
     settings["context"]["fileFiltering"] = filtering;
     settings
+}
+
+/// Selects the key in the environment, unless the user has selected another way of signing in: with a base
+/// URL the program would ask for the sign-in of a gateway.
+fn select_key(settings: &mut Value) {
+    if !settings["security"].is_object() {
+        settings["security"] = json!({});
+    }
+    let auth = &mut settings["security"]["auth"];
+    if !auth.is_object() {
+        *auth = json!({});
+    }
+    if auth["selectedType"].is_null() {
+        auth["selectedType"] = json!("gemini-api-key");
+    }
 }
 
 fn link_all(users: &Path, ours: &Path) -> io::Result<()> {

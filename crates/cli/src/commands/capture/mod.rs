@@ -39,6 +39,7 @@ mod table;
   convoke capture -- claude \"hello\"
   convoke capture --home ~ --save before -- codex \"hello\"
   convoke capture --stdin prompt.md -- gemini -m gemini-2.5-pro
+  convoke capture --live -- claude \"hello\"
   convoke capture --diff before after")]
 pub struct Arguments {
     /// The file to pass to the command as standard input; `-` passes ours
@@ -53,6 +54,9 @@ pub struct Arguments {
     /// The kind of CLI: claude, codex or gemini [default: from the command's name]
     #[arg(long = "as", value_name = "AGENT")]
     vendor: Option<String>,
+    /// Runs the command with your own sign-in, and records what it sends on its way to its real model
+    #[arg(long, conflicts_with_all = ["home", "script", "diff"])]
+    live: bool,
     /// The script of the model's answers
     #[arg(long, value_name = "FILE")]
     script: Option<PathBuf>,
@@ -98,8 +102,12 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let options = capture_options(arguments)?;
     let host_environment = host_environment::of_process()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let mut capture =
-        runtime.block_on(capture::capture(options, &host_environment)).map_err(explain)?;
+    let capture = if arguments.live {
+        runtime.block_on(capture::capture_live(options, &host_environment))
+    } else {
+        runtime.block_on(capture::capture(options, &host_environment))
+    };
+    let mut capture = capture.map_err(explain)?;
     if is_bare(arguments) {
         let message = format!("the command has no prompt; it was given `{BARE_PROMPT}`");
         let note = Diagnostic::new(diagnostics::CAPTURE_PROMPT_SUPPLIED, message);
@@ -126,7 +134,7 @@ const BARE_PROMPT: &str = "Hello.";
 
 /// Returns whether the command is a program alone, which would have nothing to send.
 fn is_bare(arguments: &Arguments) -> bool {
-    arguments.command.len() == 1 && arguments.stdin.is_none()
+    arguments.command.len() == 1 && arguments.stdin.is_none() && !arguments.live
 }
 
 fn capture_options(arguments: &Arguments) -> anyhow::Result<CaptureOptions> {

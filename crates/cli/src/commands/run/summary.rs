@@ -8,12 +8,12 @@ use convoke_core::ledger::estimate_tokens;
 use convoke_session::event::StopReason;
 
 use super::reached::Arrivals;
-use super::totals::{CountedTokens, MemberTally, Totals};
+use super::totals::{CountedTokens, MemberTally, Requests, Totals};
 use super::view::View;
 use crate::commands::sessions::short;
 use crate::conversation::project::Origin;
 use crate::conversation::{AgentBackend, Conversation};
-use crate::figures::{dollars, number, seconds};
+use crate::figures::{dollars, number, percent, seconds};
 use crate::program;
 use crate::terminal::printable;
 
@@ -184,9 +184,11 @@ fn ending(stop: &StopReason) -> (String, bool) {
 /// Returns the table of members with bytes and tokens, as counted by the agent or estimated.
 fn table(members: &[MemberTally]) -> Vec<String> {
     let is_counted = members.iter().any(|member| member.counted_tokens.is_some());
+    let is_recorded = members.iter().any(|member| member.requests.is_some());
     let costs = || members.iter().filter_map(|member| member.cost_usd);
     let has_cost = costs().next().is_some();
     let mut heads = vec!["member", "turns", "bytes sent"];
+    heads.extend(is_recorded.then_some("unchanged"));
     heads.extend(if is_counted {
         &["tokens in", "from cache", "tokens out"][..]
     } else {
@@ -194,21 +196,32 @@ fn table(members: &[MemberTally]) -> Vec<String> {
     });
     heads.extend(has_cost.then_some("cost"));
     let mut rows = vec![heads.into_iter().map(str::to_owned).collect()];
-    let row = |name: &str, turns: u64, bytes: u64, tokens: Tokens, cost: Option<f64>| {
+    let row = |name: &str,
+               (turns, bytes): (u64, u64),
+               requests: Option<Requests>,
+               tokens: Tokens,
+               cost: Option<f64>| {
         let mut row = vec![name.to_owned(), number(turns), number(bytes)];
+        if is_recorded {
+            let share = requests.map(|it| percent(it.unchanged_bytes, it.bytes));
+            row.push(share.unwrap_or_default());
+        }
         row.extend(if is_counted { tokens.counted() } else { vec![number(tokens.input)] });
         row.extend(has_cost.then(|| cost.map_or_else(String::new, dollars)));
         row
     };
     for member in members {
         let MemberTally { member: name, turns, cost_usd, .. } = member;
-        rows.push(row(name.as_str(), *turns, member.bytes(), Tokens::of(member), *cost_usd));
+        let (size, tokens) = ((*turns, member.bytes()), Tokens::of(member));
+        rows.push(row(name.as_str(), size, member.requests, tokens, *cost_usd));
     }
     if members.len() > 1 {
         let sum = |of: fn(&MemberTally) -> u64| members.iter().map(of).sum::<u64>();
         let tokens = members.iter().map(Tokens::of).reduce(Tokens::plus).unwrap_or_default();
+        let requests = members.iter().filter_map(|member| member.requests).reduce(Requests::plus);
         let cost = has_cost.then(|| costs().sum());
-        rows.push(row("all", sum(|it| it.turns), sum(MemberTally::bytes), tokens, cost));
+        let size = (sum(|it| it.turns), sum(MemberTally::bytes));
+        rows.push(row("all", size, requests, tokens, cost));
     }
     aligned(&rows)
 }
@@ -271,7 +284,6 @@ fn aligned(rows: &[Vec<String>]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::totals::Requests;
     use super::*;
     use convoke_session::MemberName;
 
@@ -372,10 +384,10 @@ all         6      12,000    ~11,000      ~8,400        ~140"
         assert_eq!(
             table(&[member("mo", Some(requests)), member("ada", None)]).join("\n"),
             "\
-member  turns  bytes sent  tokens, about
-mo          2      20,000          5,000
-ada         2         800            200
-all         4      20,800          5,200"
+member  turns  bytes sent  unchanged  tokens, about
+mo          2      20,000     35.0 %          5,000
+ada         2         800                       200
+all         4      20,800     35.0 %          5,200"
         );
     }
 }

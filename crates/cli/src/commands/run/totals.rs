@@ -81,6 +81,17 @@ impl Requests {
     }
 }
 
+impl Requests {
+    /// Returns the sum.
+    pub(super) fn plus(self, other: Self) -> Self {
+        Self {
+            count: self.count + other.count,
+            bytes: self.bytes + other.bytes,
+            unchanged_bytes: self.unchanged_bytes + other.unchanged_bytes,
+        }
+    }
+}
+
 impl fmt::Display for Requests {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { count: many, bytes, unchanged_bytes } = *self;

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
 use convoke_agent::diagnostics::SANDBOX_PARTIAL;
-use convoke_agent::event::{EventKind, TextPart};
+use convoke_agent::event::{EventKind, Received, TextPart};
 use convoke_core::marker::Intent;
 use convoke_core::{Diagnostic, Severity};
 use convoke_session::{
@@ -56,6 +56,8 @@ struct AtWork {
     tokens: Option<u64>,
     /// The requests that Convoke sent for it.
     requests: Requests,
+    /// What its model received, where its program sends the requests.
+    received: Option<Received>,
     doing: Option<String>,
     text: FlowingText,
     /// Whether the current text arrives in pieces.
@@ -166,9 +168,12 @@ impl<W: Write> View<W> {
                     Some(cost) => format!("{elapsed}, {}", dollars(cost)),
                     None => elapsed,
                 };
-                let requests = self.end_text(*turn)?;
+                let (requests, received) = self.end_text(*turn)?;
                 let paint = self.layout.paint;
-                if requests.count > 0 {
+                if let Some(received) = received {
+                    let received = received.to_string();
+                    self.line(&paint.faint(&format!("  {}", printable(&received))))?;
+                } else if requests.count > 0 {
                     let counted = result.usage.as_ref().map(|usage| format!("; {}", tokens(usage)));
                     let sent = format!("  {requests}{}", counted.unwrap_or_default());
                     self.line(&paint.faint(&sent))?;
@@ -281,6 +286,7 @@ impl<W: Write> View<W> {
             events: 0,
             tokens: None,
             requests: Requests::default(),
+            received: None,
             doing: None,
             text: FlowingText::new(2, self.layout.columns),
             pieces: false,
@@ -338,14 +344,14 @@ impl<W: Write> View<W> {
     }
 
     /// Ends the text of an agent, and returns its requests.
-    fn end_text(&mut self, turn: TurnId) -> io::Result<Requests> {
+    fn end_text(&mut self, turn: TurnId) -> io::Result<(Requests, Option<Received>)> {
         let Some(index) = self.at_work.iter().position(|at_work| at_work.turn == turn) else {
-            return Ok(Requests::default());
+            return Ok((Requests::default(), None));
         };
         let mut at_work = self.at_work.remove(index);
         self.clear_live()?;
         at_work.text.finish(&mut self.out)?;
-        Ok(at_work.requests)
+        Ok((at_work.requests, at_work.received))
     }
 
     /// Returns the members that run next.
@@ -392,6 +398,7 @@ impl AtWork {
             EventKind::Request { bytes, unchanged_bytes, .. } => {
                 self.requests.add(*bytes, *unchanged_bytes);
             }
+            EventKind::Received(received) => self.received = Some(received.clone()),
             EventKind::Usage(usage) => self.tokens = Some(usage.input.saturating_add(usage.output)),
             EventKind::ToolStarted { name, .. } => self.doing = Some(format!("runs {name}")),
             EventKind::ToolFinished { .. } => self.doing = None,

@@ -1,5 +1,6 @@
 //! `convoke sessions`: commands on stored sessions.
 
+mod cache;
 mod compact;
 mod conversation;
 mod diff;

@@ -8,7 +8,7 @@ use clap_complete::ArgValueCompleter;
 use super::Which;
 use crate::commands::completions;
 use crate::commands::run;
-use crate::conversation::{ConversationOptions, Rehearse};
+use crate::conversation::{ConversationOptions, RecordOption, Rehearse};
 use crate::diagnostics::Deny;
 
 #[derive(Debug, Args)]
@@ -24,6 +24,9 @@ pub(super) struct Arguments {
     /// Run without an account; see `convoke run`
     #[arg(long, value_name = "WITH", num_args = 0..=1, require_equals = true, default_missing_value = "stand-in")]
     rehearse: Option<Rehearse>,
+    /// Record what the programs send to their models; see `convoke run`
+    #[arg(long, value_name = "WHAT")]
+    record: Option<RecordOption>,
     /// The recipient if your message addresses nobody [default: the first agent of the team]
     #[arg(long, value_name = "NAME", value_delimiter = ',', add = ArgValueCompleter::new(completions::members))]
     to: Vec<String>,
@@ -39,8 +42,8 @@ pub(super) struct Arguments {
 
 impl From<Arguments> for run::Arguments {
     fn from(arguments: Arguments) -> Self {
-        let Arguments { which, task, team, rehearse, to, retry, json, deny } = arguments;
-        let conversation = ConversationOptions { team, session: Some(which.id), rehearse };
+        let Arguments { which, task, team, rehearse, record, to, retry, json, deny } = arguments;
+        let conversation = ConversationOptions { team, session: Some(which.id), rehearse, record };
         Self { task, conversation, to, retry, json, deny }
     }
 }

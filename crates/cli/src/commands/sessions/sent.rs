@@ -51,8 +51,8 @@ pub(super) async fn show_turn(
     let Turn { id, member, .. } = turn;
     if requests.is_empty() {
         return Err(UsageError(format!(
-            "no request of turn {id} is stored: {member} sent none, or is a program that sends its own \
-             (`convoke capture` shows what it sends)"
+            "no request of turn {id} is stored: {member} sent none, or is a program that sends its own; \
+             `--record wire` stores those too"
         ))
         .into());
     }
@@ -95,11 +95,10 @@ fn choose(
 }
 
 /// Shows every request of a session, in the order of sending.
-pub(super) async fn show_all(
+pub(super) async fn requests_by_member(
     store: &SqliteStore,
     session: SessionId,
-    showing: Showing,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<Vec<(String, Vec<RequestRecord<()>>)>> {
     let team = Team::parse(&store.session(session).await?.began.team);
     let named = team.iter().flat_map(Team::names).map(ToString::to_string);
     let mut members: BTreeSet<String> = named.collect();
@@ -114,6 +113,19 @@ pub(super) async fn show_all(
     let mut all = Vec::new();
     for member in members {
         let requests = store.requests(&ThreadId::of_member(session, &member)).await?;
+        all.push((member, requests));
+    }
+    Ok(all)
+}
+
+/// Shows every request of a session, in the order in which they were sent.
+pub(super) async fn show_all(
+    store: &SqliteStore,
+    session: SessionId,
+    showing: Showing,
+) -> anyhow::Result<()> {
+    let mut all = Vec::new();
+    for (member, requests) in requests_by_member(store, session).await? {
         all.extend(requests.into_iter().map(|request| (member.clone(), request)));
     }
     all.sort_by_key(|(_, request)| (request.meta.at, request.number));

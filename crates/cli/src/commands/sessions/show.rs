@@ -9,6 +9,7 @@ use convoke_session::progress::SoFar;
 use convoke_session::{Attempt, SessionId, SqliteStore, Turn, TurnId};
 use serde_json::{Value, json};
 
+use super::cache;
 use super::conversation::{self, TurnPages};
 use super::sent::{self, Showing};
 use super::turn::{SentTurn, find_turn};
@@ -36,11 +37,14 @@ pub(super) struct Arguments {
         long,
         value_name = "N",
         num_args = 0..=1,
-        require_equals = true,
         default_missing_value = "all",
         conflicts_with_all = ["prompt", "system", "events"]
     )]
     request: Option<Wanted>,
+    /// Show how much of each request its provider could take from its cache, how much it did, and what
+    /// changed
+    #[arg(long, conflicts_with_all = ["attempt", "prompt", "system", "events", "partial", "request", "explain"])]
+    cache: bool,
     /// Show the system text
     #[arg(long, conflicts_with = "prompt", requires = "turn")]
     system: bool,
@@ -61,6 +65,11 @@ pub(super) struct Arguments {
 pub(super) async fn run(arguments: &Arguments, store: &SqliteStore) -> anyhow::Result<Outcome> {
     let id = arguments.which.find(store).await?;
     let Arguments { json, explain, .. } = *arguments;
+    if arguments.cache {
+        let turn = arguments.turn.map(|turn| turn.0);
+        cache::show(store, id, turn, json).await?;
+        return Ok(Outcome::Done);
+    }
     match (arguments.turn, arguments.request) {
         (Some(turn), Some(wanted)) => {
             let turn = find_turn(store, id, turn).await?;

@@ -1,0 +1,157 @@
+//! Claude Code: a settings file names the base URL, and says that the vendor's own endpoint is behind it.
+//!
+//! The `env` of settings files beats the environment, so the endpoint is looked up in both and the pointer
+//! goes into a settings file. Without the second variable the program would send another request to an
+//! address that is not the vendor's: other betas, other cache marks, and in some versions all tools at once.
+
+use std::path::{Path, PathBuf};
+
+use convoke_files::{Disk, FileKind, Files};
+use serde_json::{Value, json};
+
+use super::{CannotRelay, ModelEndpoint, Pointed, Pointer, Started, is_on, write};
+use crate::turn_input::Trust;
+
+const FIRST_PARTY: &str = "https://api.anthropic.com";
+const ASSUME: &str = "_CLAUDE_CODE_ASSUME_FIRST_PARTY_BASE_URL";
+
+pub(super) fn endpoint(started: &Started<'_>) -> Result<ModelEndpoint, CannotRelay> {
+    let settings = Settings::read(started)?;
+    let is_on = |name: &str| settings.variable(name).is_some_and(|value| is_on(&value));
+    if is_on("CLAUDE_CODE_USE_BEDROCK") || is_on("CLAUDE_CODE_USE_MANTLE") {
+        return Err(CannotRelay::Signed("Claude Code on Amazon Bedrock"));
+    }
+    if is_on("CLAUDE_CODE_USE_FOUNDRY") {
+        let why = "Claude Code on Microsoft Foundry is not relayed".to_owned();
+        return Err(CannotRelay::Unsupported(why));
+    }
+    if settings.variable("ANTHROPIC_UNIX_SOCKET").is_some() {
+        let why = "ANTHROPIC_UNIX_SOCKET leads past every base URL".to_owned();
+        return Err(CannotRelay::Unsupported(why));
+    }
+    let endpoint = |base_url: String, variable, is_first_party| ModelEndpoint {
+        base_url,
+        may_be_bound: false,
+        key_is_unselected: false,
+        pointer: Pointer::ClaudeSettings { variable, is_first_party },
+    };
+    if is_on("CLAUDE_CODE_USE_VERTEX") {
+        let region = settings.variable("CLOUD_ML_REGION").unwrap_or_else(|| "us-east5".to_owned());
+        let host = match &*region {
+            "global" => "aiplatform.googleapis.com".to_owned(),
+            region => format!("{region}-aiplatform.googleapis.com"),
+        };
+        let own = settings.variable("ANTHROPIC_VERTEX_BASE_URL");
+        let base_url = own.unwrap_or_else(|| format!("https://{host}/v1"));
+        return Ok(endpoint(base_url, "ANTHROPIC_VERTEX_BASE_URL", false));
+    }
+    let base_url = settings.variable("ANTHROPIC_BASE_URL");
+    let base_url = base_url.unwrap_or_else(|| FIRST_PARTY.to_owned());
+    let is_first_party = base_url.trim_end_matches('/') == FIRST_PARTY || is_on(ASSUME);
+    Ok(endpoint(base_url, "ANTHROPIC_BASE_URL", is_first_party))
+}
+
+pub(super) fn point(
+    started: &Started<'_>,
+    (variable, is_first_party): (&str, bool),
+    base_url: &str,
+    private_dir: &Path,
+) -> Result<Pointed, CannotRelay> {
+    let mut settings = match users_settings(started) {
+        Some(given) => read_settings(started, &given)?,
+        None => json!({}),
+    };
+    if !settings["env"].is_object() {
+        settings["env"] = json!({});
+    }
+    settings["env"][variable] = json!(base_url);
+    if is_first_party {
+        settings["env"][ASSUME] = json!("1");
+    }
+    let path = write(private_dir.join("relay-settings.json"), &settings.to_string())?;
+    let mut arguments = without_settings(started.arguments);
+    arguments.extend(["--settings".to_owned(), path.display().to_string()]);
+    Ok(Pointed { arguments, env: Vec::new() })
+}
+
+/// The variables that settings files set, the strongest first, and the environment below them.
+struct Settings<'a> {
+    started: &'a Started<'a>,
+    files: Vec<Value>,
+}
+
+impl<'a> Settings<'a> {
+    fn read(started: &'a Started<'a>) -> Result<Self, CannotRelay> {
+        let mut files = Vec::new();
+        if let Some(given) = users_settings(started) {
+            files.push(read_settings(started, &given)?);
+        }
+        let directory = started.variable("CLAUDE_CONFIG_DIR").map(PathBuf::from);
+        let users = directory.unwrap_or_else(|| started.home().join(".claude"));
+        let project = started.cwd.join(".claude");
+        let mut paths = Vec::new();
+        if started.trust == Trust::Trusted {
+            paths.extend([project.join("settings.local.json"), project.join("settings.json")]);
+        }
+        paths.push(users.join("settings.json"));
+        for path in paths {
+            let text = Disk.read_text(&path, FileKind::Configuration).unwrap_or_default();
+            files.push(serde_json::from_str(&text).unwrap_or_default());
+        }
+        Ok(Self { started, files })
+    }
+
+    fn variable(&self, name: &str) -> Option<String> {
+        let mut values = self.files.iter().map(|file| &file["env"][name]);
+        let set = values.find_map(|value| match value {
+            Value::String(text) => Some(text.clone()),
+            Value::Number(_) | Value::Bool(_) => Some(value.to_string()),
+            _ => None,
+        });
+        set.filter(|value| !value.is_empty()).or_else(|| self.started.text(name))
+    }
+}
+
+/// Returns the last value of `--settings`: JSON, or the path of a file.
+fn users_settings(started: &Started<'_>) -> Option<String> {
+    let mut found = None;
+    let mut arguments = started.arguments.iter();
+    while let Some(argument) = arguments.next() {
+        if argument == "--settings" {
+            found = arguments.next().cloned();
+        } else if let Some(value) = argument.strip_prefix("--settings=") {
+            found = Some(value.to_owned());
+        }
+    }
+    found
+}
+
+fn without_settings(arguments: &[String]) -> Vec<String> {
+    let mut kept = Vec::new();
+    let mut rest = arguments.iter();
+    while let Some(argument) = rest.next() {
+        if argument == "--settings" {
+            rest.next();
+        } else if !argument.starts_with("--settings=") {
+            kept.push(argument.clone());
+        }
+    }
+    kept
+}
+
+fn read_settings(started: &Started<'_>, given: &str) -> Result<Value, CannotRelay> {
+    let text = if given.trim_start().starts_with('{') {
+        given.to_owned()
+    } else {
+        let path = started.cwd.join(given);
+        let text = Disk.read_text(&path, FileKind::Configuration);
+        text.map_err(|source| CannotRelay::File { path, source })?
+    };
+    let parsed: Result<Value, _> = serde_json::from_str(&text);
+    match parsed {
+        Ok(value) if value.is_object() => Ok(value),
+        _ => {
+            Err(CannotRelay::Unsupported("the value of `--settings` is no JSON object".to_owned()))
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Codex: a setting of the command line names the base URL of its provider.
+//!
+//! A provider of our own would change the request: the built-in one gets other items, tools and headers.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use convoke_files::FileKind;
+use convoke_files::limit::read_named_text;
+use toml::Table;
+
+use super::{CannotRelay, CodexSignIn, ModelEndpoint, Pointed, Pointer, Started};
+use crate::adapter::codex_provider::{args_setting, provider};
+
+const API: &str = "https://api.openai.com/v1";
+const CHATGPT: &str = "https://chatgpt.com/backend-api/codex";
+
+pub(super) fn endpoint(
+    started: &Started<'_>,
+    sign_in: impl FnOnce() -> Option<CodexSignIn>,
+) -> Result<ModelEndpoint, CannotRelay> {
+    let arguments: Vec<OsString> = started.arguments.iter().map(OsString::from).collect();
+    let config = config(started);
+    let chosen = provider(&arguments, &config);
+    let unsupported = |why: String| Err(CannotRelay::Unsupported(why));
+    match chosen.as_deref() {
+        None | Some("openai") => {}
+        Some("amazon-bedrock") => return Err(CannotRelay::Signed("Codex on Amazon Bedrock")),
+        Some(name @ ("ollama" | "ollama-chat" | "lmstudio" | "oss")) => {
+            return unsupported(format!("the local provider `{name}` of Codex is not relayed"));
+        }
+        Some(name) => {
+            let is_plain =
+                name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'));
+            let setting = format!("model_providers.{name}.base_url");
+            let of_file = || config.get("model_providers")?.get(name)?.get("base_url")?.as_str();
+            let base_url =
+                args_setting(&arguments, &setting).or_else(|| of_file().map(str::to_owned));
+            return match base_url {
+                Some(base_url) if is_plain => Ok(ModelEndpoint {
+                    base_url,
+                    may_be_bound: false,
+                    key_is_unselected: false,
+                    pointer: Pointer::CodexSettings {
+                        names: vec![setting],
+                        without_sockets: Some(format!(
+                            "model_providers.{name}.supports_websockets"
+                        )),
+                    },
+                }),
+                _ => unsupported(format!("the provider `{name}` of Codex has no base URL here")),
+            };
+        }
+    }
+    let pointer =
+        Pointer::CodexSettings { names: vec!["openai_base_url".to_owned()], without_sockets: None };
+    let own = args_setting(&arguments, "openai_base_url")
+        .or_else(|| Some(config.get("openai_base_url")?.as_str()?.to_owned()))
+        .or_else(|| started.text("OPENAI_BASE_URL"));
+    if let Some(base_url) = own {
+        return Ok(ModelEndpoint {
+            base_url,
+            may_be_bound: false,
+            key_is_unselected: false,
+            pointer,
+        });
+    }
+    let has_key = started.variable("CODEX_API_KEY").is_some();
+    let signed_in = if has_key { Some(CodexSignIn::Key) } else { sign_in() };
+    let (base_url, may_be_bound) = match signed_in.ok_or(CannotRelay::SignIn("Codex"))? {
+        CodexSignIn::Key => (API, false),
+        CodexSignIn::ChatGpt => (CHATGPT, true),
+    };
+    Ok(ModelEndpoint {
+        base_url: base_url.to_owned(),
+        may_be_bound,
+        key_is_unselected: false,
+        pointer,
+    })
+}
+
+pub(super) fn point(
+    started: &Started<'_>,
+    names: &[String],
+    without_sockets: Option<&str>,
+    base_url: &str,
+) -> Pointed {
+    let mut arguments = started.arguments.to_vec();
+    for name in names {
+        arguments.extend(["-c".to_owned(), format!("{name}=\"{base_url}\"")]);
+    }
+    if let Some(name) = without_sockets {
+        arguments.extend(["-c".to_owned(), format!("{name}=false")]);
+    }
+    // 0.98 reads the variable, and later versions the setting.
+    let env = vec![("OPENAI_BASE_URL".into(), base_url.into())];
+    Pointed { arguments, env }
+}
+
+fn config(started: &Started<'_>) -> Table {
+    let home = started.variable("CODEX_HOME").map(PathBuf::from);
+    let home = home.unwrap_or_else(|| started.home().join(".codex"));
+    let text = read_named_text(&home.join("config.toml"), FileKind::Configuration);
+    toml::from_str(&text.unwrap_or_default()).unwrap_or_default()
+}

@@ -1,0 +1,63 @@
+//! Gemini CLI: one of three variables, by the way of signing in.
+
+use std::path::PathBuf;
+
+use convoke_files::{Disk, FileKind, Files};
+use serde_json::Value;
+
+use super::{CannotRelay, ModelEndpoint, Pointer, Started};
+use crate::adapter::without_comments;
+
+/// A way of signing in: its variable, and the endpoint that it uses without it.
+const KEY: (&str, &str) = ("GOOGLE_GEMINI_BASE_URL", "https://generativelanguage.googleapis.com");
+const LOGIN: (&str, &str) = ("CODE_ASSIST_ENDPOINT", "https://cloudcode-pa.googleapis.com");
+const VERTEX: (&str, &str) = ("GOOGLE_VERTEX_BASE_URL", "https://aiplatform.googleapis.com");
+
+pub(super) fn endpoint(started: &Started<'_>) -> Result<ModelEndpoint, CannotRelay> {
+    let home = started.variable("GEMINI_CLI_HOME").map(PathBuf::from);
+    let home = home.unwrap_or_else(|| started.home());
+    let path = home.join(".gemini/settings.json");
+    let text = Disk.read_text(&path, FileKind::Configuration).unwrap_or_default();
+    let settings: Value = serde_json::from_str(&without_comments(&text)).unwrap_or_default();
+    let selected = settings["security"]["auth"]["selectedType"].as_str();
+    let (variable, usual) = match selected {
+        Some(
+            "oauth-personal" | "login-with-google" | "cloud-shell" | "compute-default-credentials",
+        ) => LOGIN,
+        Some("vertex-ai") => VERTEX,
+        Some("gemini-api-key") => KEY,
+        Some(other) => {
+            let why = format!("Gemini CLI signs in by `{other}`, which is not relayed");
+            return Err(CannotRelay::Unsupported(why));
+        }
+        None if started.is_on("GOOGLE_GENAI_USE_GCA") => LOGIN,
+        None if started.is_on("GOOGLE_GENAI_USE_VERTEXAI") => VERTEX,
+        None if started.variable("GEMINI_API_KEY").is_some() => KEY,
+        None => return Err(CannotRelay::SignIn("Gemini CLI")),
+    };
+    let base_url = match started.text(variable) {
+        Some(own) => own,
+        None if variable == VERTEX.0 => vertex(started, usual),
+        None => usual.to_owned(),
+    };
+    Ok(ModelEndpoint {
+        base_url,
+        may_be_bound: false,
+        key_is_unselected: selected.is_none() && variable == KEY.0,
+        pointer: Pointer::Variable(variable),
+    })
+}
+
+/// A location of Vertex has a host of its own; a key has none.
+fn vertex(started: &Started<'_>, usual: &str) -> String {
+    let location = started.text("GOOGLE_CLOUD_LOCATION");
+    match location.filter(|location| location != "global") {
+        Some(location) if matches!(&*location, "us" | "eu") => {
+            format!("https://aiplatform.{location}.rep.googleapis.com")
+        }
+        Some(location) if started.variable("GOOGLE_API_KEY").is_none() => {
+            format!("https://{location}-aiplatform.googleapis.com")
+        }
+        _ => usual.to_owned(),
+    }
+}

@@ -1,0 +1,192 @@
+//! The endpoint that a CLI would use here, in each way of signing in, and how it is pointed to a relay in its
+//! place without changing what it sends.
+
+mod claude;
+mod codex;
+mod gemini;
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+use crate::adapter::write_private;
+use crate::turn_input::Trust;
+use crate::vendor::Vendor;
+
+/// A CLI as it would be started.
+#[derive(Debug, Clone, Copy)]
+pub struct Started<'a> {
+    /// The CLI.
+    pub vendor: Vendor,
+    /// The arguments that the user configured.
+    pub arguments: &'a [String],
+    /// Its environment.
+    pub env: &'a [(OsString, OsString)],
+    /// The directory that it works in.
+    pub cwd: &'a Path,
+    /// Whether it reads the settings of that directory.
+    pub trust: Trust,
+}
+
+/// The endpoint of a CLI.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModelEndpoint {
+    /// Its base URL.
+    pub base_url: String,
+    /// Whether the owner of a ChatGPT workspace may have bound it to a region, which a relay would ignore:
+    /// to be asked first.
+    pub may_be_bound: bool,
+    /// Whether Gemini CLI has a key that its settings do not select, which it refuses beside a base URL.
+    pub key_is_unselected: bool,
+    pointer: Pointer,
+}
+
+/// How a CLI is pointed elsewhere.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Pointer {
+    /// By variables in a settings file of Claude Code, which beat those of its environment.
+    ClaudeSettings { variable: &'static str, is_first_party: bool },
+    /// By settings of Codex, and the variable that its early versions read.
+    CodexSettings { names: Vec<String>, without_sockets: Option<String> },
+    /// By a variable.
+    Variable(&'static str),
+}
+
+/// A CLI that is pointed to another base URL.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pointed {
+    /// The arguments in place of those that the user configured.
+    pub arguments: Vec<String>,
+    /// The variables beside its own.
+    pub env: Vec<(OsString, OsString)>,
+}
+
+/// A CLI that cannot be pointed to a relay.
+#[derive(Debug, thiserror::Error)]
+pub enum CannotRelay {
+    /// Its requests carry a signature of their host.
+    #[error("{0} signs its requests for their host, which a relay cannot forward")]
+    Signed(&'static str),
+    /// It speaks to its endpoint in a way that is not relayed.
+    #[error("{0}")]
+    Unsupported(String),
+    /// How it is signed in is not known.
+    #[error("cannot tell how {0} is signed in, and so which endpoint it uses")]
+    SignIn(&'static str),
+    /// A file cannot be read or written.
+    #[error("cannot read or write {path}", path = path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        source: std::io::Error,
+    },
+}
+
+/// The way in which Codex is signed in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CodexSignIn {
+    /// With a key of the API.
+    Key,
+    /// With a ChatGPT account.
+    ChatGpt,
+}
+
+impl CodexSignIn {
+    /// Parses the answer to `codex login status`.
+    pub fn parse(answer: &str) -> Option<Self> {
+        if answer.contains("ChatGPT") {
+            Some(Self::ChatGpt)
+        } else {
+            answer.contains("API key").then_some(Self::Key)
+        }
+    }
+}
+
+/// Returns the endpoint that a CLI would use. `sign_in` is asked only where the endpoint depends on it.
+pub fn endpoint(
+    started: &Started<'_>,
+    sign_in: impl FnOnce() -> Option<CodexSignIn>,
+) -> Result<ModelEndpoint, CannotRelay> {
+    match started.vendor {
+        Vendor::Claude => claude::endpoint(started),
+        Vendor::Codex => codex::endpoint(started, sign_in),
+        Vendor::Gemini => gemini::endpoint(started),
+    }
+}
+
+impl ModelEndpoint {
+    /// Points a CLI to another base URL. Files are written into a directory that only this user can read.
+    pub fn point(
+        &self,
+        started: &Started<'_>,
+        base_url: &str,
+        private_dir: &Path,
+    ) -> Result<Pointed, CannotRelay> {
+        let mut pointed = match &self.pointer {
+            Pointer::ClaudeSettings { variable, is_first_party } => {
+                claude::point(started, (variable, *is_first_party), base_url, private_dir)?
+            }
+            Pointer::CodexSettings { names, without_sockets } => {
+                codex::point(started, names, without_sockets.as_deref(), base_url)
+            }
+            Pointer::Variable(name) => Pointed {
+                arguments: started.arguments.to_vec(),
+                env: vec![((*name).into(), base_url.into())],
+            },
+        };
+        // Every CLI sends what is meant for this machine to a proxy, unless it is told not to.
+        for name in ["NO_PROXY", "no_proxy"] {
+            let given = started.variable(name).map(OsStr::to_owned).unwrap_or_default();
+            let mut value = given;
+            if !value.is_empty() {
+                value.push(",");
+            }
+            value.push("127.0.0.1");
+            pointed.env.push((name.into(), value));
+        }
+        Ok(pointed)
+    }
+
+    /// Returns the beginnings of the user agents of the CLI's own requests; empty if all are its own.
+    ///
+    /// Claude Code hands the address on to the shells of its tools.
+    pub fn own_user_agents(&self) -> Vec<String> {
+        match self.pointer {
+            Pointer::ClaudeSettings { .. } => vec!["claude-cli/".to_owned()],
+            Pointer::CodexSettings { .. } | Pointer::Variable(_) => Vec::new(),
+        }
+    }
+}
+
+impl Started<'_> {
+    fn variable(&self, name: &str) -> Option<&OsStr> {
+        let found = self.env.iter().rev().find(|(key, _)| key == name);
+        found.map(|(_, value)| value.as_os_str()).filter(|value| !value.is_empty())
+    }
+
+    fn text(&self, name: &str) -> Option<String> {
+        self.variable(name)?.to_str().map(str::to_owned)
+    }
+
+    fn is_on(&self, name: &str) -> bool {
+        self.text(name).is_some_and(|value| is_on(&value))
+    }
+
+    fn home(&self) -> PathBuf {
+        self.variable("HOME").map(PathBuf::from).unwrap_or_default()
+    }
+}
+
+fn is_on(value: &str) -> bool {
+    matches!(value.to_ascii_lowercase().as_str(), "1" | "true" | "yes" | "on")
+}
+
+fn write(path: PathBuf, text: &str) -> Result<PathBuf, CannotRelay> {
+    match write_private(&path, text.as_bytes()) {
+        Ok(()) => Ok(path),
+        Err(source) => Err(CannotRelay::File { path, source }),
+    }
+}
+
+#[cfg(test)]
+mod tests;

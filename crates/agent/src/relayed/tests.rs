@@ -1,0 +1,158 @@
+use super::*;
+
+fn env(pairs: &[(&str, &str)]) -> Vec<(OsString, OsString)> {
+    pairs.iter().map(|(name, value)| (name.into(), value.into())).collect()
+}
+
+struct Machine {
+    home: tempfile::TempDir,
+    project: tempfile::TempDir,
+}
+
+impl Machine {
+    fn new(files: &[(&str, &str)]) -> Self {
+        let machine =
+            Self { home: tempfile::tempdir().unwrap(), project: tempfile::tempdir().unwrap() };
+        for (path, text) in files {
+            let path = machine.home.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        machine
+    }
+
+    fn with<T>(
+        &self,
+        vendor: Vendor,
+        arguments: &[&str],
+        variables: &[(&str, &str)],
+        check: impl FnOnce(&Started<'_>) -> T,
+    ) -> T {
+        let mut all = env(variables);
+        all.push(("HOME".into(), self.home.path().into()));
+        let arguments: Vec<String> = arguments.iter().map(|it| (*it).to_owned()).collect();
+        let (env, cwd) = (&all[..], self.project.path());
+        check(&Started { vendor, arguments: &arguments, env, cwd, trust: Trust::Untrusted })
+    }
+
+    fn base_url(
+        &self,
+        vendor: Vendor,
+        arguments: &[&str],
+        variables: &[(&str, &str)],
+    ) -> Result<String, String> {
+        self.with(vendor, arguments, variables, |started| {
+            let found = endpoint(started, || Some(CodexSignIn::ChatGpt));
+            found.map(|it| it.base_url).map_err(|error| error.to_string())
+        })
+    }
+}
+
+#[test]
+fn each_way_of_signing_in_has_its_endpoint() {
+    let bare = Machine::new(&[]);
+    let ok = |url: &str| Ok(url.to_owned());
+    let claude = |variables: &[(&str, &str)]| bare.base_url(Vendor::Claude, &[], variables);
+    assert_eq!(claude(&[]), ok("https://api.anthropic.com"));
+    assert_eq!(claude(&[("ANTHROPIC_BASE_URL", "https://gate/x")]), ok("https://gate/x"));
+    assert_eq!(
+        claude(&[("CLAUDE_CODE_USE_VERTEX", "1"), ("CLOUD_ML_REGION", "europe-west1")]),
+        ok("https://europe-west1-aiplatform.googleapis.com/v1")
+    );
+    assert!(claude(&[("CLAUDE_CODE_USE_BEDROCK", "1")]).unwrap_err().contains("signs"));
+
+    let codex = |arguments: &[&str], variables: &[(&str, &str)]| {
+        bare.base_url(Vendor::Codex, arguments, variables)
+    };
+    assert_eq!(codex(&[], &[]), ok("https://chatgpt.com/backend-api/codex"));
+    assert_eq!(codex(&[], &[("CODEX_API_KEY", "k")]), ok("https://api.openai.com/v1"));
+    assert_eq!(codex(&["-c", "openai_base_url=\"https://g/v1\""], &[]), ok("https://g/v1"));
+    let bedrock = codex(&["-c", "model_provider=amazon-bedrock"], &[]);
+    assert!(bedrock.unwrap_err().contains("signs"));
+    let mine = Machine::new(&[(
+        ".codex/config.toml",
+        "model_provider = \"mine\"\n[model_providers.mine]\nbase_url = \"https://mine/v1\"\n",
+    )]);
+    assert_eq!(mine.base_url(Vendor::Codex, &[], &[]), ok("https://mine/v1"));
+
+    let gemini = |variables: &[(&str, &str)]| bare.base_url(Vendor::Gemini, &[], variables);
+    let key = "https://generativelanguage.googleapis.com";
+    assert_eq!(gemini(&[("GEMINI_API_KEY", "k")]), ok(key));
+    assert_eq!(
+        gemini(&[("GOOGLE_GENAI_USE_VERTEXAI", "true"), ("GOOGLE_API_KEY", "k")]),
+        ok("https://aiplatform.googleapis.com")
+    );
+    assert!(gemini(&[]).is_err());
+    let login = r#"{"security": {"auth": {"selectedType": "oauth-personal"}}} // mine"#;
+    let login = Machine::new(&[(".gemini/settings.json", login)]);
+    let code_assist = "https://cloudcode-pa.googleapis.com";
+    assert_eq!(login.base_url(Vendor::Gemini, &[], &[("GEMINI_API_KEY", "k")]), ok(code_assist));
+}
+
+#[test]
+fn claude_is_pointed_by_a_settings_file_that_keeps_the_users() {
+    let machine = Machine::new(&[(
+        ".claude/settings.json",
+        r#"{"env": {"ANTHROPIC_BASE_URL": "https://gate.example"}}"#,
+    )]);
+    let given = r#"{"model": "opus", "env": {"A": "b"}}"#;
+    let private = tempfile::tempdir().unwrap();
+    let local = "http://127.0.0.1:1/s/gate.example";
+    machine.with(Vendor::Claude, &["--settings", given, "-x"], &[("NO_PROXY", "h")], |started| {
+        let endpoint = endpoint(started, || None).unwrap();
+        // Settings beat the environment, and a gateway is not the vendor's own endpoint.
+        assert_eq!(endpoint.base_url, "https://gate.example");
+        let pointed = endpoint.point(started, local, private.path()).unwrap();
+        assert_eq!(pointed.arguments[..2], ["-x", "--settings"]);
+        let text = std::fs::read_to_string(&pointed.arguments[2]).unwrap();
+        let settings: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(
+            settings,
+            serde_json::json!({"model": "opus", "env": {"A": "b", "ANTHROPIC_BASE_URL": local}})
+        );
+        assert_eq!(pointed.env, env(&[("NO_PROXY", "h,127.0.0.1"), ("no_proxy", "127.0.0.1")]));
+    });
+    let bare = Machine::new(&[]);
+    let private = tempfile::tempdir().unwrap();
+    bare.with(Vendor::Claude, &[], &[], |started| {
+        let endpoint = endpoint(started, || None).unwrap();
+        let pointed = endpoint.point(started, local, private.path()).unwrap();
+        let text = std::fs::read_to_string(&pointed.arguments[1]).unwrap();
+        assert!(text.contains("_CLAUDE_CODE_ASSUME_FIRST_PARTY_BASE_URL"));
+        assert_eq!(endpoint.own_user_agents(), ["claude-cli/"]);
+    });
+}
+
+#[test]
+fn codex_is_pointed_by_a_setting_of_its_provider() {
+    let mine = Machine::new(&[(
+        ".codex/config.toml",
+        "model_provider = \"mine\"\n[model_providers.mine]\nbase_url = \"https://mine/v1\"\n",
+    )]);
+    let none = Path::new("/nonexistent");
+    mine.with(Vendor::Codex, &["-p", "x"], &[], |started| {
+        let pointed = endpoint(started, || None).unwrap().point(started, "http://l", none).unwrap();
+        assert_eq!(
+            pointed.arguments,
+            [
+                "-p",
+                "x",
+                "-c",
+                "model_providers.mine.base_url=\"http://l\"",
+                "-c",
+                "model_providers.mine.supports_websockets=false"
+            ]
+        );
+    });
+    let bare = Machine::new(&[]);
+    bare.with(Vendor::Codex, &[], &[("CODEX_API_KEY", "k")], |started| {
+        let endpoint = endpoint(started, || None).unwrap();
+        assert!(!endpoint.may_be_bound);
+        let pointed = endpoint.point(started, "http://l", none).unwrap();
+        assert_eq!(pointed.arguments, ["-c", "openai_base_url=\"http://l\""]);
+        assert_eq!(pointed.env[0], ("OPENAI_BASE_URL".into(), "http://l".into()));
+    });
+    assert_eq!(CodexSignIn::parse("Logged in using ChatGPT\n"), Some(CodexSignIn::ChatGpt));
+    assert_eq!(CodexSignIn::parse("Logged in using an API key - sk"), Some(CodexSignIn::Key));
+    assert_eq!(CodexSignIn::parse("Not logged in"), None);
+}

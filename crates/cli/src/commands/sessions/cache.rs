@@ -1,0 +1,155 @@
+//! `convoke sessions show --cache`: what each request shares with the one before it, and what the provider
+//! took from its cache.
+
+use std::collections::HashMap;
+use std::io::Write as _;
+
+use convoke_agent::event::RequestPurpose;
+use convoke_agent::thread::{RequestRecord, RequestTexts, ThreadStore as _};
+use convoke_core::ledger::Source;
+use convoke_inspect::record::cache::{CacheStep, CacheVerdict, compare};
+use convoke_session::{SessionId, SqliteStore};
+use serde_json::{Value, json};
+
+use super::sent::requests_by_member;
+use super::write_json;
+use crate::figures::{number, percent};
+use crate::outcome::UsageError;
+use crate::terminal::{Paint, printable, stdout};
+
+/// A request of a session, compared with the one before it of the same member and purpose.
+struct Row {
+    member: String,
+    record: RequestRecord<()>,
+    step: Option<CacheStep>,
+}
+
+/// Shows what the caches of a session's providers could serve, and what they did.
+pub(super) async fn show(
+    store: &SqliteStore,
+    session: SessionId,
+    turn: Option<u64>,
+    is_json: bool,
+) -> anyhow::Result<()> {
+    let mut rows = rows(store, session).await?;
+    if let Some(turn) = turn {
+        rows.retain(|row| row.record.attempt.is_some_and(|attempt| attempt.turn.0 == turn));
+    }
+    if is_json {
+        let requests: Vec<Value> = rows.iter().map(Row::json).collect();
+        write_json(&json!({ "requests": requests }))?;
+        return Ok(());
+    }
+    if rows.is_empty() {
+        let why = "no request of this session is stored; `--record wire` stores those of programs";
+        return Err(UsageError(why.to_owned()).into());
+    }
+    let mut out = stdout();
+    let paint = Paint::for_stream(&out);
+    for row in &rows {
+        writeln!(out, "{}", row.line())?;
+        for line in row.remarks() {
+            writeln!(out, "  {}", paint.faint(&line))?;
+        }
+    }
+    out.flush()?;
+    Ok(())
+}
+
+async fn rows(store: &SqliteStore, session: SessionId) -> anyhow::Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    for (member, requests) in requests_by_member(store, session).await? {
+        let mut before: HashMap<&str, RequestTexts> = HashMap::new();
+        for record in requests {
+            let texts = store.request_texts(&record.thread, record.number).await?;
+            let purpose: &'static str = match record.meta.purpose {
+                // A compaction is compared with the conversation that it sums up.
+                RequestPurpose::Answer | RequestPurpose::Compaction => {
+                    RequestPurpose::Answer.as_str()
+                }
+                RequestPurpose::Aside => RequestPurpose::Aside.as_str(),
+            };
+            let step = compare(before.get(purpose), &record, &texts);
+            before.insert(purpose, texts);
+            rows.push(Row { member: member.clone(), record, step });
+        }
+    }
+    rows.sort_by_key(|row| (row.record.meta.at, row.record.number));
+    Ok(rows)
+}
+
+impl Row {
+    fn json(&self) -> Value {
+        let Self { member, record, step } = self;
+        let usage = record.outcome.usage;
+        let difference = step.as_ref().and_then(|step| step.difference.as_ref());
+        json!({
+            "turn": record.attempt.map(|attempt| attempt.turn), "number": record.number,
+            "member": member, "purpose": record.meta.purpose, "at": record.meta.at,
+            "bytes": record.meta.bytes,
+            "unchangedBytes": step.as_ref().map_or(0, |step| step.unchanged_bytes),
+            "unchangedTokens": step.as_ref().map_or(0, |step| step.unchanged_tokens),
+            "countedTokens": usage.map(|usage| usage.input),
+            "cachedTokens": usage.map(|usage| usage.cached),
+            "verdict": step.as_ref().map(|step| step.verdict),
+            "providersReason": record.outcome.cache_miss,
+            "firstDifference": difference,
+        })
+    }
+
+    fn line(&self) -> String {
+        let Self { member, record, step } = self;
+        let bytes = record.meta.bytes;
+        let unchanged = step.as_ref().map_or(0, |step| step.unchanged_bytes);
+        let turn = record.attempt.map_or_else(String::new, |it| format!("turn {}, ", it.turn));
+        let mut line = format!(
+            "{turn}{member}, request {}: {} bytes, {} unchanged ({})",
+            record.number,
+            number(bytes),
+            number(unchanged),
+            percent(unchanged, bytes)
+        );
+        if let Some(usage) = record.outcome.usage {
+            let (input, cached) = (number(usage.input), number(usage.cached));
+            line.push_str(&format!("; {input} tokens, {cached} from the cache"));
+        }
+        line
+    }
+
+    fn remarks(&self) -> Vec<String> {
+        let Some(step) = &self.step else { return vec!["its body cannot be read".to_owned()] };
+        let mut remarks = Vec::new();
+        let mut verdict = step.verdict.as_str().to_owned();
+        if matches!(step.verdict, CacheVerdict::Missed) {
+            verdict.push_str(&format!(
+                ": {} tokens could have been served",
+                number(step.unchanged_tokens)
+            ));
+        }
+        if let Some(difference) = &step.difference {
+            let (place, words) = (&difference.place, difference.words);
+            let whose = source(&difference.source);
+            verdict.push_str(&format!(" at {place}: {words} ({})", printable(&whose)));
+        }
+        remarks.push(verdict);
+        if let Some(reason) = &self.record.outcome.cache_miss {
+            remarks.push(format!("the provider says: {}", printable(reason)));
+        }
+        remarks
+    }
+}
+
+/// Returns a source in words.
+fn source(source: &Source<'_>) -> String {
+    match source {
+        Source::Message { id, .. } => id.as_deref().unwrap_or("a message").to_owned(),
+        Source::File { path, .. } => path.to_string(),
+        Source::Setting { name } => format!("`{name}`"),
+        Source::Convoke { what } => format!("Convoke's {what}"),
+        Source::Program { what } => format!("the program's own: {what}"),
+        Source::Tool { .. } => "a tool's output".to_owned(),
+        Source::History { .. } => "the history".to_owned(),
+        Source::Model { .. } => "the model's answer".to_owned(),
+        _ => "another source".to_owned(),
+    }
+}

@@ -1,0 +1,116 @@
+//! A capture of a real run: the program runs with the user's own sign-in, and a relay records what it sends on
+//! its way to the endpoint.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use convoke_agent::Vendor;
+use convoke_agent::endpoint;
+use convoke_agent::process::PrivateDir;
+use convoke_agent::turn_input::Trust;
+use convoke_rehearsal::{Answered, Recorded};
+use convoke_wire::{Exchange, Kind, ReceivedAnswer, SentRequest};
+
+use super::{Capture, CaptureError, CaptureOptions, UserHome, as_text, child, ownership};
+use crate::explained::explained_with;
+use crate::host_environment::HostEnvironment;
+use crate::installed::Installed;
+use crate::record::relayed_program;
+
+/// Runs a CLI with the user's own sign-in and captures what it sends to its real endpoint.
+pub async fn capture_live(
+    order: CaptureOptions,
+    host_environment: &HostEnvironment,
+) -> Result<Capture, CaptureError> {
+    let (name, arguments) = order.command.split_first().ok_or(CaptureError::NoCommand)?;
+    let not_found = || CaptureError::NotFound(name.to_string_lossy().into_owned());
+    let path = host_environment.program(name).ok_or_else(not_found)?;
+    let vendor = order.vendor.or_else(|| Vendor::of(&path));
+    let vendor = vendor.ok_or_else(|| CaptureError::Unknown(path.clone()))?;
+    let private = PrivateDir::create(&std::env::temp_dir()).map_err(CaptureError::Home)?;
+    let arguments = endpoint::headless(vendor, arguments);
+    let words: Vec<String> = arguments.iter().map(as_text).collect::<Result<_, _>>()?;
+    let mut env: Vec<(OsString, OsString)> =
+        host_environment.environment.clone().into_iter().collect();
+    env.extend(order.environment);
+    let program = relayed_program::Program {
+        path: path.clone(),
+        vendor,
+        arguments: words.clone(),
+        env: env.clone(),
+        cwd: host_environment.cwd.clone(),
+        trust: Trust::Trusted,
+    };
+    let relayed = program.relayed(private.path()).await.map_err(CaptureError::Relay)?;
+    if relayed.key_is_unselected {
+        let why = "Gemini CLI takes a key from the environment beside a base URL only if \
+                   `security.auth.selectedType` in ~/.gemini/settings.json is \"gemini-api-key\"";
+        return Err(CaptureError::Relay(why.to_owned()));
+    }
+    env.extend(relayed.pointed.env);
+    let run = child::Child {
+        program: path.clone(),
+        arguments: relayed.pointed.arguments.iter().map(OsString::from).collect(),
+        environment: env,
+        cwd: &host_environment.cwd,
+        temporary: private.path(),
+        stdin: order.stdin.clone(),
+        patience: order.patience,
+    };
+    let ended = child::run(&run, &order.guardian, std::future::pending()).await;
+    let mut exchanges = relayed.exchanges;
+    relayed.relay.shutdown().await;
+    let mut requests: Vec<Recorded> = Vec::new();
+    while let Ok(exchange) = exchanges.try_recv() {
+        match exchange {
+            Exchange::Sent(request) => requests.push(recorded(request)),
+            Exchange::Answered { number, answer } => {
+                let found = requests.iter_mut().find(|it| it.number as u64 == number);
+                if let Some(request) = found {
+                    note_answer(request, &answer);
+                }
+            }
+        }
+    }
+    let user = UserHome::of(vendor, host_environment);
+    let given = ownership::Given {
+        arguments: &words,
+        stdin: &order.stdin,
+        cwd: &host_environment.cwd,
+        configuration_from: Some(&user),
+    };
+    let program = Installed::on_disk(&path, vendor);
+    let version = program.version.as_deref();
+    let report = explained_with(vendor, version, &host_environment.cwd, &user, &words);
+    let yours = ownership::candidates(&given, vendor, &requests, private.path(), report.as_ref());
+    Ok(Capture {
+        program,
+        command: std::iter::once(as_text(name)?).chain(words.iter().cloned()).collect(),
+        cwd: host_environment.cwd.clone(),
+        home: user.home.clone(),
+        ended,
+        requests,
+        yours,
+        notes: Vec::new(),
+    })
+}
+
+fn recorded(request: SentRequest) -> Recorded {
+    Recorded {
+        number: usize::try_from(request.number).unwrap_or(usize::MAX),
+        after: Duration::ZERO,
+        method: "POST".to_owned(),
+        target: request.target,
+        headers: request.headers,
+        body: request.body.unwrap_or_default(),
+        kind: Kind::ModelCall(request.call),
+        answered: Answered::Endpoint,
+        status: 0,
+        usage: None,
+    }
+}
+
+fn note_answer(request: &mut Recorded, answer: &ReceivedAnswer) {
+    request.status = answer.status.unwrap_or_default();
+    request.usage = answer.facts.usage;
+}

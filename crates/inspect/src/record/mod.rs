@@ -1,0 +1,107 @@
+//! Requests on record: stores what an agent's program sends to its model with the turn that sent it.
+//!
+//! A [`RecordingAgent`] runs another agent, whose program speaks to a rehearsal server, and a
+//! [`RelayingAgent`] points the program of each turn to a relay. Both store what the server saw in the thread
+//! of the member, as `convoke-model` does with its own requests. [`cache`] compares them.
+
+pub mod cache;
+mod ledger;
+pub(crate) mod relayed_program;
+mod relaying;
+mod residency;
+mod turn_record;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use convoke_agent::event::EventKind;
+use convoke_agent::id::ThreadId;
+use convoke_agent::thread::ThreadStore;
+use convoke_agent::{Agent, AgentTurn, TurnInput, TurnResult, Vendor};
+use convoke_redact::Redactor;
+use convoke_rehearsal::RequestFeed;
+use tokio::sync::Mutex;
+
+use self::ledger::HandedOver;
+pub use self::relaying::RelayingAgent;
+use self::turn_record::TurnRecord;
+use crate::capture::UserHome;
+
+/// What a recording agent needs beside the agent that it runs.
+#[derive(Clone)]
+pub struct Recording {
+    /// The program.
+    pub vendor: Vendor,
+    /// The store of the requests.
+    pub store: Arc<dyn ThreadStore>,
+    /// The thread of the member.
+    pub thread: ThreadId,
+    /// Removes secrets from everything that is stored.
+    pub redactor: Redactor,
+    /// The home that the program reads its configuration from.
+    pub home: ProgramHome,
+}
+
+/// The home of a program.
+#[derive(Debug, Clone)]
+pub enum ProgramHome {
+    /// The user's own: files in it are the user's.
+    Users(UserHome),
+    /// A private one: files in it are the program's.
+    Private(PathBuf),
+}
+
+/// An agent whose program speaks to a rehearsal server.
+pub struct RecordingAgent {
+    agent: Arc<dyn Agent>,
+    feed: Arc<Mutex<RequestFeed>>,
+    recording: Arc<Recording>,
+}
+
+impl RecordingAgent {
+    /// Creates an agent that stores the requests of another, whose program speaks to the server of the feed.
+    pub fn new(agent: Arc<dyn Agent>, feed: RequestFeed, recording: Recording) -> Self {
+        Self { agent, feed: Arc::new(Mutex::new(feed)), recording: Arc::new(recording) }
+    }
+}
+
+impl Agent for RecordingAgent {
+    fn start(&self, turn_input: TurnInput) -> AgentTurn {
+        let (turn, side) = AgentTurn::open(self.recording.redactor.clone());
+        let (agent, feed) = (Arc::clone(&self.agent), Arc::clone(&self.feed));
+        let recording = Arc::clone(&self.recording);
+        tokio::spawn(async move {
+            let handed_over = HandedOver::new(&turn_input, recording.vendor);
+            let mut record = TurnRecord::new(recording, handed_over, &turn_input);
+            let mut feed = feed.lock().await;
+            // A request that came after the end of the last turn belongs to none.
+            while feed.take().is_some() {}
+            let mut turn = agent.start(turn_input);
+            let canceller = turn.canceller();
+            let mut is_cancelled = false;
+            loop {
+                tokio::select! {
+                    biased;
+                    request = feed.next() => record.rehearsed(request, &side).await,
+                    event = turn.next() => match event {
+                        Some(event) if matches!(event.kind, EventKind::Finished { .. }) => {}
+                        Some(event) => side.send(event).await,
+                        None => break,
+                    },
+                    () = side.cancelled(), if !is_cancelled => {
+                        is_cancelled = true;
+                        canceller.cancel();
+                    }
+                }
+            }
+            while let Some(request) = feed.take() {
+                record.rehearsed(request, &side).await;
+            }
+            drop(feed);
+            let mut result: TurnResult = turn.result().await;
+            result.diagnostics.extend(record.finish(&side).await);
+            side.finish(result).await;
+        });
+        turn
+    }
+}

@@ -1,0 +1,76 @@
+//! A program that is pointed to a relay of its own.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use convoke_agent::Vendor;
+use convoke_agent::relayed::{self, CodexSignIn, ModelEndpoint, Pointed, Started};
+use convoke_agent::turn_input::Trust;
+use convoke_relay::{Relay, RelayOptions, Upstream};
+use convoke_wire::Exchange;
+use tokio::sync::mpsc::UnboundedReceiver;
+
+use super::residency;
+use crate::asking::ask;
+
+/// A program as it would be started.
+#[derive(Debug, Clone)]
+pub(crate) struct Program {
+    pub path: PathBuf,
+    pub vendor: Vendor,
+    pub arguments: Vec<String>,
+    pub env: Vec<(OsString, OsString)>,
+    pub cwd: PathBuf,
+    pub trust: Trust,
+}
+
+/// A relay, and the program as it is started to use it.
+pub(crate) struct Relayed {
+    pub relay: Relay,
+    pub exchanges: UnboundedReceiver<Exchange>,
+    pub pointed: Pointed,
+    /// Whether it is Gemini CLI with a key that its settings do not select, which it refuses beside a base
+    /// URL.
+    pub key_is_unselected: bool,
+}
+
+impl Program {
+    /// Starts a relay to the endpoint that the program would use; the error is why it cannot be relayed.
+    pub async fn relayed(&self, private_dir: &Path) -> Result<Relayed, String> {
+        let program = self.clone();
+        let found = tokio::task::spawn_blocking(move || program.endpoint()).await;
+        let endpoint = found.map_err(|error| error.to_string())??;
+        let upstream = Upstream::parse(&endpoint.base_url)
+            .map_err(|error| format!("{error} ({})", endpoint.base_url))?;
+        let options = RelayOptions {
+            env: self.env.clone(),
+            own_user_agents: endpoint.own_user_agents(),
+            ..RelayOptions::new(upstream)
+        };
+        let started = Relay::start(options).await;
+        let (relay, exchanges) = started.map_err(|error| error.to_string())?;
+        let pointed = endpoint.point(&self.started(), &relay.base_url(), private_dir);
+        let pointed = pointed.map_err(|error| error.to_string())?;
+        Ok(Relayed { relay, exchanges, pointed, key_is_unselected: endpoint.key_is_unselected })
+    }
+
+    fn started(&self) -> Started<'_> {
+        let Self { vendor, arguments, env, cwd, trust, .. } = self;
+        Started { vendor: *vendor, arguments, env, cwd, trust: *trust }
+    }
+
+    /// Returns the endpoint, after the programs that know of it were asked.
+    fn endpoint(&self) -> Result<ModelEndpoint, String> {
+        let sign_in = || {
+            let env = self.env.iter().cloned();
+            let answer = ask(&self.path, &["login", "status"], env, &self.cwd)?;
+            CodexSignIn::parse(&answer.said)
+        };
+        let endpoint =
+            relayed::endpoint(&self.started(), sign_in).map_err(|error| error.to_string())?;
+        if endpoint.may_be_bound {
+            residency::ask(&self.path, &self.env, &self.cwd)?;
+        }
+        Ok(endpoint)
+    }
+}

@@ -1,0 +1,125 @@
+//! An agent whose program is pointed to a relay, one for each turn.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use convoke_agent::adapter::{Host, agent};
+use convoke_agent::config::Definition;
+use convoke_agent::event::EventKind;
+use convoke_agent::process::PrivateDir;
+use convoke_agent::turn::TurnSide;
+use convoke_agent::verdict::{Failure, FailureReason};
+use convoke_agent::{Agent, AgentTurn, TurnInput, TurnResult, Verdict};
+use convoke_relay::Relay;
+use convoke_wire::Exchange;
+use tokio::sync::mpsc::UnboundedReceiver;
+
+use super::Recording;
+use super::ledger::HandedOver;
+use super::relayed_program::{Program, Relayed};
+use super::turn_record::TurnRecord;
+
+/// An agent whose requests are recorded on their way to the endpoint that it would use.
+#[derive(Clone)]
+pub struct RelayingAgent {
+    /// The agent's definition.
+    pub definition: Definition,
+    /// The machine as its program sees it.
+    pub host: Host,
+    /// The program, by its path.
+    pub program: PathBuf,
+    /// What is recorded, and where.
+    pub recording: Recording,
+}
+
+impl Agent for RelayingAgent {
+    fn start(&self, turn_input: TurnInput) -> AgentTurn {
+        let (turn, side) = AgentTurn::open(self.recording.redactor.clone());
+        let agent = self.clone();
+        tokio::spawn(async move {
+            let result = agent.take_turn(turn_input, &side).await;
+            side.finish(result.unwrap_or_else(TurnResult::failed)).await;
+        });
+        turn
+    }
+}
+
+/// A turn that cannot be relayed does not start: nothing is sent unrecorded.
+fn failure(reason: impl std::fmt::Display) -> Failure {
+    Failure::new(FailureReason::Start, format!("its requests cannot be recorded: {reason}"))
+}
+
+impl RelayingAgent {
+    async fn take_turn(
+        mut self,
+        turn_input: TurnInput,
+        side: &TurnSide,
+    ) -> Result<TurnResult, Failure> {
+        let private = PrivateDir::create(&self.host.temp_root).map_err(failure)?;
+        let (relay, mut exchanges) = self.relayed(&turn_input, &private).await?;
+        let recording = Arc::new(self.recording);
+        let handed_over = HandedOver::new(&turn_input, recording.vendor);
+        let mut record = TurnRecord::new(recording, handed_over, &turn_input);
+        let mut turn = agent(self.definition, self.host).start(turn_input);
+        let canceller = turn.canceller();
+        let mut is_cancelled = false;
+        loop {
+            tokio::select! {
+                biased;
+                Some(exchange) = exchanges.recv() => record.exchanged(exchange, side).await,
+                event = turn.next() => match event {
+                    Some(event) if matches!(event.kind, EventKind::Finished { .. }) => {}
+                    Some(event) => side.send(event).await,
+                    None => break,
+                },
+                () = side.cancelled(), if !is_cancelled => {
+                    is_cancelled = true;
+                    canceller.cancel();
+                }
+            }
+        }
+        let mut result = turn.result().await;
+        let failed = relay.failure();
+        relay.shutdown().await;
+        while let Ok(exchange) = exchanges.try_recv() {
+            record.exchanged(exchange, side).await;
+        }
+        result.diagnostics.extend(record.finish(side).await);
+        if let (Verdict::Failed(failure), Some(reason)) = (&mut result.verdict, failed) {
+            failure.message = format!("{} (the relay: {reason})", failure.message);
+        }
+        Ok(result)
+    }
+
+    /// Starts a relay and points the program to it.
+    async fn relayed(
+        &mut self,
+        turn_input: &TurnInput,
+        private: &PrivateDir,
+    ) -> Result<(Relay, UnboundedReceiver<Exchange>), Failure> {
+        let program = Program {
+            path: self.program.clone(),
+            vendor: self.recording.vendor,
+            arguments: self.definition.args.clone(),
+            env: self.environment(),
+            cwd: turn_input.cwd.clone(),
+            trust: turn_input.trust,
+        };
+        let relayed = program.relayed(private.path()).await.map_err(failure)?;
+        let Relayed { relay, exchanges, pointed, .. } = relayed;
+        self.definition.args = pointed.arguments;
+        for (name, value) in pointed.env {
+            let (Ok(name), Ok(value)) = (name.into_string(), value.into_string()) else { continue };
+            self.definition.env.insert(name, value);
+        }
+        // Its sandbox leaves the way to the relay open, and the settings that name it.
+        self.definition.sandbox.ports.push(relay.port());
+        self.definition.sandbox.readable.push(private.path().to_owned());
+        Ok((relay, exchanges))
+    }
+
+    fn environment(&self) -> Vec<(std::ffi::OsString, std::ffi::OsString)> {
+        let own = self.definition.env.iter().map(|(name, value)| (name.into(), value.into()));
+        self.host.env.iter().cloned().chain(own).collect()
+    }
+}

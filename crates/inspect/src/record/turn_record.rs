@@ -1,0 +1,327 @@
+//! The record of one turn: stores its requests as they are sent, and their outcomes.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use convoke_agent::TurnInput;
+use convoke_agent::event::{Event, EventKind, OwnerShare, Received, RequestPurpose};
+use convoke_agent::id::AttemptRef;
+use convoke_agent::thread::{
+    RequestEnd, RequestMeta, RequestOutcome, RequestRecord, RequestTexts, ThreadStoreError,
+};
+use convoke_agent::turn::TurnSide;
+use convoke_core::Diagnostic;
+use convoke_core::ledger::{Ledger, Rule, Source, Target};
+use convoke_rehearsal::Recorded;
+use convoke_wire::cache::{self, Comparison};
+use convoke_wire::{AnswerFacts, Exchange, Kind, ReceivedAnswer, SentRequest, Usage};
+use sha2::{Digest as _, Sha256};
+
+use super::Recording;
+use super::ledger::{HandedOver, sorted};
+use crate::diagnostics;
+
+/// The most requests and bytes of bodies that are stored for one turn.
+const MOST_REQUESTS: u64 = 256;
+const MOST_BYTES: u64 = 64 << 20;
+
+pub(super) struct TurnRecord {
+    recording: Arc<Recording>,
+    handed_over: Arc<HandedOver>,
+    attempt: Option<AttemptRef>,
+    /// The last request of the thread, once it was read from the store.
+    last: Option<RequestRecord>,
+    has_read_last: bool,
+    /// The requests without an answer, by the server's number.
+    open: HashMap<u64, (u64, RequestOutcome)>,
+    stored: u64,
+    stored_bytes: u64,
+    unstored: u64,
+    unstored_bytes: u64,
+    received: Received,
+    shares: HashMap<String, u64>,
+    failure: Option<ThreadStoreError>,
+}
+
+/// A request that is ready to be stored.
+struct Prepared {
+    texts: RequestTexts,
+    meta: RequestMeta,
+    shares: Vec<OwnerShare>,
+    broken: Option<Diagnostic>,
+}
+
+impl TurnRecord {
+    pub(super) fn new(
+        recording: Arc<Recording>,
+        handed_over: HandedOver,
+        turn_input: &TurnInput,
+    ) -> Self {
+        let received = Received {
+            handed_over_bytes: handed_over.bytes(turn_input),
+            requests: 0,
+            bytes: 0,
+            tokens: None,
+            shares: Vec::new(),
+        };
+        Self {
+            recording,
+            handed_over: Arc::new(handed_over),
+            attempt: turn_input.attempt,
+            last: None,
+            has_read_last: false,
+            open: HashMap::new(),
+            stored: 0,
+            stored_bytes: 0,
+            unstored: 0,
+            unstored_bytes: 0,
+            received,
+            shares: HashMap::new(),
+            failure: None,
+        }
+    }
+
+    /// Records a request to a rehearsal server, whose answer is known when it arrives.
+    pub(super) async fn rehearsed(&mut self, request: Recorded, side: &TurnSide) {
+        let Kind::ModelCall(call) = request.kind else { return };
+        let number = request.number as u64;
+        let sent = SentRequest {
+            number,
+            target: request.target,
+            headers: Vec::new(),
+            call,
+            sent_bytes: request.body.len() as u64,
+            sent_sha256: sha256(&request.body),
+            body: Some(request.body),
+            masked: Vec::new(),
+        };
+        self.sent(sent, side).await;
+        let facts = AnswerFacts { usage: request.usage, ..AnswerFacts::default() };
+        let answer =
+            ReceivedAnswer { status: Some(request.status), facts, ..ReceivedAnswer::default() };
+        self.answered(number, answer).await;
+    }
+
+    /// Records a step of an exchange.
+    pub(super) async fn exchanged(&mut self, exchange: Exchange, side: &TurnSide) {
+        match exchange {
+            Exchange::Sent(request) => self.sent(request, side).await,
+            Exchange::Answered { number, answer } => self.answered(number, answer).await,
+        }
+    }
+
+    /// Records a request.
+    async fn sent(&mut self, mut request: SentRequest, side: &TurnSide) {
+        self.received.requests += 1;
+        self.received.bytes += request.sent_bytes;
+        let body = request.body.take();
+        let size = body.as_ref().map_or(u64::MAX, |body| body.len() as u64);
+        let has_room = self.stored < MOST_REQUESTS
+            && size.saturating_add(self.stored_bytes) <= MOST_BYTES
+            && self.failure.is_none();
+        let Some(body) = body.filter(|_| has_room) else {
+            self.unstored += 1;
+            self.unstored_bytes += request.sent_bytes;
+            return;
+        };
+        let number = request.number;
+        match self.store(request, &body).await {
+            Ok((stored, prepared)) => {
+                self.stored += 1;
+                self.stored_bytes += body.len() as u64;
+                self.open.insert(number, (stored, RequestOutcome::default()));
+                for share in prepared.shares {
+                    *self.shares.entry(share.owner).or_default() += share.bytes;
+                }
+                let RequestMeta { purpose, bytes, unchanged_bytes, .. } = prepared.meta;
+                let kind = EventKind::Request { number: stored, purpose, bytes, unchanged_bytes };
+                side.send(Event::own(kind)).await;
+                if let Some(broken) = prepared.broken {
+                    side.warn(broken).await;
+                }
+            }
+            Err(error) => {
+                self.unstored += 1;
+                self.unstored_bytes += body.len() as u64;
+                self.failure = Some(error);
+            }
+        }
+    }
+
+    async fn store(
+        &mut self,
+        request: SentRequest,
+        body: &[u8],
+    ) -> Result<(u64, Prepared), ThreadStoreError> {
+        let Recording { store, thread, .. } = &*self.recording;
+        if !std::mem::replace(&mut self.has_read_last, true) {
+            // An unreadable predecessor must not keep a request from being stored.
+            self.last = store.last_request(thread).await.unwrap_or(None);
+        }
+        let before = self.last.take();
+        let (recording, handed_over) = (Arc::clone(&self.recording), Arc::clone(&self.handed_over));
+        let body = String::from_utf8_lossy(body).into_owned();
+        let prepare =
+            move || (prepare(&recording, &handed_over, request, body, before.as_ref()), before);
+        let joined = tokio::task::spawn_blocking(prepare).await;
+        let (prepared, before) =
+            joined.map_err(|error| ThreadStoreError::Failed(Box::new(error)))?;
+        let prepared = prepared.map_err(|error| ThreadStoreError::Failed(Box::new(error)))?;
+        let mut record = RequestRecord {
+            thread: thread.clone(),
+            number: before.as_ref().map_or(0, |before| before.number) + 1,
+            attempt: self.attempt,
+            meta: prepared.meta.clone(),
+            outcome: RequestOutcome::default(),
+            texts: prepared.texts.clone(),
+        };
+        let before = before.as_ref().map(|before| &before.texts);
+        record.number = store.add_request(&record, before).await?;
+        let number = record.number;
+        self.last = Some(record);
+        Ok((number, prepared))
+    }
+
+    /// Records the answer to a request.
+    async fn answered(&mut self, number: u64, answer: ReceivedAnswer) {
+        let ReceivedAnswer { status, facts, first_byte, elapsed, failure } = answer;
+        if let Some(Usage { input, .. }) = facts.usage {
+            *self.received.tokens.get_or_insert(0) += input;
+        }
+        let Some((stored, mut outcome)) = self.open.remove(&number) else { return };
+        let is_success = status.is_some_and(|status| (200..300).contains(&status));
+        let problem = failure.or(facts.error).or_else(|| {
+            status.filter(|_| !is_success).map(|status| format!("the server answered {status}"))
+        });
+        let problem = problem.map(|it| self.recording.redactor.redact(&it).into_owned());
+        outcome.end = Some(match problem {
+            None => RequestEnd::Answered,
+            Some(_) => RequestEnd::Failed,
+        });
+        outcome.failed.extend(problem);
+        outcome.usage = facts.usage;
+        outcome.model = facts.model;
+        outcome.status = status;
+        outcome.cache_miss = facts.cache_miss;
+        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        outcome.first_byte_ms = first_byte.map(millis);
+        outcome.elapsed_ms = Some(millis(elapsed)).filter(|_| elapsed > Duration::ZERO);
+        let Recording { store, thread, .. } = &*self.recording;
+        if let Err(error) = store.set_outcome(thread, stored, &outcome).await {
+            self.failure = Some(error);
+        }
+    }
+
+    /// Ends the record: reports what the model received, and returns what was not stored.
+    pub(super) async fn finish(mut self, side: &TurnSide) -> Vec<Diagnostic> {
+        let shares = self.shares.drain();
+        let shares = shares.map(|(owner, bytes)| OwnerShare { owner, bytes }).collect();
+        self.received.shares = sorted(shares);
+        if self.received.requests > 0 {
+            side.send(Event::own(EventKind::Received(self.received))).await;
+        }
+        let mut found = Vec::new();
+        if let Some(error) = &self.failure {
+            let message = format!("requests of this turn were not stored: {error}");
+            found.push(Diagnostic::new(diagnostics::RECORD_FAILED, message));
+        } else if self.unstored > 0 {
+            let message = format!(
+                "{} requests of this turn were not stored: a turn has room for {MOST_REQUESTS} requests and {} MiB",
+                self.unstored,
+                MOST_BYTES >> 20
+            );
+            let limit = Diagnostic::new(diagnostics::RECORD_LIMIT, message);
+            found.push(limit.with_count(self.unstored).with_bytes(self.unstored_bytes));
+        }
+        for diagnostic in &found {
+            side.warn(diagnostic.clone()).await;
+        }
+        found
+    }
+}
+
+/// Returns the SHA-256 of bytes, in hexadecimal.
+fn sha256(bytes: &[u8]) -> String {
+    let hash = Sha256::digest(bytes);
+    hash.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Removes secrets from a request, accounts for it, and compares it with the one before.
+fn prepare(
+    recording: &Recording,
+    handed_over: &HandedOver,
+    request: SentRequest,
+    mut body: String,
+    before: Option<&RequestRecord>,
+) -> Result<Prepared, serde_json::Error> {
+    let redacted = recording.redactor.redact_in_place(&mut body) > 0;
+    let (call, wire) = (&request.call, request.call.wire);
+    // A body that is no JSON has no parts, and is stored all the same.
+    let (ledger, shares) = handed_over
+        .account(call, &body, &recording.home)
+        .unwrap_or_else(|_| (unparsed(&body), Vec::new()));
+    let purpose = if call.aside { RequestPurpose::Aside } else { RequestPurpose::Answer };
+    let comparison = before
+        .filter(|before| before.meta.purpose == purpose && before.meta.wire == Some(wire))
+        .and_then(|before| {
+            let earlier = cache::segments(wire, before.texts.body.as_bytes()).ok()?;
+            let later = cache::segments(wire, body.as_bytes()).ok()?;
+            Some(cache::compare(&earlier, &later))
+        });
+    let broken = comparison.as_ref().and_then(|it| broken_by_us(it, &ledger));
+    let meta = RequestMeta {
+        unchanged_bytes: comparison.map_or(0, |it| it.unchanged_bytes),
+        redacted,
+        wire: Some(wire),
+        sent_sha256: Some(request.sent_sha256),
+        masked: request.masked,
+        headers: request.headers,
+        ..RequestMeta::new(request.target, purpose, request.sent_bytes)
+    };
+    let texts = RequestTexts::new(body, &ledger)?;
+    Ok(Prepared { texts, meta, shares, broken })
+}
+
+fn unparsed(body: &str) -> Ledger<'static> {
+    let mut ledger = Ledger::default();
+    if !body.is_empty() {
+        ledger.push(convoke_core::ledger::Entry {
+            target: Target::Prompt,
+            section: convoke_core::ledger::ENVELOPE.into(),
+            source: Source::Program { what: "body".into() },
+            range: 0..body.len() as u64,
+            cut_bytes: 0,
+            rule: Rule::Frame,
+        });
+    }
+    ledger
+}
+
+/// The sections of a prompt that change with every turn.
+const CHANGING: [&str; 3] = ["context", "message", "envelope"];
+
+/// Returns a diagnostic if something of ours changed a prefix that could have stayed.
+fn broken_by_us(comparison: &Comparison, ledger: &Ledger<'_>) -> Option<Diagnostic> {
+    let difference = comparison.difference.as_ref()?;
+    let at = difference.at? as u64;
+    // A text of ours may begin within the segment: the first byte that differs decides.
+    let entry = ledger.entries().find(|entry| entry.range.contains(&at))?;
+    let is_ours = !matches!(
+        entry.source,
+        Source::Program { .. }
+            | Source::Tool { .. }
+            | Source::Model { .. }
+            | Source::History { .. }
+    );
+    let section = entry.section.to_ascii_lowercase();
+    (is_ours && !CHANGING.contains(&&*section)).then(|| {
+        let lost = comparison.earlier_bytes.saturating_sub(comparison.unchanged_bytes);
+        let message = format!(
+            "{} at {}, so {lost} bytes that the provider may have cached are read again",
+            difference.cause.as_str(),
+            difference.place
+        );
+        Diagnostic::new(diagnostics::CACHE_BROKEN, message).with_bytes(lost)
+    })
+}

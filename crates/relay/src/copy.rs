@@ -1,0 +1,141 @@
+//! From the copies of a request and its answer to what may be stored.
+
+use bytes::Bytes;
+use convoke_redact::Redactor;
+use convoke_wire::encoding::unpacked;
+use convoke_wire::mask::masked;
+use convoke_wire::{
+    AnswerFacts, AnswerReader, Exchange, Kind, ModelCall, ReceivedAnswer, SentRequest, Wire,
+};
+use hyper::HeaderMap;
+use hyper::http::request::Parts;
+use hyper::http::uri::PathAndQuery;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::stored;
+use crate::tee::{AnswerContent, AnswerCopy, BodyCopy};
+
+/// The most bytes of a body, when it is decoded.
+const LONGEST_BODY: usize = 64 << 20;
+
+/// A request that passes, as far as it is known when it is forwarded.
+pub(crate) struct Passing {
+    pub number: u64,
+    /// The head, with the target that is forwarded.
+    pub head: Parts,
+    pub target: PathAndQuery,
+    pub body: oneshot::Receiver<BodyCopy>,
+    pub answer: oneshot::Receiver<Result<(u16, HeaderMap, oneshot::Receiver<AnswerCopy>), String>>,
+}
+
+impl Passing {
+    /// Waits for the request and its answer, and reports both if it calls a model.
+    pub async fn report(self, exchanges: mpsc::UnboundedSender<Exchange>) {
+        let Self { number, head, target, body, answer } = self;
+        let Ok(copy) = body.await else { return };
+        let secrets = stored::credentials(&head.headers, &target);
+        let redactor = secrets.iter().fold(Redactor::default(), |it, secret| it.and_key(secret));
+        let read = {
+            let redactor = redactor.clone();
+            move || sent(number, &head, &target, copy, &redactor)
+        };
+        // Nothing else waits while a large body is read.
+        let Ok(Some(request)) = tokio::task::spawn_blocking(read).await else { return };
+        let wire = request.call.wire;
+        let _ = exchanges.send(Exchange::Sent(request));
+        let answer = match answer.await {
+            Err(_) => failed("the program ended the request".to_owned()),
+            Ok(Err(reason)) => failed(reason),
+            Ok(Ok((status, headers, copy))) => match copy.await {
+                Err(_) => failed("the relay ended".to_owned()),
+                Ok(copy) => {
+                    let read = move || received(wire, status, &headers, copy);
+                    tokio::task::spawn_blocking(read).await.unwrap_or_default()
+                }
+            },
+        };
+        let answer = redacted(answer, &redactor);
+        let _ = exchanges.send(Exchange::Answered { number, answer });
+    }
+}
+
+fn sent(
+    number: u64,
+    head: &Parts,
+    target: &PathAndQuery,
+    copy: BodyCopy,
+    redactor: &Redactor,
+) -> Option<SentRequest> {
+    let BodyCopy { kept, bytes, sha256 } = copy;
+    let packed = kept.map(Bytes::from);
+    let body = packed.and_then(|it| unpacked(&head.headers, it, LONGEST_BODY).ok());
+    let call = match &body {
+        Some(body) => match Kind::of(head, body) {
+            Kind::ModelCall(call) => call,
+            _ => return None,
+        },
+        // What is too large to be read still calls a model.
+        None => ModelCall {
+            wire: Wire::at(target.path())?,
+            model: String::new(),
+            streamed: false,
+            aside: false,
+        },
+    };
+    let mut places = Vec::new();
+    let body = body.and_then(|body| {
+        let (stored, found) = masked(call.wire, &body).ok()?;
+        places = found;
+        let mut text = String::from_utf8(stored).ok()?;
+        let removed = redactor.redact_in_place(&mut text);
+        if removed > 0 {
+            places.push(format!("{removed} secrets"));
+        }
+        Some(Bytes::from(text))
+    });
+    Some(SentRequest {
+        number,
+        target: stored::target(target),
+        headers: stored::headers(&head.headers),
+        call,
+        sent_bytes: bytes,
+        sent_sha256: sha256.iter().map(|byte| format!("{byte:02x}")).collect(),
+        body,
+        masked: places,
+    })
+}
+
+fn received(wire: Wire, status: u16, headers: &HeaderMap, copy: AnswerCopy) -> ReceivedAnswer {
+    let AnswerCopy { content, first_byte, elapsed, failure } = copy;
+    let facts = match content {
+        AnswerContent::Read(reader) => reader.finish(),
+        AnswerContent::Encoded(Some(bytes)) => {
+            let mut reader = AnswerReader::new(wire, content_type(headers));
+            if let Ok(bytes) = unpacked(headers, bytes.into(), LONGEST_BODY) {
+                reader.push(&bytes);
+            }
+            reader.finish()
+        }
+        AnswerContent::Encoded(None) | AnswerContent::Ignored => AnswerFacts::default(),
+    };
+    ReceivedAnswer { status: Some(status), facts, first_byte, elapsed, failure }
+}
+
+/// Returns the content type of an answer.
+pub(crate) fn content_type(headers: &HeaderMap) -> &str {
+    let value = headers.get(hyper::header::CONTENT_TYPE);
+    value.and_then(|value| value.to_str().ok()).unwrap_or_default()
+}
+
+fn failed(reason: String) -> ReceivedAnswer {
+    ReceivedAnswer { failure: Some(reason), ..ReceivedAnswer::default() }
+}
+
+/// A server may repeat a key in what it says of an error.
+fn redacted(mut answer: ReceivedAnswer, redactor: &Redactor) -> ReceivedAnswer {
+    let texts = [&mut answer.facts.error, &mut answer.failure];
+    for text in texts.into_iter().flatten() {
+        redactor.redact_in_place(text);
+    }
+    answer
+}

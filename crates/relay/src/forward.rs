@@ -1,0 +1,174 @@
+//! One request: checked, forwarded, and its answer passed on.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use bytes::Bytes;
+use convoke_wire::{AnswerReader, Wire};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::header::{
+    AUTHORIZATION, CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, EXPECT, HOST, HeaderName,
+    HeaderValue, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
+};
+use hyper::{HeaderMap, Request, Response, StatusCode, Uri};
+use tokio::sync::{Mutex, oneshot};
+
+use crate::connect::Connection;
+use crate::copy::{Passing, content_type};
+use crate::server::Shared;
+use crate::tee::{AnswerBody, AnswerContent, AnswerTee, RequestTee};
+
+/// The connection to the endpoint that belongs to one connection of the program.
+pub(crate) type Upstreams = Mutex<Option<Connection<RequestTee>>>;
+
+/// Answers one request of the program.
+pub(crate) async fn answer(
+    request: Request<Incoming>,
+    shared: Arc<Shared>,
+    upstream: Arc<Upstreams>,
+) -> Result<Response<AnswerBody>, Infallible> {
+    let (parts, body) = request.into_parts();
+    let target = match shared.access.admit(&parts) {
+        Ok(target) => target,
+        Err(reason) => return Ok(own(StatusCode::FORBIDDEN, reason)),
+    };
+    if parts.headers.contains_key(UPGRADE) {
+        // This status makes Codex go on over HTTP at once, without another try.
+        return Ok(own(StatusCode::UPGRADE_REQUIRED, "the relay has no web sockets"));
+    }
+    if is_signed(&parts.headers) {
+        shared.fail("the program signs its requests for another host (AWS SigV4), which a relay cannot forward");
+        let reason = "a signed request cannot be relayed: its signature holds for another host";
+        return Ok(own(StatusCode::FORBIDDEN, reason));
+    }
+    let mut head = parts.clone();
+    head.uri = Uri::from(target.clone());
+    let mut forwarded = Request::from_parts(parts, ());
+    *forwarded.uri_mut() = Uri::from(target.clone());
+    remove_hop_by_hop(forwarded.headers_mut());
+    forwarded.headers_mut().remove(EXPECT);
+    if let Ok(host) = HeaderValue::from_str(&shared.upstream.authority) {
+        // In its own place among the headers.
+        if let Some(given) = forwarded.headers_mut().get_mut(HOST) {
+            *given = host;
+        }
+    }
+    let (body_done, body_copy) = oneshot::channel();
+    let (answer_done, answer_copy) = oneshot::channel();
+    let is_counted = shared.is_own_program(&head.headers);
+    let wire = Wire::at(target.path()).filter(|_| is_counted);
+    let body_done = Some(body_done).filter(|_| wire.is_some());
+    let forwarded = forwarded.map(|()| RequestTee::new(body, shared.longest_body, body_done));
+    if wire.is_some() {
+        let number = shared.numbers.fetch_add(1, Ordering::Relaxed) + 1;
+        let passing = Passing { number, head, target, body: body_copy, answer: answer_copy };
+        shared.report(passing).await;
+    }
+    let since = Instant::now();
+    let response = match send(forwarded, &shared, &upstream).await {
+        Ok(response) => response,
+        Err(reason) => {
+            shared.fail(&reason);
+            let response = own(StatusCode::BAD_GATEWAY, &reason);
+            let _ = answer_done.send(Err(reason));
+            return Ok(response);
+        }
+    };
+    let (mut parts, body) = response.into_parts();
+    remove_hop_by_hop(&mut parts.headers);
+    let content = match wire {
+        None => AnswerContent::Ignored,
+        Some(_) if parts.headers.contains_key(CONTENT_ENCODING) => {
+            AnswerContent::Encoded(Some(Vec::new()))
+        }
+        Some(wire) => {
+            let reader = AnswerReader::new(wire, content_type(&parts.headers));
+            AnswerContent::Read(Box::new(reader))
+        }
+    };
+    let (copied, copy) = oneshot::channel();
+    let _ = answer_done.send(Ok((parts.status.as_u16(), parts.headers.clone(), copy)));
+    let tee = AnswerTee::new(body, content, since, copied);
+    Ok(Response::from_parts(parts, AnswerBody::Tee(Box::new(tee))))
+}
+
+/// Sends a request once. A connection that was kept and has closed meanwhile is replaced before anything
+/// is sent.
+async fn send(
+    request: Request<RequestTee>,
+    shared: &Shared,
+    upstream: &Upstreams,
+) -> Result<Response<Incoming>, String> {
+    let mut kept = upstream.lock().await;
+    let is_ready = match kept.as_mut() {
+        Some(connection) => {
+            !connection.sender.is_closed() && connection.sender.ready().await.is_ok()
+        }
+        None => false,
+    };
+    if !is_ready {
+        *kept = None;
+    }
+    let connection = match kept.take() {
+        Some(connection) => connection,
+        None => shared.connector.open().await.map_err(|error| error.to_string())?,
+    };
+    let connection = kept.insert(connection);
+    let sent = connection.sender.send_request(request).await;
+    sent.map_err(|error| {
+        *kept = None;
+        format!("{} did not answer: {}", shared.upstream, innermost(&error))
+    })
+}
+
+fn innermost(error: &dyn std::error::Error) -> String {
+    let mut innermost = error;
+    while let Some(source) = innermost.source() {
+        innermost = source;
+    }
+    innermost.to_string()
+}
+
+/// Removes the headers that concern one connection only.
+fn remove_hop_by_hop(headers: &mut HeaderMap) {
+    let named: Vec<HeaderName> = headers
+        .get_all(CONNECTION)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .filter_map(|name| name.trim().parse().ok())
+        .collect();
+    for name in named {
+        headers.remove(name);
+    }
+    for name in [CONNECTION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE] {
+        headers.remove(name);
+    }
+    headers.remove("keep-alive");
+    headers.remove("proxy-connection");
+}
+
+/// Tells whether a request carries a signature of its host.
+fn is_signed(headers: &HeaderMap) -> bool {
+    let authorization = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+    authorization.is_some_and(|value| value.starts_with("AWS4-HMAC-SHA256"))
+        || headers.contains_key("x-amz-content-sha256")
+}
+
+/// Creates an answer of the relay's own, in a form that all programs read a message from.
+fn own(status: StatusCode, message: &str) -> Response<AnswerBody> {
+    let message: String = message.chars().filter(|c| !c.is_control()).collect();
+    let message = message.replace('\\', "\\\\").replace('"', "\\\"");
+    let kind = "relay_error";
+    let body = format!(
+        "{{\"type\":\"error\",\"error\":{{\"type\":\"{kind}\",\"code\":{},\"message\":\"convoke: {message}\"}}}}",
+        status.as_u16()
+    );
+    let mut response = Response::new(AnswerBody::Own(Full::new(Bytes::from(body))));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}

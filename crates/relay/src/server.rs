@@ -1,0 +1,212 @@
+//! The relay: listens on the loopback interface, and ends with everything that it forwards.
+
+use std::ffi::OsString;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex as StdMutex, PoisonError};
+use std::time::Duration;
+
+use convoke_wire::Exchange;
+use hyper::HeaderMap;
+use hyper::header::USER_AGENT;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Mutex, mpsc, watch};
+use tokio::task::{JoinHandle, JoinSet};
+
+use crate::access::{Access, is_of_this_user};
+use crate::connect::Connector;
+use crate::copy::Passing;
+use crate::forward;
+use crate::upstream::Upstream;
+
+/// The most connections of a program at a time; more wait to be accepted.
+const MOST_CONNECTIONS: usize = 256;
+
+/// The time that copies have to be read when the relay ends.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// The settings of a relay.
+#[derive(Debug, Clone)]
+pub struct RelayOptions {
+    /// The endpoint.
+    pub upstream: Upstream,
+    /// The user's environment: proxies and certificates are read from it.
+    pub env: Vec<(OsString, OsString)>,
+    /// The beginnings of the user agents that are the program's own; empty if every request is its own.
+    /// A program that the agent runs in a shell inherits the address, and its requests are forwarded and
+    /// not recorded.
+    pub own_user_agents: Vec<String>,
+    /// The most bytes of a request that are kept; a larger one is forwarded, and recorded without its body.
+    pub longest_body: usize,
+}
+
+impl RelayOptions {
+    /// Creates the settings for an endpoint, with an empty environment.
+    pub fn new(upstream: Upstream) -> Self {
+        Self { upstream, env: Vec::new(), own_user_agents: Vec::new(), longest_body: 64 << 20 }
+    }
+}
+
+/// A relay could not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// There is no port.
+    #[error("cannot listen on 127.0.0.1: {0}")]
+    Listen(#[from] std::io::Error),
+    /// Connections cannot be prepared.
+    #[error("{0}")]
+    Environment(String),
+}
+
+/// A running relay. Dropping it ends it at once, and every request that it forwards.
+#[derive(Debug)]
+pub struct Relay {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    stop: watch::Sender<bool>,
+    accepting: JoinHandle<()>,
+}
+
+/// The parts of a relay that its connections share.
+pub(crate) struct Shared {
+    pub upstream: Upstream,
+    pub access: Access,
+    pub connector: Connector,
+    pub numbers: AtomicU64,
+    pub longest_body: usize,
+    own_user_agents: Vec<String>,
+    exchanges: mpsc::UnboundedSender<Exchange>,
+    reports: Mutex<JoinSet<()>>,
+    failure: StdMutex<Option<String>>,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared").field("upstream", &self.upstream).finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    /// Reports a request and its answer when they have passed.
+    pub async fn report(&self, passing: Passing) {
+        let mut reports = self.reports.lock().await;
+        while reports.try_join_next().is_some() {}
+        reports.spawn(passing.report(self.exchanges.clone()));
+    }
+
+    /// Notes why a request was not forwarded, or not answered.
+    pub fn fail(&self, reason: &str) {
+        let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        *failure = Some(reason.to_owned());
+    }
+
+    /// Tells whether a request is the program's own.
+    pub fn is_own_program(&self, headers: &HeaderMap) -> bool {
+        let agent = headers.get(USER_AGENT).and_then(|value| value.to_str().ok());
+        self.own_user_agents.is_empty()
+            || agent.is_some_and(|it| self.own_user_agents.iter().any(|own| it.starts_with(own)))
+    }
+}
+
+impl Relay {
+    /// Starts a relay on a free port of 127.0.0.1. The exchanges end when the relay has.
+    pub async fn start(
+        options: RelayOptions,
+    ) -> Result<(Self, mpsc::UnboundedReceiver<Exchange>), StartError> {
+        let RelayOptions { upstream, env, own_user_agents, longest_body } = options;
+        let connector = Connector::new(upstream.clone(), &env).map_err(StartError::Environment)?;
+        // Never another address: whoever reaches this port speaks with the user's credentials to nobody,
+        // but pollutes the record.
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let address = listener.local_addr()?;
+        let (exchanges, receiver) = mpsc::unbounded_channel();
+        let shared = Arc::new(Shared {
+            access: Access::new(address, &upstream),
+            upstream,
+            connector,
+            numbers: AtomicU64::new(0),
+            longest_body,
+            own_user_agents,
+            exchanges,
+            reports: Mutex::default(),
+            failure: StdMutex::default(),
+        });
+        let (stop, stopped) = watch::channel(false);
+        let accepting = tokio::spawn(accept(listener, Arc::clone(&shared), stopped));
+        Ok((Self { address, shared, stop, accepting }, receiver))
+    }
+
+    /// Returns the address that takes the place of the endpoint's base URL.
+    pub fn base_url(&self) -> String {
+        self.shared.access.base_url(&self.shared.upstream)
+    }
+
+    /// Returns the port.
+    pub fn port(&self) -> u16 {
+        self.address.port()
+    }
+
+    /// Returns why a request was not forwarded or not answered, the last time that this happened.
+    pub fn failure(&self) -> Option<String> {
+        self.shared.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Ends the relay: open requests are cut, and the copies of all that passed are reported.
+    pub async fn shutdown(mut self) {
+        self.stop.send_replace(true);
+        // It can only fail by panicking.
+        let _ = (&mut self.accepting).await;
+        let mut reports = std::mem::take(&mut *self.shared.reports.lock().await);
+        let all = async { while reports.join_next().await.is_some() {} };
+        let _ = tokio::time::timeout(GRACE, all).await;
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        self.accepting.abort();
+    }
+}
+
+async fn accept(listener: TcpListener, shared: Arc<Shared>, mut stopped: watch::Receiver<bool>) {
+    // Dropping the set, when this task is aborted, aborts every connection.
+    let mut connections = JoinSet::new();
+    let own = listener.local_addr().ok();
+    loop {
+        tokio::select! {
+            _ = stopped.changed() => break,
+            Some(_) = connections.join_next() => {}
+            accepted = listener.accept(), if connections.len() < MOST_CONNECTIONS => {
+                match accepted {
+                    Ok((stream, peer)) => {
+                        if own.is_some_and(|own| is_of_this_user(peer, own)) {
+                            connections.spawn(serve(stream, Arc::clone(&shared)));
+                        }
+                    }
+                    // Out of file descriptors, or gone before it was accepted: neither is an end.
+                    Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+                }
+            }
+        }
+    }
+    connections.shutdown().await;
+}
+
+async fn serve(stream: TcpStream, shared: Arc<Shared>) {
+    let _ = stream.set_nodelay(true);
+    let upstream = Arc::default();
+    let service =
+        service_fn(|request| forward::answer(request, Arc::clone(&shared), Arc::clone(&upstream)));
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .preserve_header_case(true)
+        .auto_date_header(false)
+        // A program that goes away ends its request.
+        .half_close(false)
+        .serve_connection(TokioIo::new(stream), service);
+    // A connection that breaks is told of by the request that it carried.
+    let _ = connection.await;
+}

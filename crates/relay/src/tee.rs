@@ -1,0 +1,231 @@
+//! Bodies that are copied while they pass: nothing is held up, and nothing is changed.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+use sha2::{Digest as _, Sha256};
+use tokio::sync::oneshot;
+
+use convoke_wire::AnswerReader;
+
+/// The copy of a request's body.
+pub(crate) struct BodyCopy {
+    /// The bytes; `None` if there were more than are kept.
+    pub kept: Option<Vec<u8>>,
+    pub bytes: u64,
+    pub sha256: [u8; 32],
+}
+
+/// The body of a request on its way to the endpoint.
+pub(crate) struct RequestTee {
+    body: Incoming,
+    kept: Option<Vec<u8>>,
+    limit: usize,
+    bytes: u64,
+    hash: Sha256,
+    done: Option<oneshot::Sender<BodyCopy>>,
+}
+
+impl RequestTee {
+    /// Copies at most `limit` bytes, if anybody wants a copy.
+    pub fn new(body: Incoming, limit: usize, done: Option<oneshot::Sender<BodyCopy>>) -> Self {
+        Self { body, kept: Some(Vec::new()), limit, bytes: 0, hash: Sha256::new(), done }
+    }
+
+    fn copy(&mut self, data: &Bytes) {
+        self.bytes += data.len() as u64;
+        self.hash.update(data);
+        match &mut self.kept {
+            Some(kept) if kept.len() + data.len() <= self.limit => kept.extend_from_slice(data),
+            kept => *kept = None,
+        }
+    }
+
+    fn finish(&mut self) {
+        if let Some(done) = self.done.take() {
+            let sha256 = std::mem::take(&mut self.hash).finalize().into();
+            // Nobody listens when the relay has ended.
+            let _ = done.send(BodyCopy { kept: self.kept.take(), bytes: self.bytes, sha256 });
+        }
+    }
+}
+
+impl Body for RequestTee {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
+        if let Some(Ok(frame)) = &frame
+            && let Some(data) = frame.data_ref()
+            && self.done.is_some()
+        {
+            self.copy(data);
+        }
+        if frame.is_none() || self.body.is_end_stream() {
+            self.finish();
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl Drop for RequestTee {
+    /// A request whose body broke off was sent as far as it came.
+    fn drop(&mut self) {
+        self.finish();
+    }
+}
+
+/// The copy of an answer: its facts, or its compressed bytes.
+pub(crate) struct AnswerCopy {
+    pub content: AnswerContent,
+    pub first_byte: Option<Duration>,
+    pub elapsed: Duration,
+    /// The reason why it broke off.
+    pub failure: Option<String>,
+}
+
+/// The content of an answer, as far as it is needed.
+pub(crate) enum AnswerContent {
+    /// Read as it passed.
+    Read(Box<AnswerReader>),
+    /// Compressed, to be decoded; `None` if there was too much of it.
+    Encoded(Option<Vec<u8>>),
+    /// Of no interest.
+    Ignored,
+}
+
+/// The most bytes of a compressed answer that are kept until it ends.
+const LONGEST_ENCODED: usize = 32 << 20;
+
+/// The body of an answer on its way to the program.
+pub(crate) enum AnswerBody {
+    /// The endpoint's.
+    Tee(Box<AnswerTee>),
+    /// One of the relay's own.
+    Own(Full<Bytes>),
+}
+
+pub(crate) struct AnswerTee {
+    body: Incoming,
+    content: AnswerContent,
+    since: Instant,
+    first_byte: Option<Duration>,
+    is_complete: bool,
+    failure: Option<String>,
+    done: Option<oneshot::Sender<AnswerCopy>>,
+}
+
+impl AnswerTee {
+    pub fn new(
+        body: Incoming,
+        content: AnswerContent,
+        since: Instant,
+        done: oneshot::Sender<AnswerCopy>,
+    ) -> Self {
+        Self {
+            body,
+            content,
+            since,
+            first_byte: None,
+            is_complete: false,
+            failure: None,
+            done: Some(done),
+        }
+    }
+
+    fn copy(&mut self, data: &Bytes) {
+        self.first_byte.get_or_insert_with(|| self.since.elapsed());
+        match &mut self.content {
+            AnswerContent::Read(reader) => reader.push(data),
+            AnswerContent::Encoded(kept) => match kept {
+                Some(bytes) if bytes.len() + data.len() <= LONGEST_ENCODED => {
+                    bytes.extend_from_slice(data);
+                }
+                _ => *kept = None,
+            },
+            AnswerContent::Ignored => {}
+        }
+    }
+
+    fn finish(&mut self) {
+        let Some(done) = self.done.take() else { return };
+        let mut failure = self.failure.take();
+        if !self.is_complete && failure.is_none() {
+            failure = Some("the program ended the request".to_owned());
+        }
+        let content = std::mem::replace(&mut self.content, AnswerContent::Ignored);
+        let (first_byte, elapsed) = (self.first_byte, self.since.elapsed());
+        // Nobody listens when the relay has ended.
+        let _ = done.send(AnswerCopy { content, first_byte, elapsed, failure });
+    }
+}
+
+impl Drop for AnswerTee {
+    fn drop(&mut self) {
+        self.finish();
+    }
+}
+
+impl Body for AnswerBody {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let tee = match self.get_mut() {
+            Self::Own(body) => {
+                let frame = ready!(Pin::new(body).poll_frame(context));
+                return Poll::Ready(frame.map(|frame| frame.map_err(|never| match never {})));
+            }
+            Self::Tee(tee) => tee,
+        };
+        let frame = ready!(Pin::new(&mut tee.body).poll_frame(context));
+        match &frame {
+            Some(Ok(frame)) => {
+                if let Some(data) = frame.data_ref() {
+                    tee.copy(data);
+                }
+            }
+            // An answer that breaks off breaks off for the program too.
+            Some(Err(error)) => tee.failure = Some(format!("the answer broke off: {error}")),
+            None => {}
+        }
+        if frame.is_none() || tee.body.is_end_stream() {
+            tee.is_complete = tee.failure.is_none();
+            tee.finish();
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Own(body) => body.is_end_stream(),
+            Self::Tee(tee) => tee.body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Own(body) => body.size_hint(),
+            Self::Tee(tee) => tee.body.size_hint(),
+        }
+    }
+}
