@@ -266,7 +266,7 @@ pub(crate) fn read(
 ) -> Result<HashMap<Oid, Vec<u8>>, ChangesError> {
     let mut contents = HashMap::new();
     // A batch at a time, so that memory stays within some large files.
-    for batch in oids.chunks(16) {
+    for batch in oids.chunks(64) {
         let mut command = git.command(work_tree);
         command.args(["cat-file", "--batch"]);
         let mut input = String::new();

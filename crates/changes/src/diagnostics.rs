@@ -15,8 +15,5 @@ convoke_core::diagnostic_codes! {
         "Keep a copy of large files, or exclude them in `.gitignore`.";
     CHANGES_SHARED = "changes.shared", Note,
         "Another turn ran in the same directory at the same time; changes may belong to either.",
-        "Use `workspace = \"own\"` for members that work at the same time.";
-    CHANGES_RECOVERED = "changes.recovered", Note,
-        "An undo that was interrupted has been completed.",
-        "Nothing to do.";
+        "Let them take turns, or give each a directory of its own with `cwd`.";
 }

@@ -28,6 +28,8 @@ pub enum Verb {
     Retry,
     /// Run the queued turns.
     Go,
+    /// Take back what a turn changed.
+    Undo,
     /// Show the ledger of a prompt.
     Ledger,
     /// Show a prompt.
@@ -43,6 +45,8 @@ pub enum Verb {
 pub enum Takes {
     /// None.
     Nothing,
+    /// Words, or nothing.
+    Optional,
     /// Text.
     Text,
     /// The name of a person.
@@ -69,8 +73,8 @@ pub struct Entry {
 }
 
 /// Every command.
-pub const COMMANDS: [Entry; 11] = {
-    use Takes::{Agent, Members, Nothing, Person, Text};
+pub const COMMANDS: [Entry; 12] = {
+    use Takes::{Agent, Members, Nothing, Optional, Person, Text};
     const fn entry(
         verb: Verb,
         name: &'static str,
@@ -106,6 +110,13 @@ pub const COMMANDS: [Entry; 11] = {
             "retry the last turn that failed or was cancelled",
         ),
         entry(Verb::Go, "go", Nothing, "", "run the queued turns"),
+        entry(
+            Verb::Undo,
+            "undo",
+            Optional,
+            "[N] [yes]",
+            "show what taking a turn's changes back would do, or do it",
+        ),
         entry(Verb::Ledger, "ledger", Agent, "[NAME]", "show the ledger of the last prompt"),
         entry(Verb::Prompt, "prompt", Agent, "[NAME]", "show the last prompt"),
         entry(Verb::Help, "help", Nothing, "", "show the commands and keys"),
@@ -148,7 +159,7 @@ pub fn parse(line: &str) -> Option<Result<Command, BadCommand>> {
         };
         return Some(Err(BadCommand::Unknown { name: name.to_owned(), hint }));
     };
-    if rest.is_empty() && !matches!(entry.takes, Takes::Nothing | Takes::Agent) {
+    if rest.is_empty() && !matches!(entry.takes, Takes::Nothing | Takes::Optional | Takes::Agent) {
         return Some(Err(BadCommand::Incomplete { name: entry.name, usage: entry.usage }));
     }
     Some(Ok(Command { verb: entry.verb, rest }))

@@ -43,7 +43,8 @@ fn command(before: &str, team: &Team) -> Option<Found> {
     let Some((name, rest)) = line.split_once(' ') else {
         let fitting = COMMANDS.iter().filter(|entry| entry.name.starts_with(line));
         let candidates = fitting.map(|entry| {
-            let space = if entry.takes == Takes::Nothing { "" } else { " " };
+            let space =
+                if matches!(entry.takes, Takes::Nothing | Takes::Optional) { "" } else { " " };
             let text = format!("/{}{space}", entry.name);
             let label = format!("/{} {}", entry.name, entry.usage).trim_end().to_owned();
             Candidate { text, label, meaning: entry.meaning }
@@ -55,7 +56,7 @@ fn command(before: &str, team: &Team) -> Option<Found> {
     let last = rest.rfind([' ', ',']).map_or(from, |at| from + at + 1);
     let word = &before[last..];
     Some(match entry.takes {
-        Takes::Nothing | Takes::Text => return None,
+        Takes::Nothing | Takes::Optional | Takes::Text => return None,
         Takes::Person => (from, names(team.people(), rest, "", team)),
         Takes::Agent => (from, names(team.agents(), rest, "", team)),
         Takes::Members => (last, with_all(names(team.names(), word, "", team), word)),

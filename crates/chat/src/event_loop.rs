@@ -2,10 +2,12 @@
 
 use std::future::pending;
 use std::io;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use convoke_core::Code;
 use convoke_session::event_queue::{EventQueue, EventReceiver, Observer, Ready, merge_text};
+use convoke_session::file_changes::{ChangeRecorder, UndoRequest};
 use convoke_session::{
     Controls, Coordinator, CoordinatorError, MemberName, PersonMessage, SessionEvent,
     SessionEventKind, SessionId, Store, StoreError, TurnId,
@@ -131,6 +133,7 @@ pub async fn hold<S: Store + Clone>(
         store: coordinator.store().clone(),
         session: coordinator.session(),
         controls: coordinator.controls(),
+        recorder: coordinator.team_agents().recorder.clone(),
         requests: Some(requests),
     };
     let conversation = answer_requests(coordinator, asked, queue);
@@ -182,6 +185,7 @@ struct EffectRunner<S> {
     store: S,
     session: SessionId,
     controls: Controls,
+    recorder: Option<Arc<dyn ChangeRecorder>>,
     /// `None` once the person has quit; dropping it ends the conversation.
     requests: Option<mpsc::Sender<Request>>,
 }
@@ -197,6 +201,7 @@ impl<S: Store> EffectRunner<S> {
             }
             Effect::GoOn => self.request(Request::GoOn),
             Effect::Retry(turn) => self.request(Request::Retry(turn)),
+            Effect::Undo(turn, is_confirmed) => Some(self.undo(turn, is_confirmed).await),
             Effect::CancelTurn => {
                 self.controls.cancel_turn();
                 None
@@ -219,6 +224,17 @@ impl<S: Store> EffectRunner<S> {
             // A closed queue means that the conversation is over.
             Ok(()) | Err(TrySendError::Closed(_)) => None,
             Err(TrySendError::Full(_)) => Some(Input::Refused("the session is busy".to_owned())),
+        }
+    }
+
+    async fn undo(&self, turn: Option<TurnId>, is_confirmed: bool) -> Input {
+        let Some(recorder) = &self.recorder else {
+            return Input::Remark("no changes are recorded here".to_owned());
+        };
+        let request = UndoRequest { session: self.session, turn, is_confirmed };
+        match recorder.undo(request).await {
+            Ok(text) => Input::Note(text),
+            Err(why) => Input::Remark(why),
         }
     }
 

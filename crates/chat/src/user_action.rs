@@ -2,7 +2,7 @@
 
 use convoke_core::marker::scan;
 use convoke_core::name::NameKey;
-use convoke_session::MemberName;
+use convoke_session::{MemberName, TurnId};
 use convoke_team::Team;
 
 use crate::command::{Command, Verb, parse};
@@ -30,12 +30,37 @@ pub enum UserAction {
     Retry,
     /// Run the queued turns.
     GoOn,
+    /// To take back what a turn changed: the latest if it is not named.
+    Undo {
+        /// The turn.
+        turn: Option<TurnId>,
+        /// Whether to do it, and not merely show it.
+        is_confirmed: bool,
+    },
     /// Show the last prompt of a member, or of all.
     Look(PromptView, Option<MemberName>),
     /// Show the help.
     Help,
     /// Quit.
     Quit,
+}
+
+/// Parses what stands after `/undo`.
+fn undo(rest: &str) -> Result<UserAction, String> {
+    let mut words: Vec<&str> = rest.split_whitespace().collect();
+    let is_confirmed = words.last().is_some_and(|word| word.eq_ignore_ascii_case("yes"));
+    if is_confirmed {
+        words.pop();
+    }
+    let turn = match words[..] {
+        [] => None,
+        [number] => match number.parse() {
+            Ok(0) | Err(_) => return Err("a turn is a number, from 1".to_owned()),
+            Ok(number) => Some(TurnId(number)),
+        },
+        _ => return Err("write /undo [N] [yes]".to_owned()),
+    };
+    Ok(UserAction::Undo { turn, is_confirmed })
 }
 
 /// The view of a prompt.
@@ -136,6 +161,7 @@ impl<'a> InputParser<'a> {
             Verb::Cancel => UserAction::Cancel,
             Verb::Retry => UserAction::Retry,
             Verb::Go => UserAction::GoOn,
+            Verb::Undo => undo(rest)?,
             Verb::Ledger => UserAction::Look(PromptView::Ledger, self.agent(rest)?),
             Verb::Prompt => UserAction::Look(PromptView::Prompt, self.agent(rest)?),
             Verb::Help => UserAction::Help,

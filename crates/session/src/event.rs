@@ -10,6 +10,7 @@ use serde::ser::SerializeStruct as _;
 use serde::{Serialize, Serializer};
 
 use crate::content::ContentRef;
+use crate::file_changes::{ChangeCounts, ChangedBy};
 use crate::id::{MemberName, MessageNumber, Millis, SessionId, TurnId};
 use crate::session::NumberedMessage;
 use crate::turn::{AttemptResult, TurnState};
@@ -94,6 +95,18 @@ pub enum SessionEventKind {
         member: MemberName,
         /// The event.
         event: convoke_agent::event::Event<'static>,
+    },
+    /// Files were changed in a working directory.
+    FilesChanged {
+        /// The turn that changed them, or before which a person did.
+        turn: TurnId,
+        /// The member whose turn it is.
+        member: MemberName,
+        /// The author.
+        by: ChangedBy,
+        /// The counts.
+        #[serde(flatten)]
+        counts: ChangeCounts,
     },
     /// A turn ended and its result is stored.
     TurnEnded {

@@ -12,6 +12,7 @@ pub mod diagnostics;
 pub mod diff;
 pub mod event;
 pub mod event_queue;
+pub mod file_changes;
 pub mod progress;
 pub mod prompt;
 pub mod replay;

@@ -5,6 +5,8 @@
 //! the agent's own summaries. Then the model would not read what was sent. Each attempt still stores the handle that
 //! resumes the agent's session, for a person who wants to continue with the agent alone.
 
+use std::borrow::Cow;
+
 use convoke_agent::adapter::escaping;
 use convoke_core::marker::strip_all_markers;
 use convoke_core::name::NameKey;
@@ -21,6 +23,11 @@ use crate::store::{Reader, Store, StoreError, Window};
 
 /// The version of the records that are written.
 const VERSION: u32 = 3;
+
+/// The speaker of the text about changed files.
+const CHANGES_SPEAKER: &str = "convoke";
+/// The id of that text in the ledger: the setting that asks for it.
+const CHANGES_SOURCE: &str = "context.changes";
 
 /// The input of a prompt. Messages are referenced by number.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,6 +60,10 @@ pub struct PromptRecord {
     pub briefing: Option<String>,
     /// The instruction file.
     pub instruction_file: Option<InstructionFile>,
+    /// What others changed in the working directory since the member's last turn; `None` if the team file
+    /// does not ask for it, or nothing changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub changes: Option<String>,
     /// The options.
     pub options: ContextOptions,
 }
@@ -123,6 +134,7 @@ impl PromptRecord {
             instructions: settings.and_then(|settings| settings.instructions.clone()),
             briefing: team.briefing_for(member),
             instruction_file,
+            changes: None,
             options: ContextOptions {
                 escaping: settings.map_or_else(Escaping::default, |it| escaping(&it.agent)),
                 ..team.context_options(member)
@@ -174,12 +186,19 @@ impl PromptRecord {
             ..AgentContext::default()
         };
         let current = &material.current.message;
-        let input = AssemblerInput::new(&agent, self.task.as_deref(), &self.options).answering(
+        let mut input = AssemblerInput::new(&agent, self.task.as_deref(), &self.options).answering(
             current,
             &text,
             earlier,
             self.options.window,
         );
+        // The newest of the context: it is dropped last.
+        input.context_messages.extend(self.changes.as_deref().map(|text| PromptContextMessage {
+            from: Cow::Borrowed(CHANGES_SPEAKER),
+            to: Some(Cow::Borrowed(self.member.as_str())),
+            content: Cow::Borrowed(text),
+            id: Some(Cow::Borrowed(CHANGES_SOURCE)),
+        }));
         Ok(Assemblers::default().assemble(&self.agent_type, &input)?.into_owned())
     }
 }

@@ -17,7 +17,7 @@ use crate::member::{AgentSettings, Member, MemberKind};
 use crate::quantity::{bytes, duration};
 use crate::section::{Form, Place, Section, into_string, whole_number};
 use crate::syntax::syntax_problem;
-use crate::{Briefing, Limits, Team};
+use crate::{Briefing, ChangesInContext, Limits, Team};
 
 /// A member as it was read, and where its settings stand.
 pub(crate) struct ReadMember {
@@ -71,11 +71,13 @@ fn read_team(
     problems: &mut Vec<Problem>,
 ) -> (Team, Vec<ReadMember>) {
     let mut top = Section::new("", table);
+    let (context, changes) = read_context(&mut top, problems);
     let team = Team {
         name: top.string("name", "name = \"auth review\""),
         task: top.string("task", "task = \"Review the authentication module\""),
         briefing: read_briefing(&mut top),
-        context: read_context(&mut top, problems),
+        context,
+        changes,
         limits: read_limits(&mut top, problems),
         require_sandbox: top.boolean("require-sandbox").unwrap_or(false),
         members: Vec::new(),
@@ -120,7 +122,10 @@ fn read_briefing(top: &mut Section<'_>) -> Briefing {
     briefing.unwrap_or_default()
 }
 
-fn read_context(top: &mut Section<'_>, problems: &mut Vec<Problem>) -> ContextOptions {
+fn read_context(
+    top: &mut Section<'_>,
+    problems: &mut Vec<Problem>,
+) -> (ContextOptions, ChangesInContext) {
     let mut section = top.table("context");
     let visibility = Form {
         types: &["string"],
@@ -151,8 +156,14 @@ fn read_context(top: &mut Section<'_>, problems: &mut Vec<Problem>) -> ContextOp
         },
         ..ContextOptions::default()
     };
+    let form = Form {
+        types: &["string"],
+        must_be: "\"none\", \"stat\" or \"diff\"",
+        example: "changes = \"stat\"",
+    };
+    let changes = section.read("changes", &form, |value| ChangesInContext::parse(value.as_str()?));
     section.finish(|key| in_another_table(key, CONTEXT), problems);
-    settings
+    (settings, changes.unwrap_or_default())
 }
 
 fn read_limits(top: &mut Section<'_>, problems: &mut Vec<Problem>) -> Limits {
@@ -289,7 +300,7 @@ fn read_agent(section: &mut Section<'_>, agent: String) -> AgentSettings {
 }
 
 /// The settings of each table, for those that stand in the wrong one.
-const CONTEXT: &[&str] = &["window", "fence", "max-bytes", "visibility", "text"];
+const CONTEXT: &[&str] = &["window", "fence", "max-bytes", "visibility", "text", "changes"];
 const LIMITS: &[&str] = &["turns", "turn-timeout", "background-timeout", "queue", "parallel"];
 const AGENT: &[&str] = &[
     "role-summary",

@@ -25,7 +25,7 @@ pub use member::{AgentSettings, Member, MemberKind};
 pub use trust::{
     Baseline, Choice, FileLocation, Gated, Grant, MemberChoices, Trust, TrustedSetting, gate,
 };
-pub use words::{ApiDeveloperRole, ApiTools, ApiWire, Permissions, Record};
+pub use words::{ApiDeveloperRole, ApiTools, ApiWire, ChangesInContext, Permissions, Record};
 
 use convoke_core::ContextOptions;
 
@@ -40,6 +40,8 @@ pub struct Team {
     pub briefing: Briefing,
     /// The options of prompts.
     pub context: ContextOptions,
+    /// What an agent's prompt has about files that others changed.
+    pub changes: ChangesInContext,
     /// The limits of the conversation.
     pub limits: Limits,
     /// Whether a turn is refused where the system enforces less of its permissions than it could.

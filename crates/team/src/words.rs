@@ -24,6 +24,30 @@ pub(crate) trait Word: Copy + 'static {
     }
 }
 
+/// What a prompt has about files that others changed: `context.changes` in a team file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ChangesInContext {
+    /// Nothing.
+    #[default]
+    None,
+    /// The changed paths with counts of lines.
+    Stat,
+    /// The differences.
+    Diff,
+}
+
+impl ChangesInContext {
+    /// Parses the word that stands for it in a file.
+    pub fn parse(word: &str) -> Option<Self> {
+        match word {
+            "none" => Some(Self::None),
+            "stat" => Some(Self::Stat),
+            "diff" => Some(Self::Diff),
+            _ => None,
+        }
+    }
+}
+
 /// The permissions of an agent, from narrow to wide: `sandbox` in a team file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

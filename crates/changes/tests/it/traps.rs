@@ -232,8 +232,9 @@ fn large_files_are_recorded_by_hash() {
 #[test]
 fn a_file_over_a_megabyte_is_stored_and_restored() {
     let tree = Tree::plain();
-    let bytes: Vec<u8> =
-        (0..3_000_000_u32).map(|number| (number.wrapping_mul(2_654_435_761) >> 11) as u8).collect();
+    let bytes: Vec<u8> = (0..1_000_000_u32)
+        .flat_map(|number| number.wrapping_mul(2_654_435_761).to_le_bytes())
+        .collect();
     tree.write("big", &bytes);
     tree.turn(1, |tree| tree.write("big", "small"));
     tree.undo(1);

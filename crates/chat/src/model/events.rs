@@ -1,6 +1,7 @@
 //! Applies the events of the conversation.
 
 use convoke_agent::Verdict;
+use convoke_session::file_changes::ChangedBy;
 use convoke_session::{MemberName, SessionEventKind, StopReason, TurnId, TurnState};
 
 use super::{Activity, Chat, Effect, Waiting};
@@ -73,6 +74,13 @@ impl Chat {
                     self.undone = Some(turn);
                     self.give_up(&member, &result.verdict, work.as_ref());
                 }
+            }
+            SessionEventKind::FilesChanged { member, by, counts, .. } => {
+                let text = match by {
+                    ChangedBy::Agent => format!("{member} changed {counts}"),
+                    ChangedBy::Person => format!("you changed {counts} since the last turn"),
+                };
+                self.transcript.note(Tone::Quiet, &text);
             }
             SessionEventKind::Diagnostic { diagnostic, .. } => self.diagnose(&diagnostic),
             SessionEventKind::Stopped(stop) => return self.stop(stop),

@@ -70,6 +70,8 @@ pub enum Input {
     Refused(String),
     /// A short notice.
     Remark(String),
+    /// There is a text to keep in the conversation.
+    Note(String),
     /// An interrupt signal, like Ctrl-C.
     Interrupt,
     /// A termination signal.
@@ -87,6 +89,8 @@ pub enum Effect {
     GoOn,
     /// Retry a turn, then run turns until a person is to speak.
     Retry(TurnId),
+    /// Take back what a turn changed, or show what that would do.
+    Undo(Option<TurnId>, bool),
     /// Cancel the running turn.
     CancelTurn,
     /// Stop the running turns at once.
@@ -227,6 +231,10 @@ impl Chat {
                 self.activity = Activity::Waiting;
                 self.remark(why)
             }
+            Input::Note(text) => {
+                self.transcript.note(Tone::Quiet, &text);
+                None
+            }
             Input::Remark(text) => self.remark(text),
             Input::Interrupt => self.interrupt(),
             Input::Terminate => Some(self.leave()),
@@ -327,13 +335,14 @@ impl Chat {
                 None
             }
             UserAction::Cancel => self.cancel(),
-            UserAction::Retry if self.activity != Activity::Waiting => {
+            UserAction::Retry | UserAction::Undo { .. } if self.activity != Activity::Waiting => {
                 self.remark("agents are running; /cancel cancels the turn")
             }
             UserAction::Retry => match self.undone.take() {
                 Some(turn) => Some(self.work(Effect::Retry(turn))),
                 None => self.remark("no turn to retry"),
             },
+            UserAction::Undo { turn, is_confirmed } => Some(Effect::Undo(turn, is_confirmed)),
             UserAction::GoOn if self.activity != Activity::Waiting => {
                 self.remark("agents are already running")
             }

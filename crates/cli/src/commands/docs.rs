@@ -39,6 +39,7 @@ const PAGES: &[(&str, &str)] = &pages![
     "agents",
     "models",
     "sessions",
+    "changes",
     "explain",
     "request",
     "capture",

@@ -3,6 +3,7 @@
 mod ask;
 mod assemble;
 mod capture;
+mod changes;
 mod chat;
 mod check;
 pub mod completions;
@@ -16,6 +17,7 @@ mod rpc;
 mod run;
 mod sessions;
 mod trust;
+mod undo;
 
 use clap::{CommandFactory, Subcommand};
 use tracing_subscriber::filter::LevelFilter;
@@ -30,6 +32,10 @@ pub enum Command {
     Run(run::Arguments),
     Chat(chat::Arguments),
     Sessions(sessions::Arguments),
+    /// Show what each turn changed in the working directory
+    Changes(changes::Arguments),
+    /// Bring the files back to before a turn
+    Undo(undo::Arguments),
     Check(check::Arguments),
     Trust(trust::Arguments),
     Explain(explain::Explain),
@@ -63,6 +69,8 @@ pub fn run<C: CommandFactory>(
         Command::Run(arguments) => run::run(&arguments),
         Command::Chat(arguments) => chat::run(arguments),
         Command::Sessions(arguments) => sessions::run(arguments),
+        Command::Changes(arguments) => changes::run(&arguments),
+        Command::Undo(arguments) => undo::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
         Command::Trust(arguments) => trust::run(&arguments),
         Command::Explain(arguments) => explain::run(&arguments),

@@ -3,6 +3,7 @@
 //! [`open`] finds the team file, checks whether its directory is trusted, resolves an agent for every
 //! member, and creates or resumes a session.
 
+pub mod change_recorder;
 pub mod home;
 pub mod project;
 mod references;

@@ -13,6 +13,7 @@ use convoke_agent::config::{AgentKind, Catalog};
 use convoke_agent::id::ThreadId;
 use convoke_agent::process::guardian::Guardian;
 use convoke_agent::sandbox::{Route, SandboxSettings};
+use convoke_agent::turn_input::Permissions;
 use convoke_core::Diagnostic;
 use convoke_inspect::HostEnvironment;
 use convoke_inspect::capture::UserHome;
@@ -23,6 +24,7 @@ use convoke_session::prompt::InstructionFile;
 use convoke_session::{MemberAgent, MemberName, SessionId, SqliteStore, TeamAgents};
 use convoke_team::Record;
 
+use super::change_recorder::{Recorder, changes_of};
 use super::home::Home;
 use super::project::{Origin, Project};
 use super::rehearsal_servers::RehearsalServers;
@@ -101,6 +103,10 @@ impl AgentResolver<'_> {
         let mut team_agents = TeamAgents::new(team, seats);
         let redactor = Redactor::for_env(&secrets);
         team_agents.redactor = keys.iter().fold(redactor, |redactor, key| key.known_to(&redactor));
+        if self.backend != AgentBackend::StandIns {
+            let changes = changes_of(self.host_environment);
+            team_agents.recorder = Some(Arc::new(Recorder::new(changes)));
+        }
         Ok(ResolvedTeam { team_agents, rehearsal_servers, diagnostics })
     }
 
@@ -144,6 +150,9 @@ impl AgentResolver<'_> {
         member_agent.model.clone_from(&settings.model);
         member_agent.trust = self.project.trust();
         member_agent.permissions = resolved.permissions;
+        // Nothing but its own word keeps a program without permissions of its own from writing.
+        let is_free = matches!(resolved.definition.kind, AgentKind::Plain);
+        member_agent.may_write = resolved.permissions != Permissions::ReadOnly || is_free;
         if let Some(cwd) = &settings.cwd {
             member_agent.cwd = self.project.directory.join(cwd);
         }

@@ -13,10 +13,11 @@ use crate::outcome::Outcome;
 use crate::terminal::{Paint, is_quiet, stderr};
 
 /// Every table of codes, in the order in which they are documented.
-const TABLES: [&[Code]; 9] = [
+const TABLES: [&[Code]; 10] = [
     convoke_core::diagnostics::ALL,
     convoke_session::diagnostics::ALL,
     convoke_agent::diagnostics::ALL,
+    convoke_changes::diagnostics::ALL,
     convoke_model::diagnostics::ALL,
     convoke_codex::diagnostics::ALL,
     convoke_thread::diagnostics::ALL,

@@ -12,6 +12,7 @@ mod ask;
 mod ask_key;
 mod assemble;
 mod capture;
+mod changes;
 mod chat;
 mod check;
 mod context;

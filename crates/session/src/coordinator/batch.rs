@@ -16,11 +16,13 @@ use tokio::task::{Id, JoinSet};
 
 use super::controls::StopRequest;
 use super::prepare::{PreparedTurn, Unprepared};
+use super::team_agents::MemberAgent;
 use super::turn_runner::{FinishedTurn, TurnReport, TurnRunner};
 use super::{Coordinator, CoordinatorError};
 use crate::diagnostics;
 use crate::event::{FailedTurn, SessionEventKind, StopReason};
 use crate::event_queue::Observer;
+use crate::file_changes::{ChangeCounts, ChangedBy, Recording, TurnDirectory};
 use crate::id::{AttemptRef, TurnId};
 use crate::progress::Progress;
 use crate::routing::conversation::Conversation;
@@ -35,6 +37,8 @@ const REPORT_QUEUE: usize = 256;
 struct Batch {
     runners: JoinSet<FinishedTurn>,
     running: HashMap<Id, RunningTurn>,
+    /// The recordings of what the turns change.
+    recordings: HashMap<Id, Box<dyn Recording>>,
     reports: mpsc::Receiver<(TurnId, TurnReport)>,
 }
 
@@ -132,7 +136,12 @@ impl<S: Store> Coordinator<S> {
         }
         self.conversation = next;
         let (sender, reports) = mpsc::channel(REPORT_QUEUE);
-        let mut batch = Batch { runners: JoinSet::new(), running: HashMap::new(), reports };
+        let mut batch = Batch {
+            runners: JoinSet::new(),
+            running: HashMap::new(),
+            recordings: HashMap::new(),
+            reports,
+        };
         for ready in prepared {
             let PreparedTurn { turn, attempt, member_agent, output, context, .. } = ready;
             let bytes = attempt.prompt.bytes + attempt.system.map_or(0, |system| system.bytes);
@@ -151,11 +160,13 @@ impl<S: Store> Coordinator<S> {
             for diagnostic in output.diagnostics {
                 self.emit(at, SessionEventKind::Diagnostic { turn: Some(turn.id), diagnostic });
             }
+            let reference =
+                AttemptRef { session: self.session, turn: turn.id, attempt: attempt.number };
+            let recording = self.record(&turn, reference, &member_agent).await;
             let team = self.team_agents.team();
             let mut turn_input = member_agent.turn_input(output.prompt, output.system_flag, team);
             turn_input.ledger = Some(output.ledger);
-            turn_input.attempt =
-                Some(AttemptRef { session: self.session, turn: turn.id, attempt: attempt.number });
+            turn_input.attempt = Some(reference);
             turn_input.keeper = ThreadWriter::Caller { turn: name_of(&turn) };
             let runner = TurnRunner {
                 turn: turn.id,
@@ -166,9 +177,44 @@ impl<S: Store> Coordinator<S> {
                 reports: sender.clone(),
             };
             let id = batch.runners.spawn(runner.run()).id();
+            batch.recordings.extend(recording.map(|recording| (id, recording)));
             batch.running.insert(id, RunningTurn { turn, attempt });
         }
         Ok(batch)
+    }
+
+    /// Records the state of the directory before a turn that may write.
+    async fn record(
+        &mut self,
+        turn: &Turn,
+        attempt: AttemptRef,
+        member_agent: &MemberAgent,
+    ) -> Option<Box<dyn Recording>> {
+        let recorder = self.team_agents.recorder.clone().filter(|_| member_agent.may_write)?;
+        let (member, directory) = (turn.member.clone(), member_agent.cwd.clone());
+        let begun = recorder.begin(TurnDirectory { attempt, member, directory }).await;
+        let at = self.team_agents.now();
+        if let Some(counts) = begun.by_person {
+            self.emit(at, files_changed(turn, ChangedBy::Person, counts));
+        }
+        for diagnostic in begun.diagnostics {
+            self.emit(at, SessionEventKind::Diagnostic { turn: Some(turn.id), diagnostic });
+        }
+        begun.recording
+    }
+
+    /// Records the state after a turn, and shows what changed. The diagnostics become the turn's own.
+    async fn end_recording(
+        &mut self,
+        turn: &Turn,
+        recording: Box<dyn Recording>,
+        finished: &mut FinishedTurn,
+    ) {
+        let ended = recording.finish().await;
+        finished.diagnostics.extend(ended.diagnostics);
+        if let Some(counts) = ended.counts.filter(|counts| counts.files > 0) {
+            self.emit(self.team_agents.now(), files_changed(turn, ChangedBy::Agent, counts));
+        }
     }
 
     /// Shows the events of the turns and stores their results, until all have ended.
@@ -191,14 +237,18 @@ impl<S: Store> Coordinator<S> {
             while let Ok((turn, report)) = batch.reports.try_recv() {
                 self.on_report(&batch, turn, report).await?;
             }
-            let (id, finished) = match ended {
+            let (id, mut finished) = match ended {
                 Ok(ended) => ended,
                 Err(error) => {
                     let failure = Failure::new(FailureReason::Other, error.to_string());
                     (error.id(), FinishedTurn::without_events(TurnResult::failed(failure)))
                 }
             };
+            let recording = batch.recordings.remove(&id);
             if let Some(running) = batch.running.remove(&id) {
+                if let Some(recording) = recording {
+                    self.end_recording(&running.turn, recording, &mut finished).await;
+                }
                 match self.end(&running, finished).await? {
                     StoredEnd::Done(guarded) => stop = guarded.or(stop),
                     StoredEnd::Failed(turn) => failed.push(turn),
@@ -344,6 +394,10 @@ impl<S: Store> Coordinator<S> {
 /// the same turn ids again, but to answers of later messages.
 fn name_of(turn: &Turn) -> String {
     format!("{}/{}", turn.id, turn.answers)
+}
+
+fn files_changed(turn: &Turn, by: ChangedBy, counts: ChangeCounts) -> SessionEventKind {
+    SessionEventKind::FilesChanged { turn: turn.id, member: turn.member.clone(), by, counts }
 }
 
 fn turn_ended(

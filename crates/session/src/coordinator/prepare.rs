@@ -2,10 +2,12 @@
 
 use convoke_agent::verdict::{Failure, FailureReason};
 use convoke_core::AssemblerOutput;
+use convoke_team::ChangesInContext;
 
 use super::team_agents::MemberAgent;
 use super::{Coordinator, CoordinatorError};
 use crate::content::Content;
+use crate::file_changes::TeammateChanges;
 use crate::prompt::PromptRecord;
 use crate::store::Store;
 use crate::turn::{Attempt, Turn, TurnState, diagnostics_json};
@@ -48,6 +50,14 @@ impl<S: Store> Coordinator<S> {
             turn.answers,
             self.conversation.last_message(),
         );
+        let asked = team.changes;
+        if let Some(recorder) = self.team_agents.recorder.clone()
+            && asked != ChangesInContext::None
+        {
+            let (session, member) = (self.session, turn.member.clone());
+            let request = TeammateChanges { session, member, form: asked };
+            input.changes = recorder.teammate_changes(request).await;
+        }
         let material = input.read(&self.store, self.session).await?;
         input.context = material.earlier.iter().map(|message| message.number).collect();
         let output = match input.assemble(&material) {

@@ -9,6 +9,7 @@ use convoke_agent::turn_input::{Permissions, Trust, TurnInput};
 use convoke_redact::Redactor;
 use convoke_team::Team;
 
+use crate::file_changes::ChangeRecorder;
 use crate::id::{MemberName, Millis};
 use crate::prompt::InstructionFile;
 
@@ -24,6 +25,8 @@ pub struct TeamAgents {
     pub redactor: Redactor,
     /// The source of the current time.
     pub clock: Clock,
+    /// Records what turns change; `None` records nothing.
+    pub recorder: Option<Arc<dyn ChangeRecorder>>,
 }
 
 /// The agent of a member, with the settings of its turns.
@@ -41,6 +44,8 @@ pub struct MemberAgent {
     pub trust: Trust,
     /// The member's instruction file.
     pub instruction_file: Option<InstructionFile>,
+    /// Whether its turns may change files, so that changes are recorded.
+    pub may_write: bool,
 }
 
 impl MemberAgent {
@@ -53,6 +58,7 @@ impl MemberAgent {
             model: None,
             trust: Trust::default(),
             instruction_file: None,
+            may_write: false,
         }
     }
 
@@ -79,7 +85,13 @@ impl TeamAgents {
     /// of a member without an agent fail.
     pub fn new(mut team: Team, agents: HashMap<MemberName, MemberAgent>) -> Self {
         team.ensure_person();
-        Self { team, agents, redactor: Redactor::default(), clock: Arc::new(crate::id::now) }
+        Self {
+            team,
+            agents,
+            redactor: Redactor::default(),
+            clock: Arc::new(crate::id::now),
+            recorder: None,
+        }
     }
 
     /// Returns the team.

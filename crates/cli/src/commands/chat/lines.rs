@@ -7,6 +7,7 @@ use std::time::Instant;
 use convoke_chat::{InputParser, PromptView, SentPrompt, UserAction, help, printable, read_sheet};
 use convoke_session::event::StopReason;
 use convoke_session::event_queue::{EventQueue, EventReceiver};
+use convoke_session::file_changes::UndoRequest;
 use convoke_session::{MemberName, PersonMessage, SessionEvent, Store as _, TurnId};
 use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
@@ -158,6 +159,7 @@ impl LineChat {
                 self.go_on().await
             }
             UserAction::GoOn => self.go_on().await,
+            UserAction::Undo { turn, is_confirmed } => self.undo(turn, is_confirmed).await,
             UserAction::Look(what, member) => self.look(what, member).await,
             UserAction::Help => self.help(),
             // No turn runs between two lines.
@@ -173,6 +175,21 @@ impl LineChat {
         }
         self.stop = Some(stop);
         Ok(())
+    }
+
+    /// Takes back what a turn changed, or shows what that would do.
+    async fn undo(&self, turn: Option<TurnId>, is_confirmed: bool) -> anyhow::Result<()> {
+        let coordinator = &self.conversation.coordinator;
+        let session = coordinator.session();
+        let recorder = coordinator.team_agents().recorder.clone();
+        let recorder =
+            recorder.ok_or_else(|| UsageError("no changes are recorded here".to_owned()))?;
+        let done = recorder.undo(UndoRequest { session, turn, is_confirmed }).await;
+        let text = done.map_err(UsageError)?;
+        match self.form {
+            Form::Text => Ok(writeln!(stdout(), "{}", printable(&text))?),
+            Form::Json => write_json(&json!({"type": "undo", "text": text})),
+        }
     }
 
     /// Shows the last prompt of a member, or of all.

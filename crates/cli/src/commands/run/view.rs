@@ -9,6 +9,7 @@ use convoke_agent::diagnostics::SANDBOX_PARTIAL;
 use convoke_agent::event::{EventKind, Received, TextPart};
 use convoke_core::marker::Intent;
 use convoke_core::{Diagnostic, Severity};
+use convoke_session::file_changes::ChangedBy;
 use convoke_session::{
     MemberName, MessageNumber, SessionEventKind, ShownMessage, TurnId, TurnState,
 };
@@ -190,6 +191,18 @@ impl<W: Write> View<W> {
                 };
                 self.line(&format!("  {line}"))?;
             }
+            SessionEventKind::FilesChanged { turn, member, by, counts } => {
+                let text = match by {
+                    ChangedBy::Agent => {
+                        self.pause_text(*turn)?;
+                        let name =
+                            if self.layout.parallel { format!("{member} ") } else { String::new() };
+                        format!("{name}changed {counts}")
+                    }
+                    ChangedBy::Person => format!("you changed {counts} since the last turn"),
+                };
+                self.line(&format!("  {}", self.layout.paint.faint(&text)))?;
+            }
             SessionEventKind::Diagnostic { diagnostic, .. } => self.diagnostic(diagnostic)?,
             SessionEventKind::Task { task, by } => {
                 let paint = self.layout.paint;
@@ -341,6 +354,13 @@ impl<W: Write> View<W> {
         let name = if self.layout.parallel { format!("{member}: ") } else { String::new() };
         let line = self.layout.paint.faint(&format!("{name}{retry}"));
         self.line(&format!("  {line}"))
+    }
+
+    /// Ends the line that an agent is writing.
+    fn pause_text(&mut self, turn: TurnId) -> io::Result<()> {
+        self.clear_live()?;
+        let at_work = self.at_work.iter_mut().find(|at_work| at_work.turn == turn);
+        at_work.map_or(Ok(()), |at_work| at_work.text.finish(&mut self.out))
     }
 
     /// Ends the text of an agent, and returns its requests.

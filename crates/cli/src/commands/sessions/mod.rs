@@ -128,7 +128,8 @@ pub(in crate::commands) fn heading(title: &str) -> String {
     format!("{title} {fill}")
 }
 
-fn parse_turn(written: &str) -> Result<TurnId, String> {
+/// Parses the number of a turn.
+pub(in crate::commands) fn parse_turn(written: &str) -> Result<TurnId, String> {
     match written.parse() {
         Ok(0) | Err(_) => Err("a turn number is 1 or more".to_owned()),
         Ok(number) => Ok(TurnId(number)),

@@ -9,7 +9,9 @@ use serde_json::json;
 
 use super::list::{age, one_line};
 use super::{short, write_json};
+use crate::conversation::change_recorder::changes_of;
 use crate::conversation::sessions::{find, one_of};
+use crate::host_environment;
 use crate::outcome::{Outcome, UsageError};
 use crate::terminal::{Paint, stderr, stdout};
 
@@ -54,7 +56,7 @@ pub(super) async fn remove(arguments: &Remove, store: &SqliteStore) -> anyhow::R
     }
     for session in &sessions {
         if arguments.purge {
-            store.remove(*session).await?;
+            purge(store, *session).await?;
         } else {
             store.set_removed(*session, Some(now())).await?;
         }
@@ -177,8 +179,14 @@ async fn purge_expired(store: &SqliteStore) -> anyhow::Result<()> {
     let now = now();
     for removed in store.removed_sessions().await? {
         if now.since(removed.removed_at) > DAYS * DAY {
-            store.remove(removed.session.id).await?;
+            purge(store, removed.session.id).await?;
         }
     }
     Ok(())
+}
+
+/// Deletes a session, and what is recorded of the changes of its turns.
+async fn purge(store: &SqliteStore, session: SessionId) -> anyhow::Result<()> {
+    store.remove(session).await?;
+    Ok(changes_of(&host_environment::of_process()?).remove(&session.to_string())?)
 }

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 
 use clap::Args;
 use convoke_agent::thread::RequestRecord;
+use convoke_changes::Author;
 use convoke_session::progress::SoFar;
 use convoke_session::{Attempt, SessionId, SqliteStore, Turn, TurnId};
 use serde_json::{Value, json};
@@ -14,7 +15,9 @@ use super::conversation::{self, TurnPages};
 use super::sent::{self, Showing};
 use super::turn::{SentTurn, find_turn};
 use super::{Which, heading, parse_turn, write_json};
+use crate::conversation::change_recorder::changes_of;
 use crate::figures::{dollars, number};
+use crate::host_environment;
 use crate::outcome::{Outcome, UsageError};
 use crate::requests::{Wanted, remarks, title, tokens};
 use crate::terminal::{Paint, printable, stderr, stdout};
@@ -57,6 +60,9 @@ pub(super) struct Arguments {
     /// Show an unfinished reply, byte for byte
     #[arg(long, requires = "turn", conflicts_with_all = ["prompt", "system", "explain", "events"])]
     partial: bool,
+    /// Show what the turn changed in the working directory, as a diff
+    #[arg(long, requires = "turn", conflicts_with_all = ["prompt", "system", "explain", "events", "partial", "request", "json"])]
+    changes: bool,
     /// Write JSON
     #[arg(long)]
     json: bool,
@@ -65,6 +71,14 @@ pub(super) struct Arguments {
 pub(super) async fn run(arguments: &Arguments, store: &SqliteStore) -> anyhow::Result<Outcome> {
     let id = arguments.which.find(store).await?;
     let Arguments { json, explain, .. } = *arguments;
+    if let Some(turn) = arguments.turn.filter(|_| arguments.changes) {
+        let turn = find_turn(store, id, turn).await?.id;
+        let changes = changes_of(&host_environment::of_process()?);
+        let mut records = changes.records(&id.to_string())?;
+        records.retain(|record| record.turn.turn == turn.0 && record.by == Author::Agent);
+        crate::commands::changes::write_diff(&changes, &records)?;
+        return Ok(Outcome::Done);
+    }
     if arguments.cache {
         let turn = arguments.turn.map(|turn| turn.0);
         cache::show(store, id, turn, json).await?;

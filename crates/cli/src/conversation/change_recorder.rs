@@ -1,0 +1,265 @@
+//! Records what turns change, and takes it back: `convoke-changes` for conversations and commands.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use convoke_changes::{
+    Author, Begun, Change, Changes, ChangesError, Host, Record, RunningTurn, TurnKey, UndoPlan,
+    diagnostics,
+};
+use convoke_core::{Code, Diagnostic};
+use convoke_inspect::HostEnvironment;
+use convoke_session::file_changes::{
+    ChangeCounts, ChangeRecorder, RecorderFuture, Recording, RecordingBegun, RecordingEnded,
+    TeammateChanges, TurnDirectory, UndoRequest,
+};
+
+use convoke_team::ChangesInContext;
+
+use super::home::Home;
+
+/// The number of paths that a diagnostic names.
+const NAMED_PATHS: usize = 5;
+
+/// Returns the store of changes of a user.
+pub fn changes_of(host_environment: &HostEnvironment) -> Changes {
+    let config = host_environment.variable("XDG_CONFIG_HOME").map(Path::new);
+    let config = config.filter(|path| path.is_absolute());
+    let host = Host {
+        path: host_environment.variable("PATH").unwrap_or_default().to_owned(),
+        config: config.map_or_else(|| host_environment.home.join(".config"), Path::to_owned),
+        home: host_environment.home.clone(),
+    };
+    Changes::new(&Home::of(host_environment).data, host)
+}
+
+/// The recorder of a conversation.
+pub(super) struct Recorder {
+    changes: Changes,
+    /// Whether the user knows that `git` is missing.
+    told_no_git: Arc<AtomicBool>,
+}
+
+impl Recorder {
+    pub(super) fn new(changes: Changes) -> Self {
+        Self { changes, told_no_git: Arc::default() }
+    }
+}
+
+impl ChangeRecorder for Recorder {
+    fn begin(&self, turn: TurnDirectory) -> RecorderFuture<RecordingBegun> {
+        let (changes, told) = (self.changes.clone(), self.told_no_git.clone());
+        Box::pin(async move {
+            let work = move || begin(&changes, &turn, &told);
+            tokio::task::spawn_blocking(work).await.unwrap_or_default()
+        })
+    }
+
+    fn teammate_changes(&self, request: TeammateChanges) -> RecorderFuture<Option<String>> {
+        let changes = self.changes.clone();
+        Box::pin(async move {
+            let work = move || teammate_changes(&changes, &request).ok().flatten();
+            tokio::task::spawn_blocking(work).await.ok().flatten()
+        })
+    }
+
+    fn undo(&self, request: UndoRequest) -> RecorderFuture<Result<String, String>> {
+        let changes = self.changes.clone();
+        Box::pin(async move {
+            let work = move || undo(&changes, &request).map_err(|error| error.to_string());
+            tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| Err(error.to_string()))
+        })
+    }
+}
+
+/// A turn that is being recorded.
+struct RecordedTurn {
+    changes: Changes,
+    running: RunningTurn,
+}
+
+impl Recording for RecordedTurn {
+    fn finish(self: Box<Self>) -> RecorderFuture<RecordingEnded> {
+        Box::pin(async move {
+            let Self { changes, running } = *self;
+            let work = move || match running.finish() {
+                Ok(record) => {
+                    let diagnostics = remarks(&record);
+                    RecordingEnded { counts: Some(counts(&changes, &record)), diagnostics }
+                }
+                Err(error) => RecordingEnded { counts: None, diagnostics: vec![off(&error)] },
+            };
+            tokio::task::spawn_blocking(work).await.unwrap_or_default()
+        })
+    }
+}
+
+fn begin(changes: &Changes, turn: &TurnDirectory, told_no_git: &AtomicBool) -> RecordingBegun {
+    let key = TurnKey {
+        session: turn.attempt.session.to_string(),
+        turn: turn.attempt.turn.0,
+        attempt: turn.attempt.attempt,
+        member: turn.member.to_string(),
+    };
+    match changes.begin(&turn.directory, key) {
+        Ok(Begun { turn, person, .. }) => RecordingBegun {
+            by_person: person.map(|record| counts(changes, &record)),
+            recording: Some(Box::new(RecordedTurn { changes: changes.clone(), running: turn })),
+            diagnostics: Vec::new(),
+        },
+        // Once is enough: it is the same for every turn.
+        Err(ChangesError::NoGit) if told_no_git.swap(true, Ordering::Relaxed) => {
+            RecordingBegun::default()
+        }
+        Err(error) => {
+            RecordingBegun { diagnostics: vec![off(&error)], ..RecordingBegun::default() }
+        }
+    }
+}
+
+fn off(error: &ChangesError) -> Diagnostic {
+    let message =
+        format!("the changes of this turn are not recorded and cannot be undone: {error}");
+    Diagnostic::new(diagnostics::CHANGES_OFF, message)
+}
+
+/// Returns the diagnostics of a recorded turn.
+fn remarks(record: &Record) -> Vec<Diagnostic> {
+    let mut remarks = Vec::new();
+    let mut add = |code: Code, what: &str, paths: Vec<String>| {
+        if !paths.is_empty() {
+            let count = paths.len();
+            let mut named = paths[..count.min(NAMED_PATHS)].join(", ");
+            if count > NAMED_PATHS {
+                let _ = write!(named, " and {} more", count - NAMED_PATHS);
+            }
+            let message = format!("{what}: {named}");
+            remarks.push(Diagnostic::new(code, message).with_count(count as u64));
+        }
+    };
+    let incomplete = "changed before their first copy was complete; undo leaves them as they are";
+    add(diagnostics::CHANGES_INCOMPLETE, incomplete, record.incomplete());
+    let large = "recorded by hash alone, because of their size; undo leaves them as they are";
+    add(diagnostics::CHANGES_LARGE, large, record.large());
+    add(diagnostics::CHANGES_UNRECORDED, "could not be read", record.unreadable());
+    let others = record.shared_with.iter();
+    let others = others.map(|other| format!("turn {} of {}", other.turn, other.member)).collect();
+    add(diagnostics::CHANGES_SHARED, "another turn ran in the same directory", others);
+    remarks
+}
+
+/// Counts the changed files and lines of a record.
+pub fn counts(changes: &Changes, record: &Record) -> ChangeCounts {
+    let mut counts =
+        ChangeCounts { files: record.shown().count() as u64, ..ChangeCounts::default() };
+    let diffs = changes.diffs(&record.directory, &record.changes).unwrap_or_default();
+    for lines in diffs.iter().filter_map(|diff| diff.lines) {
+        counts.added += lines.added;
+        counts.removed += lines.removed;
+    }
+    counts
+}
+
+/// Returns what others changed since a member's last turn: its own text for each record.
+fn teammate_changes(
+    changes: &Changes,
+    request: &TeammateChanges,
+) -> Result<Option<String>, ChangesError> {
+    let records = changes.records(&request.session.to_string())?;
+    let is_own = |record: &Record| {
+        record.by == Author::Agent && record.turn.member == request.member.as_str()
+    };
+    let since = records.iter().rposition(is_own).map_or(0, |at| at + 1);
+    let mut text = String::new();
+    for record in records[since..].iter().filter(|record| !record.changes.is_empty()) {
+        let who = match (record.by, record.undoes) {
+            (_, Some(_)) => format!("an undo of turn {}", record.turn.turn),
+            (Author::Agent, None) => format!("{} (turn {})", record.turn.member, record.turn.turn),
+            (Author::Person, None) => "a person".to_owned(),
+        };
+        let _ = writeln!(text, "files changed by {who}:");
+        if request.form == ChangesInContext::Diff {
+            for diff in changes.diffs(&record.directory, &record.changes)? {
+                text.push_str(&diff.text);
+            }
+        } else {
+            for line in change_lines(changes, &record.directory, &record.changes)? {
+                let _ = writeln!(text, "{line}");
+            }
+        }
+    }
+    let text = text.trim_end();
+    Ok((!text.is_empty()).then(|| text.to_owned()))
+}
+
+/// Shows what an undo would do, or does it.
+fn undo(changes: &Changes, request: &UndoRequest) -> Result<String, ChangesError> {
+    let session = request.session.to_string();
+    let plan = changes.plan_undo(&session, request.turn.map(|turn| turn.0))?;
+    if !plan.conflicts.is_empty() || !request.is_confirmed {
+        let mut text = describe(changes, &plan)?;
+        if plan.conflicts.is_empty() {
+            text.push_str("/undo yes does it");
+        }
+        return Ok(text);
+    }
+    changes.undo(&plan)?;
+    Ok(done(&plan))
+}
+
+/// Describes what an undo would do, a line for each path.
+pub fn describe(changes: &Changes, plan: &UndoPlan) -> Result<String, ChangesError> {
+    let mut text = format!("{} in {}:\n", title(plan), plan.directory.display());
+    for line in change_lines(changes, &plan.directory, &plan.changes)? {
+        let _ = writeln!(text, "  {line}");
+    }
+    if !plan.left_alone.is_empty() {
+        text.push_str("left as they are:\n");
+        for left in &plan.left_alone {
+            let _ = writeln!(text, "  {}: {}", left.path, left.reason);
+        }
+    }
+    if !plan.conflicts.is_empty() {
+        text.push_str("refused, because something else changed these files since:\n");
+        for conflict in &plan.conflicts {
+            let _ = writeln!(text, "  {}: {}", conflict.path, conflict.reason);
+        }
+    }
+    Ok(text)
+}
+
+/// Says that an undo is done.
+pub fn done(plan: &UndoPlan) -> String {
+    let what = if plan.is_redo { "restored" } else { "undone" };
+    format!(
+        "turn {} ({}) is {what}; `undo` once more reverses it",
+        plan.turn.turn, plan.turn.member
+    )
+}
+
+fn title(plan: &UndoPlan) -> String {
+    let (turn, member) = (plan.turn.turn, &plan.turn.member);
+    if plan.is_redo {
+        format!("this would restore what turn {turn} ({member}) changed")
+    } else {
+        format!("this would undo turn {turn} ({member})")
+    }
+}
+
+/// Returns a line for each changed path: status, path, counts of lines.
+pub fn change_lines(
+    changes: &Changes,
+    directory: &Path,
+    list: &[Change],
+) -> Result<Vec<String>, ChangesError> {
+    let line = |diff: &convoke_changes::FileDiff| {
+        let counted = diff.lines.map_or_else(
+            || format!("{} bytes", diff.bytes),
+            |lines| format!("+{} −{}", lines.added, lines.removed),
+        );
+        format!("{:<8} {}  {counted}", diff.status.as_str(), diff.path)
+    };
+    Ok(changes.diffs(directory, list)?.iter().map(line).collect())
+}

@@ -1,0 +1,119 @@
+//! Recording of what turns change in their working directories.
+//!
+//! The coordinator calls a [`ChangeRecorder`] around every turn that may write. How states are recorded is
+//! not known here.
+
+use std::future::Future;
+use std::path::PathBuf;
+use std::pin::Pin;
+
+use convoke_core::Diagnostic;
+use convoke_team::ChangesInContext;
+use serde::Serialize;
+
+use crate::id::{AttemptRef, MemberName, SessionId, TurnId};
+
+/// A future of a recorder.
+pub type RecorderFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// Records the state of a directory before and after a turn. Never fails: a turn that cannot be recorded
+/// runs all the same, and a diagnostic gives the reason.
+pub trait ChangeRecorder: Send + Sync {
+    /// Records the state before a turn.
+    fn begin(&self, turn: TurnDirectory) -> RecorderFuture<RecordingBegun>;
+
+    /// Returns what others changed since a member's last turn, as a text for its prompt.
+    fn teammate_changes(&self, request: TeammateChanges) -> RecorderFuture<Option<String>>;
+
+    /// Takes back what a turn changed, or shows what that would do. Returns a text for the person.
+    fn undo(&self, request: UndoRequest) -> RecorderFuture<Result<String, String>>;
+}
+
+/// A recording that has begun.
+pub trait Recording: Send + Sync {
+    /// Records the state after the turn.
+    fn finish(self: Box<Self>) -> RecorderFuture<RecordingEnded>;
+}
+
+/// A request for what others changed since a member's last turn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TeammateChanges {
+    /// The session.
+    pub session: SessionId,
+    /// The member.
+    pub member: MemberName,
+    /// The form of the text.
+    pub form: ChangesInContext,
+}
+
+/// A person's wish to take back what a turn changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UndoRequest {
+    /// The session.
+    pub session: SessionId,
+    /// The turn; `None` for the latest turn or undo.
+    pub turn: Option<TurnId>,
+    /// Whether the person has seen what would change.
+    pub is_confirmed: bool,
+}
+
+/// An attempt and the directory that it works in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TurnDirectory {
+    /// The attempt.
+    pub attempt: AttemptRef,
+    /// The member whose turn it is.
+    pub member: MemberName,
+    /// The directory.
+    pub directory: PathBuf,
+}
+
+/// The result of [`ChangeRecorder::begin`].
+#[derive(Default)]
+pub struct RecordingBegun {
+    /// The recording; `None` if the turn is not recorded.
+    pub recording: Option<Box<dyn Recording>>,
+    /// What a person changed since the last turn.
+    pub by_person: Option<ChangeCounts>,
+    /// The diagnostics.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// The result of [`Recording::finish`].
+#[derive(Debug, Default)]
+pub struct RecordingEnded {
+    /// What the turn changed; `None` if it could not be recorded.
+    pub counts: Option<ChangeCounts>,
+    /// The diagnostics.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// The author of changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ChangedBy {
+    /// The agent of a turn.
+    Agent,
+    /// A person, before the turn.
+    Person,
+}
+
+/// The number of changed files and lines.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct ChangeCounts {
+    /// The changed files.
+    pub files: u64,
+    /// The added lines.
+    pub added: u64,
+    /// The removed lines.
+    pub removed: u64,
+}
+
+impl std::fmt::Display for ChangeCounts {
+    /// Writes `3 files, +40 −12`.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { files, added, removed } = self;
+        let noun = if *files == 1 { "file" } else { "files" };
+        write!(f, "{files} {noun}, +{added} −{removed}")
+    }
+}
