@@ -59,8 +59,8 @@ convoke_core::diagnostic_codes! {
         "A project's file has a setting that needs trust, and the project is not trusted.",
         "Trust the directory, or set it in your own configuration.";
     AGENT_INSTRUCTIONS_UNREAD = "agent.instructions-unread", Loss,
-        "An agent is started as in an untrusted directory, so it does not read the project's AGENTS.md.",
-        "Trust the directory (convoke trust), or leave protocol = \"exec\" out.";
+        "The directory is not trusted, so an agent is started in a way that withholds instruction files of the project.",
+        "Trust the directory: `convoke trust`.";
     SANDBOX_PARTIAL = "sandbox.partial", Note,
         "Part of what a member's permissions mean is not enforced; the message names it.",
         "See docs/permissions.md; `require-sandbox = true` refuses turns where this system enforces less than it could.";

@@ -43,6 +43,7 @@ pub mod process;
 pub mod redaction;
 pub mod relayed;
 pub mod sandbox;
+pub mod start;
 pub mod stream;
 pub mod thread;
 pub mod turn;

@@ -1,4 +1,4 @@
-//! How long an explanation takes as a repository grows: in depth, and in files.
+//! How long an explanation takes as a repository grows: in depth, in files and in skills.
 //!
 //! Each pair of sizes is measured in one run, so that the cost against the size shows whatever the
 //! machine. Run with `cargo bench -p convoke-explain`.
@@ -28,6 +28,10 @@ fn main() {
     for count in [2_000, 20_000] {
         let root = spread(&base.join(format!("spread{count}")), count);
         measure(&format!("{count} files in directories of 100"), &root, &home);
+    }
+    for count in [30, 300] {
+        let root = skills(&base.join(format!("skills{count}")), count);
+        measure(&format!("{count} skills, linked for every agent"), &root, &home);
     }
     for count in [2_000, 20_000] {
         let root = flat(&base.join(format!("flat{count}")), count);
@@ -83,6 +87,20 @@ fn spread(root: &Path, count: usize) -> PathBuf {
             fs::write(directory.join(format!("file{file}.rs")), "").expect("a file");
         }
     }
+    root.to_owned()
+}
+
+fn skills(root: &Path, count: usize) -> PathBuf {
+    repository(root);
+    for number in 0..count {
+        let directory = root.join(format!(".agents/skills/skill-{number}"));
+        fs::create_dir_all(&directory).expect("a directory");
+        let description = "Use it when the task is about releases. ".repeat(8);
+        let front = format!("---\nname: skill-{number}\ndescription: {description}\n---\n");
+        fs::write(directory.join("SKILL.md"), front + &"Do it.\n".repeat(500)).expect("a file");
+    }
+    fs::create_dir_all(root.join(".claude")).expect("a directory");
+    std::os::unix::fs::symlink("../.agents/skills", root.join(".claude/skills")).expect("a link");
     root.to_owned()
 }
 

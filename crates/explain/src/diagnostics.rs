@@ -12,7 +12,7 @@ convoke_core::diagnostic_codes! {
         "Trust the folder in an interactive session, pass --skip-trust, or set GEMINI_CLI_TRUST_WORKSPACE=true.";
     NAMES_UNREAD = "names.unread", Loss,
         "An instruction file has a name that this agent does not read.",
-        "Link the agent's own name to the file; for Claude Code a CLAUDE.md with the line @AGENTS.md does too.";
+        "Link the agent's own name to the file.";
     AGENTS_MD_BLANK = "agents-md.blank", Loss,
         "A blank file keeps Codex from the other instruction files of its directory.",
         "Remove the blank file, or write the instructions into it.";

@@ -52,8 +52,8 @@ const FORMAT: u32 = 1;
 
 /// Finds what each edition loads in the session's directory.
 ///
-/// Costs one listing for each directory up to the root of the file system, and the reading of the
-/// files that are found; nothing below the working directory is walked.
+/// Costs one listing for each directory up to the root of the file system and for at most 128 below the
+/// working directory, and the reading of the files that are found.
 pub fn explain(files: &dyn Files, session: &Session, editions: &[Edition]) -> Report {
     let mut session = session.clone();
     if let Ok(physical) = files.canonicalize(&session.cwd) {

@@ -276,6 +276,10 @@ pub enum Rule {
     ExtensionNamesOthers,
     /// Directories that were added bring no instructions.
     AddedDirectory,
+    /// It lies below the working directory, and is loaded once a file in or below its directory is read.
+    OnRead,
+    /// It lies below the working directory, where the agent never looks.
+    Below,
 }
 
 impl Rule {
@@ -297,7 +301,9 @@ impl Rule {
             | Self::Conditional(_)
             | Self::MainCheckout(_)
             | Self::ExtensionNamesOthers
-            | Self::AddedDirectory => false,
+            | Self::AddedDirectory
+            | Self::OnRead
+            | Self::Below => false,
             Self::WrongCase(_)
             | Self::WrongPlace
             | Self::OverBudget
@@ -368,6 +374,8 @@ impl fmt::Display for Rule {
             Rule::NotAFileName => f.write_str("a fallback name may not be a path"),
             Rule::ExtensionNamesOthers => f.write_str("the extension names other files"),
             Rule::AddedDirectory => f.write_str("added directories bring no instructions"),
+            Rule::OnRead => f.write_str("only when a file in or below its directory is read"),
+            Rule::Below => f.write_str("below the working directory"),
         }
     }
 }

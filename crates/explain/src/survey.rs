@@ -1,10 +1,10 @@
 //! All instruction files around a working directory, of any agent.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use convoke_files::Files;
+use convoke_files::{EntryKind, Files};
 
 use crate::place::Listed;
 use crate::report::{AgentReport, Rule};
@@ -53,9 +53,23 @@ enum Name {
     InPlaceOf(&'static str),
 }
 
+/// The names of instruction files that are looked for below the working directory.
+const NESTED: [&str; 5] =
+    ["CLAUDE.md", "CLAUDE.local.md", "AGENTS.md", "AGENTS.override.md", "GEMINI.md"];
+
+/// Directories that hold the work of programs, and no instructions for agents.
+const NOT_SEARCHED: [&str; 8] =
+    ["node_modules", "target", "vendor", "dist", "build", "out", "venv", "__pycache__"];
+
+/// The most directories and entries below the working directory that are looked at.
+const MAX_NESTED_DIRECTORIES: usize = 128;
+const MAX_NESTED_ENTRIES: usize = 4_096;
+
 /// All instruction files around a working directory.
 pub(crate) struct Survey {
     candidates: Vec<Candidate>,
+    /// Instruction files below the working directory, the nearest first.
+    nested: Vec<PathBuf>,
 }
 
 impl Survey {
@@ -91,7 +105,7 @@ impl Survey {
                 }
             }
         }
-        Self { candidates }
+        Self { candidates, nested: nested(files, &session.cwd) }
     }
 
     /// Accounts for every file that the agent's own rules did not mention.
@@ -105,6 +119,14 @@ impl Survey {
             left_out.map(|it| (&it.path, self.rule(it, session, report))).collect();
         for (path, rule) in left_out {
             report.ignore(path, rule);
+        }
+        let names = report.search.names.clone();
+        for path in self.nested.iter().filter(|it| !loaded.contains(it.as_os_str())) {
+            let is_read = path.file_name().is_some_and(|name| names.iter().any(|it| name == &**it));
+            if is_read {
+                let rule = if report.agent == "codex" { Rule::Below } else { Rule::OnRead };
+                report.ignore(path, rule);
+            }
         }
     }
 
@@ -147,6 +169,35 @@ impl Survey {
             .find(|candidate| !report.loaded.iter().any(|file| file.real_path == candidate.path))
             .map(|candidate| candidate.path.as_path())
     }
+}
+
+/// Finds instruction files below a directory, breadth first and within limits.
+fn nested(files: &Listed<'_>, cwd: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut open = VecDeque::from([cwd.to_owned()]);
+    let (mut directories, mut entries) = (0, 0);
+    while let Some(directory) = open.pop_front() {
+        directories += 1;
+        if directories > MAX_NESTED_DIRECTORIES || entries > MAX_NESTED_ENTRIES {
+            break;
+        }
+        for (name, kind) in files.entries(&directory).unwrap_or_default() {
+            entries += 1;
+            let Some(text) = name.to_str() else { continue };
+            match kind {
+                EntryKind::Directory if !text.starts_with('.') && !NOT_SEARCHED.contains(&text) => {
+                    open.push_back(directory.join(&name));
+                }
+                EntryKind::File | EntryKind::Symlink
+                    if directory != cwd && NESTED.contains(&text) =>
+                {
+                    found.push(directory.join(&name));
+                }
+                _ => {}
+            }
+        }
+    }
+    found
 }
 
 /// The known name that a name is, at least but for its case.

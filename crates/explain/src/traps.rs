@@ -85,7 +85,15 @@ fn unread(agent: &mut AgentReport, session: &Session, survey: &Survey, root: Opt
             && file.path.starts_with(root.unwrap_or(&session.cwd))
     };
     let withheld = |rule: &Rule| {
-        !matches!(rule, Rule::OtherAgent(_) | Rule::AboveRoot(_) | Rule::NoRoot | Rule::WrongPlace)
+        !matches!(
+            rule,
+            Rule::OtherAgent(_)
+                | Rule::AboveRoot(_)
+                | Rule::NoRoot
+                | Rule::WrongPlace
+                | Rule::OnRead
+                | Rule::Below
+        )
     };
     // Files that another rule excludes have their own diagnostic.
     let has_own =
@@ -95,10 +103,18 @@ fn unread(agent: &mut AgentReport, session: &Session, survey: &Survey, root: Opt
     }
     let top = root.unwrap_or(&session.cwd);
     if let Some(other) = survey.other_main_file(agent, top) {
+        let own = match agent.edition {
+            Edition::Claude197 | Edition::Claude325 => "CLAUDE.md",
+            Edition::Gemini => "GEMINI.md",
+            Edition::Codex098 | Edition::Codex0166 => "AGENTS.md",
+        };
+        let link = other.with_file_name(own);
+        let name = other.file_name().unwrap_or_default().to_string_lossy();
         let message = format!(
-            "{} loads nothing of this project: it does not read {}",
+            "{} loads nothing of this project: it does not read {}, and would with `ln -s {name} {}`",
             agent.edition.title(),
-            other.display()
+            other.display(),
+            link.display()
         );
         agent.warn(diagnostics::NAMES_UNREAD, other, message);
     }

@@ -316,3 +316,38 @@ fn every_code_says_what_to_do() {
         assert!(code.meaning().ends_with('.'), "{code}");
     }
 }
+
+#[test]
+fn nested_instruction_files_are_named_with_when_they_count() {
+    let paths = ["a/CLAUDE.md", "a/b/AGENTS.md", "a/GEMINI.md", "node_modules/x/CLAUDE.md"];
+    let paths = paths.map(|path| format!("/w/repo/{path}"));
+    let files: Vec<_> = paths.iter().map(|path| (path.as_str(), "text")).collect();
+    let stage = repository("/w/repo", &files);
+    let rules = |edition| {
+        let report = explain(&stage.tree, &stage.session, &[edition]).agents.remove(0);
+        let below = report.ignored.iter().filter(|it| it.path.starts_with("/w/repo"));
+        below.map(|it| format!("{}: {}", it.path.display(), it.rule)).collect::<Vec<_>>()
+    };
+    let on_read = "only when a file in or below its directory is read";
+    assert_eq!(rules(Edition::Claude197), [format!("/w/repo/a/CLAUDE.md: {on_read}")]);
+    assert_eq!(rules(Edition::Gemini), [format!("/w/repo/a/GEMINI.md: {on_read}")]);
+    assert_eq!(rules(Edition::Codex0166), ["/w/repo/a/b/AGENTS.md: below the working directory"]);
+}
+
+#[test]
+fn an_untrusted_folder_says_what_trust_would_load() {
+    let mut stage = repository("/w/repo", &[("/w/repo/GEMINI.md", "Use tabs.")]);
+    stage.session.variables.clear();
+    let report = explain(&stage.tree, &stage.session, &[Edition::Gemini]).agents.remove(0);
+    let message = &report.diagnostics[0].message;
+    let expected = "once it is trusted, /w/repo/GEMINI.md is loaded, 9 bytes";
+    assert!(message.ends_with(expected), "{message}");
+}
+
+#[test]
+fn the_fix_of_an_unread_file_fits_the_tree() {
+    let stage = repository("/w/repo", &[("/w/repo/GEMINI.md", "Use tabs.")]);
+    let report = explain(&stage.tree, &stage.session, &[Edition::Claude325]).agents.remove(0);
+    let message = &report.diagnostics[0].message;
+    assert!(message.ends_with("`ln -s GEMINI.md /w/repo/CLAUDE.md`"), "{message}");
+}

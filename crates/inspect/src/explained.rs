@@ -1,8 +1,12 @@
 //! What `convoke explain` says of one CLI, at the version that is installed here.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use convoke_agent::Vendor;
+use convoke_agent::diagnostics::AGENT_INSTRUCTIONS_UNREAD;
+use convoke_agent::start::Start;
+use convoke_agent::turn_input::Trust;
+use convoke_core::Diagnostic;
 use convoke_explain::{AgentReport, Edition, Session, VARIABLES, explain};
 use convoke_files::Disk;
 
@@ -56,4 +60,57 @@ pub(crate) fn explained(
 ) -> Option<AgentReport> {
     let edition = edition(vendor, version);
     explain(&Disk, &session(host_environment), &[edition]).agents.pop()
+}
+
+/// What a CLI loads in a turn of Convoke.
+#[derive(Debug)]
+pub struct TurnInstructions {
+    /// What it loads.
+    pub report: AgentReport,
+    /// The files that it would load if the directory were trusted.
+    pub withheld: Vec<PathBuf>,
+    vendor: Vendor,
+}
+
+impl TurnInstructions {
+    /// Explains a turn in the working directory of a host.
+    pub fn of(
+        vendor: Vendor,
+        version: Option<&str>,
+        trust: Trust,
+        host_environment: &HostEnvironment,
+    ) -> Option<Self> {
+        let explained = |trust| {
+            let start = Start::of(vendor, trust);
+            let mut session = session(host_environment);
+            session.arguments.extend(start.args.into_iter().map(str::to_owned));
+            let variables = start.variables.into_iter();
+            session.variables.extend(variables.map(|(name, value)| (name.into(), value.into())));
+            explain(&Disk, &session, &[edition(vendor, version)]).agents.pop()
+        };
+        let report = explained(trust)?;
+        let mut withheld = Vec::new();
+        if trust == Trust::Untrusted {
+            let loaded = explained(Trust::Trusted)?.loaded.into_iter().map(|file| file.path);
+            withheld.extend(loaded.filter(|path| !report.loaded.iter().any(|it| it.path == *path)));
+        }
+        Some(Self { report, withheld, vendor })
+    }
+
+    /// Returns a diagnostic about the files that are withheld.
+    pub fn diagnostic(&self) -> Option<Diagnostic> {
+        let first = self.withheld.first()?;
+        let more = match self.withheld.len() - 1 {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let message = format!(
+            "{} is started without {}{more}: the directory is not trusted",
+            self.vendor,
+            first.display()
+        );
+        let diagnostic = Diagnostic::new(AGENT_INSTRUCTIONS_UNREAD, message);
+        let count = self.withheld.len() as u64;
+        Some(diagnostic.with_count(count).at_path(first.to_string_lossy()))
+    }
 }

@@ -14,10 +14,12 @@ use serde_json::json;
 
 use super::{Context, ProgramCall};
 use crate::process::{Dialogue, Input};
+use crate::start::Start;
 use crate::stream::claude::Claude;
 use crate::stream::{Reader, Sink, TurnPhase};
 use crate::turn::TurnResult;
-use crate::turn_input::{Permissions, Trust};
+use crate::turn_input::Permissions;
+use crate::vendor::Vendor;
 use crate::verdict::{Ending, Failure};
 
 /// The block after the prompt in every message to Claude Code, so that the prompt is not scanned for commands.
@@ -44,12 +46,7 @@ pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
         args.push("--settings".into());
         args.push(own_sandbox(context).into());
     }
-    // A project's settings can contain hooks, and its `.mcp.json` servers: both run commands.
-    args.push("--setting-sources".into());
-    match turn_input.trust {
-        Trust::Trusted => args.push("user,project,local".into()),
-        Trust::Untrusted => args.extend(["user", "--strict-mcp-config"].map(OsString::from)),
-    }
+    args.extend(Start::of(Vendor::Claude, turn_input.trust).args.into_iter().map(OsString::from));
     if let Some(model) = context.model() {
         args.extend(["--model", model].map(OsString::from));
     }

@@ -19,8 +19,10 @@ use self::untrusted::Withheld;
 use super::one_shot::OneShot;
 use super::{Context, ProgramCall, start_failure};
 use crate::diagnostics;
+use crate::start::Start;
 use crate::stream::gemini::Gemini;
 use crate::turn_input::{Permissions, Trust};
+use crate::vendor::Vendor;
 use crate::verdict::Failure;
 
 /// Prepares a call.
@@ -44,10 +46,11 @@ pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
     let mut env: Vec<(OsString, OsString)> = vec![
         // The relaunched process would ignore signals.
         ("GEMINI_CLI_NO_RELAUNCH".into(), "1".into()),
-        ("GEMINI_CLI_TRUST_WORKSPACE".into(), "true".into()),
         ("GEMINI_TELEMETRY_ENABLED".into(), "false".into()),
         ("GEMINI_CLI_HOME".into(), home.clone().into()),
     ];
+    let start = Start::of(Vendor::Gemini, turn_input.trust).variables.into_iter();
+    env.extend(start.map(|(name, value)| (name.into(), value.into())));
     env.extend(home::settings_above_projects(context)?);
     let mut diagnostics = withheld.diagnostics;
     env.extend(withheld.variables);

@@ -7,6 +7,7 @@ use std::path::Path;
 use clap::Args;
 use convoke_agent::Vendor;
 use convoke_agent::process::guardian::Guardian;
+use convoke_agent::turn_input::Trust;
 use convoke_agent::vendor::SignInStatus;
 use convoke_inspect::doctor::{
     AgentReport, Depth, Evidence, Finding, Level, Limit, Report, examine, try_turn,
@@ -15,6 +16,7 @@ use convoke_inspect::{HostEnvironment, diagnostics};
 
 use crate::conversation::home::Home;
 use crate::conversation::project::{Project, TeamFileReport, UserConfiguration, find_team_file};
+use crate::conversation::trust::TrustedDirectories;
 use crate::diagnostics::Deny;
 use crate::diagnostics::own;
 use crate::figures::number;
@@ -49,7 +51,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let vendors = vendors(&arguments.agent)?;
     let host_environment = host_environment::of_process()?;
     let depth = if arguments.ask { Depth::Ask } else { Depth::Look };
-    let mut report = examine(&vendors, &host_environment, depth);
+    let trust = trust_here(&host_environment);
+    let mut report = examine(&vendors, &host_environment, trust, depth);
     try_turns(&mut report, arguments.verify, &host_environment)?;
     report.findings.extend(broken_configuration(&host_environment));
     let broken_team = broken_team_file(&host_environment);
@@ -114,6 +117,21 @@ fn try_turns(
 fn broken_configuration(host_environment: &HostEnvironment) -> Option<Finding> {
     let wrong = Home::of(host_environment).read_catalog().err()?;
     Some(Finding::new(Level::Problem, own::DOCTOR_CONFIGURATION, wrong.to_string()))
+}
+
+/// Returns the trust that a run here would start the agents with.
+fn trust_here(host_environment: &HostEnvironment) -> Trust {
+    let home = Home::of(host_environment);
+    let user = UserConfiguration::load(&home).ok();
+    let team = find_team_file(host_environment).zip(user);
+    let project = team.and_then(|(file, user)| Project::read(&file, &user).ok());
+    if let Some(project) = project {
+        return project.trust();
+    }
+    let cwd = host_environment.cwd.canonicalize();
+    let cwd = cwd.unwrap_or_else(|_| host_environment.cwd.clone());
+    let is_trusted = TrustedDirectories::load(&home).is_ok_and(|trusted| trusted.contains(&cwd));
+    if is_trusted { Trust::Trusted } else { Trust::Untrusted }
 }
 
 /// Returns the errors of the team file that a run here would use.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::{OsStr, OsString};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,8 +15,11 @@ use convoke_agent::process::guardian::Guardian;
 use convoke_agent::sandbox::{Route, SandboxSettings};
 use convoke_agent::turn_input::Permissions;
 use convoke_core::Diagnostic;
+use convoke_files::absolute;
 use convoke_inspect::HostEnvironment;
 use convoke_inspect::capture::UserHome;
+use convoke_inspect::explained::TurnInstructions;
+use convoke_inspect::installed::version_on_disk;
 use convoke_inspect::record::{ProgramHome, Recording, RecordingAgent, RelayingAgent};
 use convoke_model::{ModelAgent, Settings};
 use convoke_redact::Redactor;
@@ -76,6 +79,9 @@ impl AgentResolver<'_> {
             let own = resolved.definition.env.iter();
             secrets.extend(own.map(|(name, value)| (name.into(), value.into())));
             let kind = resolved.definition.kind;
+            if self.backend != AgentBackend::StandIns {
+                diagnostics.extend(self.withheld_instructions(&name, &resolved));
+            }
             let agent: Arc<dyn Agent> = match self.backend {
                 AgentBackend::Agents if kind == AgentKind::Api => {
                     let model = self.model(&name, &resolved, &mut diagnostics)?;
@@ -128,6 +134,27 @@ impl AgentResolver<'_> {
                 Ok((name.clone(), agent))
             })
             .collect()
+    }
+
+    /// Returns a diagnostic about instruction files that the member's CLI does not get, because the directory
+    /// is not trusted.
+    fn withheld_instructions(
+        &self,
+        name: &MemberName,
+        resolved: &ResolvedAgent,
+    ) -> Option<Diagnostic> {
+        let vendor = resolved.definition.kind.vendor()?;
+        let program = self.host_environment.program(OsStr::new(resolved.definition.program()))?;
+        let program = program.canonicalize().unwrap_or(program);
+        let version = version_on_disk(&program, vendor);
+        let cwd = resolved.settings.cwd.as_deref().unwrap_or(".");
+        let cwd = absolute(&self.project.directory, Path::new(cwd));
+        let host_environment = HostEnvironment { cwd, ..self.host_environment.clone() };
+        let trust = self.project.trust();
+        let turn = TurnInstructions::of(vendor, version.as_deref(), trust, &host_environment)?;
+        let mut diagnostic = turn.diagnostic()?;
+        diagnostic.message = format!("{name}: {}", diagnostic.message);
+        Some(diagnostic)
     }
 
     /// Returns the variables that hold keys of models: those of the user's agents and of this team's.

@@ -212,3 +212,18 @@ fn private(context: &TestContext, path: &str) {
     let permissions = std::fs::Permissions::from_mode(0o600);
     std::fs::set_permissions(context.path().join(path), permissions).expect("permissions");
 }
+
+/// An untrusted directory withholds the project's CLAUDE.md from Claude, and `doctor` and `run` both say so.
+#[test]
+fn an_instruction_file_that_a_run_withholds_is_named() {
+    let context = with_all().file("CLAUDE.md", "Use tabs.\n").file("GEMINI.md", "Use tabs.\n");
+    let untrusted = examine(&context, &[]);
+    assert!(untrusted.contains("is started without"), "{untrusted}");
+    assert!(untrusted.contains("agent.instructions-unread"), "{untrusted}");
+    assert!(!untrusted.contains("CLAUDE.md (10 bytes)"), "{untrusted}");
+    assert!(untrusted.contains("GEMINI.md (9 bytes)"), "{untrusted}");
+    context.run(&["trust", "--yes"]);
+    let trusted = examine(&context, &[]);
+    assert!(!trusted.contains("is started without"), "{trusted}");
+    assert!(trusted.contains("CLAUDE.md (9 bytes)"), "{trusted}");
+}

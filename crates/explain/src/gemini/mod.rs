@@ -232,13 +232,29 @@ impl Loader<'_> {
         }
     }
 
+    /// What would be loaded if the folder were trusted.
+    fn once_trusted(&self) -> String {
+        let files = self.report.loaded.iter().filter(|file| !file.is_pasted);
+        let named: Vec<String> = files.map(|file| file.path.display().to_string()).collect();
+        let bytes = self.report.bytes_loaded();
+        match named.as_slice() {
+            [] => String::new(),
+            [one] => format!("; once it is trusted, {one} is loaded, {bytes} bytes"),
+            [first, more @ ..] => format!(
+                "; once it is trusted, {first} and {} more are loaded, {bytes} bytes",
+                more.len()
+            ),
+        }
+    }
+
     fn withhold_if_refused(&mut self, session: &Session, is_trusted: bool) {
         if !is_trusted {
             let listed = trust::is_distrusted(self.files, session, &self.settings);
             let why = if listed { "is listed as not trusted" } else { "is not trusted yet" };
             let message = format!(
-                "{} {why}: a headless run ends with exit code 55 before any request",
-                session.cwd.display()
+                "{} {why}: a headless run ends with exit code 55 before any request{}",
+                session.cwd.display(),
+                self.once_trusted()
             );
             // Settings are read before trust is checked, and invalid JSON ends the run there.
             self.report.clear_diagnostics_but(diagnostics::SETTINGS_MALFORMED);

@@ -74,14 +74,13 @@ fn same_omitted(
     expected: &Expected,
     report: &AgentReport,
 ) -> Result<(), String> {
-    let home = laid.path(scenario.home.trim_start_matches("/lab/"));
     let cwd = laid.path(scenario.cwd.trim_start_matches("/lab/"));
     for (path, reason) in &expected.omitted {
         let full = laid.path(path);
         let found = report.skills_omitted.iter().find(|it| it.path == full);
         let Some(found) = found else {
             let base = full.ancestors().nth(4);
-            let is_near = base.is_some_and(|it| it == home || cwd.starts_with(it));
+            let is_near = base.is_some_and(|it| cwd.starts_with(it));
             // A file that is listed under another path, or is the same as one that is.
             let is_known = report.skills.iter().any(|it| it.real_path.as_ref() == Some(&full));
             let is_link = full.symlink_metadata().is_ok_and(|it| it.is_symlink());
@@ -95,7 +94,7 @@ fn same_omitted(
         };
         let is_same = match &found.rule {
             SkillRule::Unsearched => reason.starts_with("place") || reason.starts_with("same name"),
-            SkillRule::SwitchedOff(_) => reason.contains("switched off"),
+            SkillRule::SwitchedOff(_) => !reason.starts_with("place"),
             SkillRule::OverBudget => reason == "over budget",
             SkillRule::Shadowed(_) => reason.starts_with("same name"),
             SkillRule::Invalid(_) => reason.starts_with("invalid") || reason.starts_with("no "),

@@ -78,8 +78,8 @@ fn entry(value: &Value) -> Result<(String, Content), String> {
         "symlink" => Content::Link(text_of(value, "target")),
         "dir" => Content::Directory,
         "skill" => Content::Skill(bytes()?),
-        "file" | "settings" | "command" => Content::File(bytes()?),
-        other => return Err(format!("{path} is of an unknown kind `{other}`")),
+        // Settings, commands, manifests …
+        _ => Content::File(bytes()?),
     };
     Ok((path, content))
 }

@@ -5,11 +5,13 @@ use super::{instructions, sign_in};
 use crate::diagnostics;
 use crate::host_environment::HostEnvironment;
 use crate::installed::Installed;
+use convoke_agent::turn_input::Trust;
 use convoke_agent::vendor::{Facts, Vendor};
 
 pub(super) fn examine(
     vendor: Vendor,
     host_environment: &HostEnvironment,
+    trust: Trust,
     depth: Depth,
 ) -> AgentReport {
     let facts = vendor.facts();
@@ -33,7 +35,8 @@ pub(super) fn examine(
         sign_in::judge(vendor, &sign_in, host_environment, &mut findings);
     }
     let version = first.and_then(|program| program.version.as_deref());
-    let instructions = instructions::examine(vendor, version, host_environment);
+    let instructions =
+        instructions::examine(vendor, version, trust, host_environment, &mut findings);
     AgentReport { agent: vendor, installed, sign_in, instructions, hosts: facts.hosts, findings }
 }
 

@@ -3,10 +3,12 @@
 use std::path::PathBuf;
 
 use convoke_agent::Vendor;
+use convoke_agent::turn_input::Trust;
 use convoke_core::Diagnostic;
 use serde::Serialize;
 
-use crate::explained::explained;
+use super::{Finding, Level};
+use crate::explained::TurnInstructions;
 use crate::host_environment::HostEnvironment;
 
 /// The instruction files of an agent.
@@ -31,13 +33,19 @@ pub struct InstructionFile {
     pub whole: bool,
 }
 
+/// Examines what a turn here, in a directory with this trust, makes the agent read.
 pub(super) fn examine(
     vendor: Vendor,
     version: Option<&str>,
+    trust: Trust,
     host_environment: &HostEnvironment,
+    findings: &mut Vec<Finding>,
 ) -> Instructions {
     let mut instructions = Instructions { files: Vec::new(), diagnostics: Vec::new() };
-    if let Some(agent) = explained(vendor, version, host_environment) {
+    if let Some(turn) = TurnInstructions::of(vendor, version, trust, host_environment) {
+        let withheld = turn.diagnostic();
+        findings.extend(withheld.map(|it| Finding::new(Level::Warning, it.code, it.message)));
+        let agent = turn.report;
         instructions.files.extend(agent.loaded.into_iter().map(|file| InstructionFile {
             path: file.path,
             bytes: file.bytes_loaded,

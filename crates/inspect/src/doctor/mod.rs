@@ -7,6 +7,7 @@ use serde::Serialize;
 use crate::host_environment::HostEnvironment;
 use crate::installed::Installed;
 use convoke_agent::Vendor;
+use convoke_agent::turn_input::Trust;
 
 mod agent;
 mod finding;
@@ -100,11 +101,16 @@ impl Report {
     }
 }
 
-/// Examines the agents and the machine.
-pub fn examine(vendors: &[Vendor], host_environment: &HostEnvironment, depth: Depth) -> Report {
+/// Examines the agents and the machine; `trust` is that of the working directory.
+pub fn examine(
+    vendors: &[Vendor],
+    host_environment: &HostEnvironment,
+    trust: Trust,
+    depth: Depth,
+) -> Report {
     let vendors = vendors.iter();
     let agents: Vec<AgentReport> =
-        vendors.map(|vendor| agent::examine(*vendor, host_environment, depth)).collect();
+        vendors.map(|vendor| agent::examine(*vendor, host_environment, trust, depth)).collect();
     let mut findings = Vec::new();
     let limits = machine::limits(host_environment, &mut findings);
     let network = network::examine(host_environment, &mut findings);

@@ -118,7 +118,13 @@ pub(super) fn explain(
         let is_off =
             matches!(settings.skills.override_of(skill.name), Some("off" | "user-invocable-only"));
         if stays && !is_off && !used.iter().any(|name| name == skill.name) {
-            entries.push(builtin_entry(skill, kind, &limits));
+            let mut entry = builtin_entry(skill, kind, &limits);
+            if settings.skills.override_of(skill.name) == Some("name-only") {
+                entry.skill.is_name_only = true;
+                entry.skill.whole = false;
+                entry.skill.description_bytes_loaded = 0;
+            }
+            entries.push(entry);
         }
     }
     if edition != Edition::Claude197 {

@@ -1,0 +1,34 @@
+//! How a turn starts a CLI, as far as that decides which files of the directory the program loads.
+
+use crate::turn_input::Trust;
+use crate::vendor::Vendor;
+
+/// The arguments and variables of a start that decide which files a program loads.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Start {
+    /// The arguments.
+    pub args: Vec<&'static str>,
+    /// The variables.
+    pub variables: Vec<(&'static str, &'static str)>,
+}
+
+impl Start {
+    /// Returns the start of a CLI in a directory with this trust.
+    pub fn of(vendor: Vendor, trust: Trust) -> Self {
+        match (vendor, trust) {
+            (Vendor::Claude, Trust::Trusted) => Self {
+                args: vec!["--setting-sources", "user,project,local"],
+                variables: Vec::new(),
+            },
+            // Settings of the project can hold hooks, and its `.mcp.json` servers: commands, both.
+            (Vendor::Claude, Trust::Untrusted) => Self {
+                args: vec!["--setting-sources", "user", "--strict-mcp-config"],
+                variables: Vec::new(),
+            },
+            (Vendor::Gemini, _) => {
+                Self { args: Vec::new(), variables: vec![("GEMINI_CLI_TRUST_WORKSPACE", "true")] }
+            }
+            (Vendor::Codex, _) => Self::default(),
+        }
+    }
+}
