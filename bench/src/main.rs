@@ -1,11 +1,12 @@
 //! Times the engine beside a copy of the same bytes, and counts its allocations.
 //!
-//! `cargo run --release -p bench [history | context | budget | markers | growth | relay]` prints tables in Markdown.
+//! `cargo run --release -p bench [history | context | budget | markers | growth | relay | confine]` prints tables in Markdown.
 
 #![expect(clippy::print_stdout, reason = "tables are printed")]
 
 mod allocations;
 mod budget;
+mod confine;
 mod context;
 mod growth;
 mod history;
@@ -18,20 +19,26 @@ mod texts;
 use std::process::ExitCode;
 
 /// A group of measurements, by name.
-const GROUPS: [(&str, fn()); 6] = [
+const GROUPS: [(&str, fn()); 7] = [
     ("history", history::run),
     ("context", context::run),
     ("budget", budget::run),
     ("markers", markers::run),
     ("growth", growth::run),
     ("relay", relay::run),
+    ("confine", confine::run),
 ];
 
 fn main() -> ExitCode {
+    // It holds the programs that it starts, as Convoke does.
+    if let Some(code) = convoke_agent::process::guardian::run_if_asked() {
+        return code;
+    }
     let wanted: Vec<String> = std::env::args().skip(1).collect();
     if let Some(unknown) = wanted.iter().find(|name| !GROUPS.iter().any(|(n, _)| n == name)) {
         println!(
-            "there is no group `{unknown}`; there are history, context, budget, markers, growth and relay"
+            "there is no group `{unknown}`; there are history, context, budget, markers, growth, \
+             relay and confine"
         );
         return ExitCode::from(2);
     }

@@ -10,6 +10,7 @@ use convoke_core::figures::{share, size, thousands};
 use convoke_core::ledger::estimate_tokens;
 use serde::{Deserialize, Serialize};
 
+use crate::permission::{AnsweredBy, PermissionAnswer, PermissionQuestion};
 use crate::usage::Usage;
 use crate::verdict::Verdict;
 
@@ -109,6 +110,22 @@ pub enum EventKind<'a> {
         wait_ms: Option<u64>,
         /// The agent's message.
         reason: Cow<'a, str>,
+    },
+    /// The agent asks before it acts, and waits for an answer.
+    PermissionAsked {
+        /// What it wants to do.
+        question: PermissionQuestion,
+        /// When no answer means no, in milliseconds since 1970; set while the question is passed on.
+        expires_at: i64,
+    },
+    /// A question was answered.
+    PermissionAnswered {
+        /// The id of the question.
+        id: String,
+        /// The answer.
+        answer: PermissionAnswer,
+        /// Who answered.
+        by: AnsweredBy,
     },
     /// A diagnostic; the turn continues.
     Warning(Diagnostic),
@@ -304,6 +321,12 @@ impl EventKind<'_> {
             Self::Usage(usage) => EventKind::Usage(usage),
             Self::Retry { attempt, max, status, wait_ms, reason } => {
                 EventKind::Retry { attempt, max, status, wait_ms, reason: owned(reason) }
+            }
+            Self::PermissionAsked { question, expires_at } => {
+                EventKind::PermissionAsked { question, expires_at }
+            }
+            Self::PermissionAnswered { id, answer, by } => {
+                EventKind::PermissionAnswered { id, answer, by }
             }
             Self::Warning(diagnostic) => EventKind::Warning(diagnostic),
             Self::Unknown { name, json } => {

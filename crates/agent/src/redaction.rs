@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use convoke_redact::{Redactor, StreamRedactor};
 
 use crate::event::{Event, EventKind, TextPart};
+use crate::permission::PermissionQuestion;
 use crate::turn::TurnResult;
 use crate::verdict::Verdict;
 
@@ -190,10 +191,15 @@ fn each_text(event: &mut Event<'static>, visit: &mut dyn FnMut(&mut String)) {
             changes.iter_mut().flat_map(|it| [&mut it.path, &mut it.change]).for_each(show);
         }
         EventKind::Todo { items } => items.iter_mut().map(|item| &mut item.text).for_each(show),
+        EventKind::PermissionAsked { question, .. } => {
+            let PermissionQuestion { id: _, tool, summary, input, diff, is_command: _ } = question;
+            [tool, summary, input].into_iter().chain(diff).for_each(visit);
+        }
         EventKind::Warning(diagnostic) => visit(&mut diagnostic.message),
         EventKind::Finished { verdict: Verdict::Failed(failure) } => visit(&mut failure.message),
         EventKind::Finished { .. }
         | EventKind::Request { .. }
+        | EventKind::PermissionAnswered { .. }
         | EventKind::Received(_)
         | EventKind::Usage(_) => {}
     }

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use convoke_core::Diagnostic;
 use convoke_redact::Redactor;
 use tokio::sync::mpsc::error::TrySendError;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{Mutex, mpsc, oneshot, watch};
 
 use crate::diagnostics;
 use crate::event::{Event, EventKind};
+use crate::permission::{Answerer, PermissionAnswer};
 use crate::redaction::redact_verdict;
 use crate::thread::ThreadAppend;
 use crate::turn_input::{ResumeHandle, TurnInput};
@@ -32,6 +33,7 @@ pub struct AgentTurn {
     events: mpsc::Receiver<Event<'static>>,
     result: oneshot::Receiver<TurnResult>,
     canceller: Canceller,
+    answerer: Answerer,
 }
 
 /// The result of a turn.
@@ -98,6 +100,11 @@ impl AgentTurn {
         self.canceller.clone()
     }
 
+    /// Returns a handle that answers the questions of this turn.
+    pub fn answerer(&self) -> Answerer {
+        self.answerer.clone()
+    }
+
     /// Waits for the end of the turn and returns its result. Discards events that were not read.
     pub async fn result(mut self) -> TurnResult {
         while self.events.recv().await.is_some() {}
@@ -111,8 +118,12 @@ impl AgentTurn {
         let (event_sender, events) = mpsc::channel(EVENT_QUEUE);
         let (result_sender, result) = oneshot::channel();
         let (cancel, cancelled) = watch::channel(false);
-        let turn = Self { events, result, canceller: Canceller(Arc::new(cancel)) };
-        let side = TurnSide { events: event_sender, result: result_sender, cancelled, redactor };
+        let (answers_sender, answers) = mpsc::unbounded_channel();
+        let (canceller, answerer) = (Canceller(Arc::new(cancel)), Answerer(answers_sender));
+        let turn = Self { events, result, canceller, answerer };
+        let answers = Mutex::new(answers);
+        let side =
+            TurnSide { events: event_sender, result: result_sender, cancelled, answers, redactor };
         (turn, side)
     }
 }
@@ -123,6 +134,7 @@ pub struct TurnSide {
     events: mpsc::Sender<Event<'static>>,
     result: oneshot::Sender<TurnResult>,
     cancelled: watch::Receiver<bool>,
+    answers: Mutex<mpsc::UnboundedReceiver<(String, PermissionAnswer)>>,
     redactor: Redactor,
 }
 
@@ -134,6 +146,14 @@ impl TurnSide {
             // An error means that every canceller is gone, and the turn with them.
             _ = cancelled.wait_for(|&cancelled| cancelled) => {}
             () = self.events.closed() => {}
+        }
+    }
+
+    /// Waits for an answer to a question, for ever if nobody can give one.
+    pub async fn answer(&self) -> (String, PermissionAnswer) {
+        match self.answers.lock().await.recv().await {
+            Some(answer) => answer,
+            None => std::future::pending().await,
         }
     }
 

@@ -8,6 +8,7 @@ pub use convoke_team::{Permissions, Trust};
 use serde::{Deserialize, Serialize};
 
 use crate::id::AttemptRef;
+use crate::permission::Approvals;
 use crate::usage::Usage;
 
 /// The input of one turn of one agent.
@@ -32,6 +33,8 @@ pub struct TurnInput {
     pub trust: Trust,
     /// The limits of the turn.
     pub limits: Limits,
+    /// What answers the agent's questions without a person.
+    pub approvals: Approvals,
     /// The writer of the agent's thread.
     pub keeper: ThreadWriter,
     /// The attempt; `None` outside a session.
@@ -52,6 +55,7 @@ impl TurnInput {
             trust: Trust::Untrusted,
             limits: Limits::default(),
             attempt: None,
+            approvals: Approvals::default(),
             keeper: ThreadWriter::Agent,
         }
     }
@@ -94,6 +98,8 @@ pub struct Limits {
     pub silence: Duration,
     /// The time after the reply for shells that the agent left in the background, before they are terminated.
     pub background: Duration,
+    /// For a person's answer to a question of the agent; no answer is a no.
+    pub ask: Duration,
     /// The time after a cancellation before the agent is interrupted, and again before it is killed.
     pub grace: Duration,
     /// The maximum size of a line of output.
@@ -115,6 +121,7 @@ impl Default for Limits {
             turn: Duration::from_mins(30),
             silence: Duration::from_mins(30),
             background: Duration::from_mins(10),
+            ask: Duration::from_mins(10),
             grace: Duration::from_secs(3),
             line_bytes: 32 << 20,
             output_bytes: 512 << 20,

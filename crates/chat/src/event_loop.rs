@@ -215,6 +215,10 @@ impl<S: Store> EffectRunner<S> {
                 self.requests = None;
                 refused
             }
+            Effect::Answer(question, answer) => {
+                self.controls.answer(&question, answer);
+                None
+            }
             Effect::Read(member, turn, view) => Some(self.read(member, turn, view).await),
         }
     }

@@ -1,6 +1,7 @@
 //! Overlays: scrollable pages over the conversation.
 
 use crate::command::COMMANDS;
+use crate::model::questions::OpenQuestion;
 use crate::sent_prompt::SentPrompt;
 use crate::text::{printable, wrap};
 use crate::user_action::PromptView;
@@ -21,16 +22,19 @@ pub(crate) enum Page {
     Help,
     /// A prompt that was sent.
     SentPrompt(Box<SentPrompt>, PromptView),
+    /// What an agent asks before it acts.
+    Question(Box<OpenQuestion>),
 }
 
 /// The keys in the help.
-const KEYS: [(&str, &str); 10] = [
+const KEYS: [(&str, &str); 11] = [
     ("Enter", "send the message, or run the command"),
     ("Alt-Enter", "insert a line break"),
     ("Tab", "complete a command, or a name after @ or [NEXT:"),
     ("Up, Down", "select a completion, or recall earlier input"),
     ("PgUp, PgDn", "scroll the conversation"),
     ("F2, Ctrl-L", "show the ledger of the last prompt; Tab switches to the prompt"),
+    ("F3", "show the question of an agent that waits for an answer"),
     ("F1", "show this page"),
     ("Esc", "close a page or a list, or return to the newest message"),
     ("Ctrl-C", "cancel the turn; twice: save and quit"),
@@ -49,6 +53,7 @@ impl Overlay {
     pub(crate) fn title(&self) -> String {
         match &self.page {
             Page::Help => "help".to_owned(),
+            Page::Question(open) => format!("{} asks", open.member),
             Page::SentPrompt(sheet, what) => {
                 let (member, turn, attempt) = (&sheet.member, sheet.turn, sheet.attempt);
                 let what = match what {
@@ -66,6 +71,7 @@ impl Overlay {
     pub(crate) fn keys(&self) -> &'static str {
         match self.page {
             Page::Help => "Esc closes · ↑↓ PgUp PgDn scroll",
+            Page::Question(_) => "1 once · 2 for this session · 3 never · Esc later (F3)",
             Page::SentPrompt(_, PromptView::Ledger) => {
                 "Esc closes · Tab shows the prompt · ↑↓ PgUp PgDn scroll"
             }
@@ -97,6 +103,7 @@ impl Overlay {
     pub(crate) fn resize(&mut self, width: usize) {
         let text = match &self.page {
             Page::Help => help(),
+            Page::Question(open) => open.text(),
             Page::SentPrompt(sheet, PromptView::Ledger) => sheet.table.clone(),
             Page::SentPrompt(sheet, PromptView::Prompt) => sheet.texts(),
         };

@@ -4,6 +4,7 @@
 //! names are in camel case, and fields are only ever added.
 
 use convoke_agent::Verdict;
+use convoke_agent::permission::{AnsweredBy, PermissionAnswer, PermissionQuestion};
 use convoke_core::marker::Intent;
 use convoke_core::{Diagnostic, MessageId};
 use serde::ser::SerializeStruct as _;
@@ -95,6 +96,33 @@ pub enum SessionEventKind {
         member: MemberName,
         /// The event.
         event: convoke_agent::event::Event<'static>,
+    },
+    /// An agent asks before it acts, and waits for an answer: see [`crate::Controls::answer`].
+    PermissionAsked {
+        /// The turn.
+        turn: TurnId,
+        /// The member whose turn it is.
+        member: MemberName,
+        /// What the agent wants to do. Its fields stand beside those of the event.
+        #[serde(flatten)]
+        question: PermissionQuestion,
+        /// The answers that there are.
+        answers: Vec<PermissionAnswer>,
+        /// When no answer means no.
+        expires_at: i64,
+    },
+    /// A question was answered.
+    PermissionAnswered {
+        /// The turn.
+        turn: TurnId,
+        /// The member whose turn it is.
+        member: MemberName,
+        /// The id of the question.
+        id: String,
+        /// The answer.
+        answer: PermissionAnswer,
+        /// Who answered.
+        by: AnsweredBy,
     },
     /// Files were changed in a working directory.
     FilesChanged {

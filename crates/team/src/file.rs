@@ -175,10 +175,12 @@ fn read_limits(top: &mut Section<'_>, problems: &mut Vec<Problem>) -> Limits {
     };
     let turn_timeout = timeout("turn-timeout", "turn-timeout = \"30m\"");
     let background_timeout = timeout("background-timeout", "background-timeout = \"10m\"");
+    let ask_timeout = timeout("ask-timeout", "ask-timeout = \"10m\"");
     let limits = Limits {
         turns: section.number("turns", "turns = 50").unwrap_or(50),
         turn_timeout: turn_timeout.unwrap_or(Duration::from_mins(30)),
         background_timeout: background_timeout.unwrap_or(Duration::from_mins(10)),
+        ask_timeout: ask_timeout.unwrap_or(Duration::from_mins(10)),
         queue: section.number("queue", "queue = 50").unwrap_or(50),
         parallel: section.boolean("parallel").unwrap_or(false),
     };
@@ -301,7 +303,8 @@ fn read_agent(section: &mut Section<'_>, agent: String) -> AgentSettings {
 
 /// The settings of each table, for those that stand in the wrong one.
 const CONTEXT: &[&str] = &["window", "fence", "max-bytes", "visibility", "text", "changes"];
-const LIMITS: &[&str] = &["turns", "turn-timeout", "background-timeout", "queue", "parallel"];
+const LIMITS: &[&str] =
+    &["turns", "turn-timeout", "background-timeout", "ask-timeout", "queue", "parallel"];
 const AGENT: &[&str] = &[
     "role-summary",
     "instructions",

@@ -11,6 +11,7 @@ mod file;
 mod member;
 mod members;
 mod quantity;
+mod rules;
 mod section;
 mod syntax;
 mod trust;
@@ -22,6 +23,7 @@ pub use briefing::Briefing;
 pub use check::{BadReference, References};
 pub use error::{TeamFileCode, TeamFileError, TeamFileErrors};
 pub use member::{AgentSettings, Member, MemberKind};
+pub use rules::{PermissionFile, PermissionRules, RuleAnswer};
 pub use trust::{
     Baseline, Choice, FileLocation, Gated, Grant, MemberChoices, Trust, TrustedSetting, gate,
 };
@@ -59,6 +61,8 @@ pub struct Limits {
     pub turn_timeout: Duration,
     /// The most time for shells that an agent left running in the background when it answered.
     pub background_timeout: Duration,
+    /// The most time that an agent waits for a person's permission.
+    pub ask_timeout: Duration,
     /// The most queued turns.
     pub queue: u64,
     /// Whether turns that do not depend on each other may run at the same time.

@@ -55,6 +55,8 @@ pub enum Permissions {
     /// Read; change nothing.
     #[default]
     ReadOnly,
+    /// Read; ask a person before anything else is run or changed in the working directory.
+    Ask,
     /// Change files in the working directory, and run commands inside the sandbox.
     Edit,
     /// As before, and reach the network.
@@ -68,6 +70,7 @@ impl Permissions {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::ReadOnly => "read-only",
+            Self::Ask => "ask",
             Self::Edit => "edit",
             Self::EditAndNetwork => "edit-and-network",
             Self::Full => "full",
@@ -78,6 +81,7 @@ impl Permissions {
 impl Word for Permissions {
     const WORDS: &'static [(&'static str, Self)] = &[
         (Self::ReadOnly.as_str(), Self::ReadOnly),
+        (Self::Ask.as_str(), Self::Ask),
         (Self::Edit.as_str(), Self::Edit),
         (Self::EditAndNetwork.as_str(), Self::EditAndNetwork),
         (Self::Full.as_str(), Self::Full),

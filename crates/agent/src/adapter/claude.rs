@@ -4,6 +4,8 @@
 //! not. So the prompt is never the last block: a fixed sentence follows it. The system text is passed in a file.
 //! Standard input stays open until the end of the turn, because interrupts are sent on it.
 
+pub(super) mod question;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -12,8 +14,9 @@ use convoke_files::limit::read_named_text;
 use serde::Deserialize;
 use serde_json::json;
 
+use self::question::Questions;
 use super::{Context, ProgramCall};
-use crate::process::{Dialogue, Input};
+use crate::process::{Decision, Dialogue, Input};
 use crate::start::Start;
 use crate::stream::claude::Claude;
 use crate::stream::{Reader, Sink, TurnPhase};
@@ -64,6 +67,7 @@ pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
             reader: Claude::new(turn_input.limits.reply_bytes),
             prompt: turn_input.prompt.clone(),
             stopping: false,
+            questions: (context.permissions() == Permissions::Ask).then(Questions::default),
         },
     );
     let env = [
@@ -92,15 +96,27 @@ fn users_settings(context: &Context<'_>) -> String {
 
 /// Tools that reach the network from inside of the program.
 const NETWORK_TOOLS: &str = "WebFetch,WebSearch";
+/// Has the program ask before it acts. Tools that need more than a yes or a no are not offered.
+const ASKING: &[&str] = &[
+    "--permission-mode",
+    "default",
+    "--permission-prompt-tool",
+    "stdio",
+    "--disallowedTools",
+    "AskUserQuestion,EnterPlanMode,ExitPlanMode,WebFetch,WebSearch",
+];
 
 fn permissions(context: &Context<'_>) -> Vec<&'static str> {
     let asked = context.permissions();
+    if asked == Permissions::Ask {
+        return ASKING.to_vec();
+    }
     if context.enforcer.is_kernel() {
         // The kernel decides, so that the program need not. What cannot succeed is not offered.
         let mode = ["--permission-mode", "bypassPermissions"].into_iter();
         let without = match asked {
             Permissions::ReadOnly => Some("Edit,Write,NotebookEdit,WebFetch,WebSearch"),
-            Permissions::Edit => Some(NETWORK_TOOLS),
+            Permissions::Ask | Permissions::Edit => Some(NETWORK_TOOLS),
             Permissions::EditAndNetwork | Permissions::Full => None,
         };
         return mode.chain(without.map(|_| "--disallowedTools")).chain(without).collect();
@@ -109,7 +125,7 @@ fn permissions(context: &Context<'_>) -> Vec<&'static str> {
         Permissions::ReadOnly => {
             vec!["--permission-mode", "default", "--disallowedTools", "Edit,Write,NotebookEdit"]
         }
-        Permissions::Edit => vec!["--permission-mode", "acceptEdits"],
+        Permissions::Ask | Permissions::Edit => vec!["--permission-mode", "acceptEdits"],
         Permissions::EditAndNetwork => {
             vec!["--permission-mode", "acceptEdits", "--allowedTools", NETWORK_TOOLS]
         }
@@ -128,6 +144,8 @@ struct Conversation {
     prompt: String,
     /// Whether the turn is being stopped.
     stopping: bool,
+    /// The questions to a person; `None` if nobody is asked.
+    questions: Option<Questions>,
 }
 
 impl Dialogue for Conversation {
@@ -146,7 +164,8 @@ impl Dialogue for Conversation {
         if self.stopping && self.reader.waits_for_tasks() {
             return Input::last(control_request(END_SESSION));
         }
-        let bytes = refuse_question(line).unwrap_or_default();
+        let is_asked = self.questions.as_mut().is_some_and(|it| it.read(line, sink));
+        let bytes = if is_asked { None } else { refuse_question(line) }.unwrap_or_default();
         Input { bytes, last: self.reader.needs_no_input() }
     }
 
@@ -161,6 +180,11 @@ impl Dialogue for Conversation {
         // After the reply, an interrupt ends neither background shells nor the program.
         let request = if idle { END_SESSION } else { INTERRUPT };
         Some(Input { bytes: control_request(request), last: idle })
+    }
+
+    fn answer(&mut self, question: &str, answer: Decision) -> Input {
+        let questions = self.questions.as_mut();
+        Input::more(questions.map_or_else(Vec::new, |it| it.answer(question, answer)))
     }
 
     fn dismiss(&mut self, sink: &mut Sink<'_>) -> Input {

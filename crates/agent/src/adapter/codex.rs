@@ -5,6 +5,7 @@
 //! for commands or files.
 
 pub(crate) mod provider;
+pub(super) mod question;
 
 pub use self::provider::key_variable;
 
@@ -13,11 +14,12 @@ use std::ffi::{OsStr, OsString};
 use convoke_core::Diagnostic;
 use serde_json::{Value, json};
 
+use self::question::{Questions, refusal};
 use super::one_shot::OneShot;
 use super::{Context, ProgramCall, start_failure};
 use crate::config::Protocol;
 use crate::diagnostics;
-use crate::process::{Dialogue, Input};
+use crate::process::{Decision, Dialogue, Input};
 use crate::stream::codex_app::{CodexApp, Message};
 use crate::stream::codex_exec::CodexExec;
 use crate::stream::{Reader, Sink, TurnPhase, reason_in_words};
@@ -75,7 +77,7 @@ fn sandbox(context: &Context<'_>) -> &'static str {
     match context.permissions() {
         _ if context.enforcer.is_kernel() => "danger-full-access",
         Permissions::ReadOnly => "read-only",
-        Permissions::Edit | Permissions::EditAndNetwork => "workspace-write",
+        Permissions::Ask | Permissions::Edit | Permissions::EditAndNetwork => "workspace-write",
         Permissions::Full => "danger-full-access",
     }
 }
@@ -177,9 +179,10 @@ fn app_server(context: &Context<'_>, mut args: Vec<OsString>, requests: u64) -> 
     // The program uses its working directory by default. Given explicitly, a newer version marks it as trusted in
     // the user's configuration, and from then on runs what the project configures.
     let moved = turn_input.resume.as_ref().filter(|handle| handle.cwd != turn_input.cwd);
+    let asks = context.permissions() == Permissions::Ask;
     let thread = json!({
         "cwd": moved.map(|_| &turn_input.cwd),
-        "approvalPolicy": "never",
+        "approvalPolicy": if asks { "untrusted" } else { "never" },
         "sandbox": sandbox(context),
         "developerInstructions": turn_input.system,
         "model": context.model(),
@@ -192,6 +195,7 @@ fn app_server(context: &Context<'_>, mut args: Vec<OsString>, requests: u64) -> 
         thread,
         resume: context.resume().map(str::to_owned),
         names: None,
+        questions: asks.then(Questions::default),
     };
     ProgramCall { diagnostics, ..program_call(context, args, dialogue) }
 }
@@ -212,6 +216,8 @@ struct Conversation {
     resume: Option<String>,
     /// The thread and the turn, once they have started.
     names: Option<(String, Option<String>)>,
+    /// The questions to a person; `None` if nobody is asked.
+    questions: Option<Questions>,
 }
 
 impl Conversation {
@@ -283,6 +289,9 @@ impl Dialogue for Conversation {
     }
 
     fn line(&mut self, line: &[u8], sink: &mut Sink<'_>) -> Input {
+        if let Some(questions) = &mut self.questions {
+            questions.notice(line, sink);
+        }
         let reply = match self.reader.message(line, sink) {
             Message::Answer { id, thread, model, turn } => {
                 self.answered(id, thread, model, turn, sink)
@@ -295,7 +304,10 @@ impl Dialogue for Conversation {
                 let reason = reason_in_words(&message).unwrap_or(FailureReason::Other);
                 self.give_up(reason, &message)
             }
-            Message::Request { id, method } => Input::more(refuse(&id, &method)),
+            Message::Request { id, method } => {
+                let is_asked = self.questions.as_mut().is_some_and(|it| it.ask(&id, line, sink));
+                if is_asked { Input::nothing() } else { Input::more(refusal(&id, &method)) }
+            }
         };
         if self.reader.phase() == TurnPhase::Over {
             return Input::last(Vec::new());
@@ -309,6 +321,11 @@ impl Dialogue for Conversation {
 
     fn line_lacks(&mut self, bytes: u64) {
         self.reader.line_lacks(bytes);
+    }
+
+    fn answer(&mut self, question: &str, answer: Decision) -> Input {
+        let questions = self.questions.as_mut();
+        Input::more(questions.map_or_else(Vec::new, |it| it.answer(question, answer)))
     }
 
     fn interrupt(&mut self) -> Option<Input> {
@@ -336,13 +353,4 @@ fn request(id: u64, method: &str, params: &Value) -> Vec<u8> {
 
 fn message(message: &Value) -> Vec<u8> {
     format!("{message}\n").into_bytes()
-}
-
-/// Refuses a question of the program. Our policy disables questions; an unexpected one must not block the turn.
-fn refuse(id: &str, method: &str) -> Vec<u8> {
-    if method.ends_with("requestApproval") {
-        return format!("{{\"id\":{id},\"result\":{{\"decision\":\"decline\"}}}}\n").into_bytes();
-    }
-    let error = json!({ "code": -32601, "message": format!("`{method}` is not supported") });
-    format!("{{\"id\":{id},\"error\":{error}}}\n").into_bytes()
 }

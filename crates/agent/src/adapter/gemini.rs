@@ -5,6 +5,7 @@
 //! configured in a file, so the program runs in a private home: with the user's sign-in, and with
 //! sessions of its own.
 
+mod asking;
 mod home;
 mod inert;
 mod untrusted;
@@ -13,6 +14,7 @@ use std::ffi::OsString;
 
 use convoke_core::Diagnostic;
 
+use self::asking::Asking;
 pub(crate) use self::home::without_comments;
 pub(super) use self::inert::ESCAPING;
 use self::untrusted::Withheld;
@@ -33,12 +35,14 @@ pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
         Trust::Untrusted => untrusted::withhold(context)?,
     };
     let mut args = context.users_args();
-    args.extend(["-o", "stream-json", "--approval-mode"].map(OsString::from));
-    args.push(approval(context).into());
+    let asks = context.permissions() == Permissions::Ask;
+    let protocol = if asks { &["--acp"][..] } else { &["-o", "stream-json"] };
+    args.extend(protocol.iter().map(OsString::from));
+    args.extend(["--approval-mode", approval(context)].map(OsString::from));
     if let Some(model) = context.model() {
         args.extend(["-m", model].map(OsString::from));
     }
-    if let Some(session) = context.resume() {
+    if let Some(session) = context.resume().filter(|_| !asks) {
         args.extend(["--resume", session].map(OsString::from));
     }
     let home = home::prepare(context)
@@ -65,13 +69,21 @@ pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
         // Its own sandbox is a container or a profile, and neither starts within ours.
         env.push(("GEMINI_SANDBOX".into(), "false".into()));
     }
-    let dialogue = OneShot::new(Gemini::new(turn_input.limits.reply_bytes), prompt.into_owned());
+    let reader = Gemini::new(turn_input.limits.reply_bytes);
+    let prompt = prompt.into_owned();
     let directory = Some(home.join(".gemini"));
-    Ok(ProgramCall { env, diagnostics, directory, ..ProgramCall::new(args, dialogue) })
+    let call = if asks {
+        let (cwd, resume) = (&turn_input.cwd, context.resume());
+        ProgramCall::new(args, Asking::new(reader, prompt, cwd, context.model(), resume))
+    } else {
+        ProgramCall::new(args, OneShot::new(reader, prompt))
+    };
+    Ok(ProgramCall { env, diagnostics, directory, ..call })
 }
 
 fn approval(context: &Context<'_>) -> &'static str {
     match context.permissions() {
+        Permissions::Ask => "default",
         // The kernel decides, so that the program need not.
         _ if context.enforcer.is_kernel() => "yolo",
         // Tools that write are not offered to the model.

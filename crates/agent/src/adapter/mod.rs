@@ -5,6 +5,7 @@
 
 mod claude;
 mod codex;
+mod diff;
 mod gemini;
 mod git;
 mod one_shot;
@@ -31,7 +32,7 @@ pub use self::stand_in::{Script, StandIn, Step};
 pub use self::trial::{Trial, trial};
 use convoke_redact::Redactor;
 
-use crate::config::{AgentKind, Definition, is_option};
+use crate::config::{AgentKind, Definition, Protocol, is_option};
 use crate::diagnostics;
 use crate::process::guardian::Guardian;
 use crate::process::{self, Dialogue, Launch, PrivateDir};
@@ -163,9 +164,22 @@ impl Context<'_> {
         own.or_else(|| self.turn_input.resume.as_ref()?.model.as_deref())
     }
 
+    /// Returns the permissions of the turn. A program that cannot ask may only read.
     fn permissions(&self) -> Permissions {
         let asked = self.turn_input.permissions;
-        self.definition.permissions.map_or(asked, |widest| asked.min(widest))
+        let permissions = self.definition.permissions.map_or(asked, |widest| asked.min(widest));
+        match permissions {
+            Permissions::Ask if !self.can_ask() => Permissions::ReadOnly,
+            other => other,
+        }
+    }
+
+    fn can_ask(&self) -> bool {
+        match self.definition.kind {
+            AgentKind::Claude | AgentKind::Gemini => true,
+            AgentKind::Codex => self.definition.protocol == Protocol::AppServer,
+            AgentKind::Plain | AgentKind::Api | AgentKind::StandIn => false,
+        }
     }
 
     /// Returns the configured arguments.
@@ -314,6 +328,7 @@ impl CliAgent {
             &self.host.guardian,
             call.dialogue.as_mut(),
             &turn_input.limits,
+            &turn_input.approvals,
             side,
         )
         .await
@@ -400,5 +415,7 @@ async fn complete(
     result
 }
 
+#[cfg(test)]
+mod recorded_questions;
 #[cfg(test)]
 mod tests;

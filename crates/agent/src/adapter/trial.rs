@@ -64,8 +64,15 @@ pub async fn trial(
     // Nobody reads the events; dropping the turn would cancel it.
     let reading = tokio::spawn(turn.result());
     let guardian = &agent.host.guardian;
-    let ended =
-        process::supervise(&launch, guardian, &mut witness, &turn_input.limits, &side).await;
+    let ended = process::supervise(
+        &launch,
+        guardian,
+        &mut witness,
+        &turn_input.limits,
+        &turn_input.approvals,
+        &side,
+    )
+    .await;
     let result = ended.map_err(|error| start_failure(error.to_string()))?;
     side.finish(TurnResult::new(result.verdict.clone())).await;
     // It only fails if the runtime ends.

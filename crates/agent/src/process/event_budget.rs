@@ -63,6 +63,8 @@ impl EventBudget {
             | EventKind::Request { .. }
             | EventKind::Received(_)
             | EventKind::Usage(_)
+            | EventKind::PermissionAsked { .. }
+            | EventKind::PermissionAnswered { .. }
             | EventKind::Warning(_)
             | EventKind::Finished { .. } => {}
         }

@@ -57,6 +57,11 @@ pub trait Dialogue: Send {
     /// Returns the input that asks the agent to stop, if there is one.
     fn interrupt(&mut self) -> Option<Input>;
 
+    /// Returns what answers a question of the agent.
+    fn answer(&mut self, _question: &str, _answer: Decision) -> Input {
+        Input::nothing()
+    }
+
     /// Returns the phase of the turn.
     fn phase(&self) -> TurnPhase;
 
@@ -70,6 +75,17 @@ pub trait Dialogue: Send {
 
     /// Returns the id of the agent's session, once the agent has named it.
     fn session(&self) -> Option<&str>;
+}
+
+/// What an agent is told about its question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Decision {
+    /// It may do it.
+    Allowed,
+    /// It may not, and goes on without.
+    Refused,
+    /// The turn ends, and the question with it.
+    Withdrawn,
 }
 
 /// Input for a child.

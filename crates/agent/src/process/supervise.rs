@@ -12,11 +12,13 @@ use tokio::time::{Instant, sleep_until};
 use super::event_budget::EventBudget;
 use super::guarded_child::{ChildEnd, GuardedChild, Pipes, StartError};
 use super::guardian::Guardian;
-use super::{Dialogue, Input, Launch};
+use super::{Decision, Dialogue, Input, Launch};
 use convoke_redact::Redactor;
 
 use crate::diagnostics;
 use crate::event::{Event, EventKind};
+use crate::id::now;
+use crate::permission::{AnsweredBy, Approvals, PermissionAnswer, PermissionQuestion};
 use crate::redaction::redact_notice;
 use crate::stream::lines::{Line, Lines};
 use crate::stream::{Sink, TurnPhase, reason_in_words};
@@ -47,11 +49,13 @@ pub async fn supervise(
     guardian: &Guardian,
     dialogue: &mut dyn Dialogue,
     limits: &Limits,
+    approvals: &Approvals,
     side: &TurnSide,
 ) -> Result<TurnResult, StartError> {
     let (held, pipes) = GuardedChild::start(launch, guardian).await?;
     let Pipes { stdin, mut stdout, mut stderr } = pipes;
     let mut watch = Watch::new(held, stdin, dialogue, side.redactor(), *limits);
+    watch.approvals = approvals.clone();
     let mut out = vec![0; 64 << 10];
     let mut err = vec![0; 8 << 10];
     let mut err_open = true;
@@ -71,6 +75,9 @@ pub async fn supervise(
                     break;
                 }
                 report = watch.late().await;
+            }
+            (question, answer) = side.answer(), if !watch.questions.is_empty() => {
+                watch.person_answers(&question, answer);
             }
             () = side.has_room(), if !watch.waiting.is_empty() => {
                 side.send_waiting(&mut watch.waiting);
@@ -124,6 +131,13 @@ struct Watch<'d> {
     dialogue: &'d mut dyn Dialogue,
     redactor: &'d Redactor,
     limits: Limits,
+    approvals: Approvals,
+    /// Questions that the dialogue has just read.
+    asked: Vec<PermissionQuestion>,
+    /// Questions that the agent has taken back.
+    withdrawn: Vec<String>,
+    /// Questions that wait for a person.
+    questions: Vec<OpenQuestion>,
     lines: Lines,
     error_lines: Lines,
     events: EventBudget,
@@ -157,6 +171,10 @@ impl<'d> Watch<'d> {
             dialogue,
             redactor,
             limits,
+            approvals: Approvals::default(),
+            asked: Vec::new(),
+            withdrawn: Vec::new(),
+            questions: Vec::new(),
             lines: Lines::new(limits.line_bytes),
             error_lines: Lines::new(ERROR_LINE),
             events: EventBudget::new(&limits),
@@ -214,7 +232,17 @@ impl<'d> Watch<'d> {
     fn read<R>(&mut self, read: impl FnOnce(&mut dyn Dialogue, &mut Sink<'_>) -> R) -> R {
         let retries = u64::from(self.limits.retries);
         let left = self.turn_end.saturating_duration_since(Instant::now());
-        read(self.dialogue, &mut |event| {
+        read(self.dialogue, &mut |mut event| {
+            match &mut event.kind {
+                EventKind::PermissionAsked { question, expires_at } => {
+                    let wait = i64::try_from(self.limits.ask.as_millis()).unwrap_or(i64::MAX);
+                    question.shorten();
+                    self.asked.push(question.clone());
+                    *expires_at = now().0.saturating_add(wait);
+                }
+                EventKind::PermissionAnswered { id, .. } => self.withdrawn.push(id.clone()),
+                _ => {}
+            }
             let cause = hopeless_retry(&event.kind, retries, left.min(LONGEST_WAIT));
             self.stop = self.stop.or(cause);
             if let Some(event) = self.events.admit(event) {
@@ -224,6 +252,7 @@ impl<'d> Watch<'d> {
     }
 
     async fn after_lines(&mut self) {
+        self.take_questions();
         match (self.rung, self.stop) {
             (Rung::Running, Some(stop)) => self.stop(stop).await,
             (Rung::Running, None) => self.go_on(),
@@ -241,6 +270,11 @@ impl<'d> Watch<'d> {
     /// Resets the deadline for output.
     fn go_on(&mut self) {
         let silence = self.turn_end.min(in_time(self.limits.silence));
+        // An agent that waits for a person is silent, and its time stands still.
+        if let Some(expires) = self.questions.iter().map(|open| open.expires).min() {
+            self.deadline = expires;
+            return;
+        }
         match self.dialogue.phase() {
             TurnPhase::Running => {
                 self.answered = None;
@@ -308,6 +342,9 @@ impl<'d> Watch<'d> {
     /// Starts to stop the turn: asks the agent, if possible.
     async fn stop(&mut self, stop: TerminationCause) {
         self.stop = Some(stop);
+        for open in std::mem::take(&mut self.questions) {
+            self.answer(&open.question, PermissionAnswer::Never, AnsweredBy::Withdrawn);
+        }
         match self.dialogue.interrupt() {
             Some(input) if self.input.is_some() => {
                 self.say(input);
@@ -334,6 +371,7 @@ impl<'d> Watch<'d> {
     /// Takes the next step when a deadline has passed.
     async fn late(&mut self) -> Option<ChildEnd> {
         match self.rung {
+            Rung::Running if !self.questions.is_empty() => self.expire_questions(),
             Rung::Running if self.dialogue.phase() == TurnPhase::Answered => self.dismiss(),
             Rung::Running => self.stop(TerminationCause::TimedOut).await,
             Rung::Asked => self.interrupt().await,
@@ -397,6 +435,72 @@ impl<'d> Watch<'d> {
             side.send(event).await;
         }
         result
+    }
+}
+
+/// A question that waits for a person.
+struct OpenQuestion {
+    question: PermissionQuestion,
+    asked: Instant,
+    expires: Instant,
+}
+
+impl Watch<'_> {
+    /// Answers new questions that need no person, and has the others wait for one.
+    fn take_questions(&mut self) {
+        for id in std::mem::take(&mut self.withdrawn) {
+            self.close_question(&id);
+        }
+        for question in std::mem::take(&mut self.asked) {
+            if let Some((answer, by)) = self.approvals.decide(&question) {
+                self.answer(&question, answer, by);
+            } else {
+                let (asked, expires) = (Instant::now(), in_time(self.limits.ask));
+                self.questions.push(OpenQuestion { question, asked, expires });
+            }
+        }
+    }
+
+    fn person_answers(&mut self, id: &str, answer: PermissionAnswer) {
+        if let Some(question) = self.close_question(id) {
+            self.approvals.remember(&question, answer);
+            self.answer(&question, answer, AnsweredBy::Person);
+            self.go_on();
+        }
+    }
+
+    /// Takes no answer for a no.
+    fn expire_questions(&mut self) {
+        let now = Instant::now();
+        let open = std::mem::take(&mut self.questions).into_iter();
+        let (late, waiting) = open.partition(|open| open.expires <= now);
+        self.questions = waiting;
+        let late: Vec<OpenQuestion> = late;
+        for open in late {
+            self.turn_end += open.asked.elapsed();
+            self.answer(&open.question, PermissionAnswer::Never, AnsweredBy::Timeout);
+        }
+        self.go_on();
+    }
+
+    /// Removes a question, for which the turn's time stood still.
+    fn close_question(&mut self, id: &str) -> Option<PermissionQuestion> {
+        let at = self.questions.iter().position(|open| open.question.id == id)?;
+        let open = self.questions.remove(at);
+        self.turn_end += open.asked.elapsed();
+        Some(open.question)
+    }
+
+    fn answer(&mut self, question: &PermissionQuestion, answer: PermissionAnswer, by: AnsweredBy) {
+        let decision = match by {
+            AnsweredBy::Withdrawn => Decision::Withdrawn,
+            _ if answer.allows() => Decision::Allowed,
+            _ => Decision::Refused,
+        };
+        let input = self.dialogue.answer(&question.id, decision);
+        self.say(input);
+        let kind = EventKind::PermissionAnswered { id: question.id.clone(), answer, by };
+        self.waiting.push_back(Event::own(kind));
     }
 }
 

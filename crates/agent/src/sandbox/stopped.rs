@@ -4,7 +4,7 @@ use convoke_core::Diagnostic;
 
 use crate::diagnostics;
 use crate::event::EventKind;
-use crate::process::{Dialogue, Input};
+use crate::process::{Decision, Dialogue, Input};
 use crate::stream::{Sink, TurnPhase};
 use crate::turn::TurnResult;
 use crate::turn_input::Permissions;
@@ -89,6 +89,10 @@ impl Dialogue for Watched {
 
     fn interrupt(&mut self) -> Option<Input> {
         self.dialogue.interrupt()
+    }
+
+    fn answer(&mut self, question: &str, answer: Decision) -> Input {
+        self.dialogue.answer(question, answer)
     }
 
     fn phase(&self) -> TurnPhase {

@@ -19,6 +19,7 @@ macro_rules! for_each_cli {
     };
 }
 
+mod asking;
 mod delivery;
 mod ending;
 mod faults;

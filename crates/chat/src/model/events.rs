@@ -52,6 +52,12 @@ impl Chat {
                     work.observe(&event);
                 }
             }
+            SessionEventKind::PermissionAsked { member, question, .. } => {
+                self.ask(member, question);
+            }
+            SessionEventKind::PermissionAnswered { id, answer, by, .. } => {
+                self.answered(&id, answer, by);
+            }
             SessionEventKind::TurnEnded { turn, member, state, reply, result, elapsed_ms } => {
                 self.unqueue(turn);
                 let at_work = self.works.iter().position(|work| work.turn == turn);

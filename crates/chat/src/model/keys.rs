@@ -4,6 +4,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use super::{Activity, Chat, Effect};
 use crate::completion::complete;
+use crate::overlay::{Overlay, Page};
 use crate::user_action::{PromptView, UserAction};
 
 /// The number of lines that two pages share.
@@ -27,6 +28,10 @@ impl Chat {
         }
         match key.code {
             KeyCode::F(1) => return self.intend(UserAction::Help),
+            KeyCode::F(3) => {
+                self.show_question();
+                return None;
+            }
             KeyCode::F(2) => return self.look(PromptView::Ledger, None),
             KeyCode::Char('l') if ctrl => return self.look(PromptView::Ledger, None),
             KeyCode::Char('d') if ctrl && self.editor.text().is_empty() => {
@@ -112,6 +117,11 @@ impl Chat {
     fn key_on_page(&mut self, code: KeyCode, ctrl: bool) -> Option<Effect> {
         let (width, height) = (self.areas().page_width(), self.areas().page_height());
         let page = height.saturating_sub(OVERLAP).max(1).cast_signed();
+        if matches!(&self.overlay, Some(Overlay { page: Page::Question(_), .. }))
+            && let Some(effect) = self.key_on_question(code)
+        {
+            return Some(effect);
+        }
         let overlay = self.overlay.as_mut()?;
         match code {
             KeyCode::Esc | KeyCode::Enter | KeyCode::F(1 | 2) | KeyCode::Char('q') => {

@@ -2,6 +2,7 @@
 
 mod events;
 mod keys;
+pub(crate) mod questions;
 #[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]
@@ -9,6 +10,7 @@ mod tests;
 
 use std::time::Duration;
 
+use convoke_agent::permission::PermissionAnswer;
 use convoke_core::marker::Intent;
 use convoke_core::{Code, Diagnostic};
 use convoke_session::coordinator::INBOX_LIMIT;
@@ -17,6 +19,7 @@ use convoke_team::Team;
 use crossterm::event::KeyEvent;
 use ratatui::layout::Size;
 
+use self::questions::OpenQuestion;
 use crate::completion::Completion;
 use crate::editor::Editor;
 use crate::history::Past;
@@ -99,6 +102,8 @@ pub enum Effect {
     Close(Vec<PersonMessage>),
     /// Read a prompt from the store.
     Read(MemberName, TurnId, PromptView),
+    /// Answer a question of an agent.
+    Answer(String, PermissionAnswer),
 }
 
 /// A queued turn.
@@ -135,6 +140,8 @@ pub struct Chat {
     pub(crate) completion: Option<Completion>,
     pub(crate) chosen: usize,
     pub(crate) overlay: Option<Overlay>,
+    /// Questions of agents, the oldest first.
+    pub(crate) questions: Vec<OpenQuestion>,
     pub(crate) notice: Option<String>,
     /// The number of lines that the conversation is scrolled back.
     pub(crate) scrolled: usize,
@@ -180,6 +187,7 @@ impl Chat {
             completion: None,
             chosen: 0,
             overlay: None,
+            questions: Vec::new(),
             notice: None,
             scrolled: 0,
             size,

@@ -5,7 +5,7 @@ use std::io::{self, BufRead as _, IsTerminal as _, Write, stdin};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use convoke_team::MemberChoices;
+use convoke_team::{MemberChoices, PermissionRules};
 use serde_json::json;
 
 use crate::conversation::home::Home;
@@ -65,8 +65,10 @@ fn grant(directory: &Path, home: &Home, arguments: &Arguments) -> anyhow::Result
         None => user.trusted.trust_of(directory, &[]),
     };
     let mut out = stdout();
+    let rules = user.permissions.of(directory);
     let request = Request {
         directory,
+        rules: &rules,
         asked: asked.as_deref(),
         granted: shown_grants(&user.trusted, directory),
         before,
@@ -178,6 +180,8 @@ fn line(member: &str, choice: &str) -> String {
 /// The choices of a team file and the earlier grants.
 struct Request<'a> {
     directory: &'a Path,
+    /// The user's own rules for agents that ask here.
+    rules: &'a PermissionRules,
     /// `None` without a team file.
     asked: Option<&'a [MemberChoices]>,
     granted: BTreeSet<String>,
@@ -223,6 +227,13 @@ impl Request<'_> {
                 writeln!(out, "- {}", paint.faint(&printable(line)))?;
             }
         }
+        if !self.rules.is_empty() {
+            writeln!(out, "Your rules for agents that ask here (permissions.toml):")?;
+            let allow = self.rules.allow.iter().map(|rule| ("allow", rule));
+            for (word, rule) in allow.chain(self.rules.never.iter().map(|rule| ("never", rule))) {
+                writeln!(out, "  {word} {}", printable(rule))?;
+            }
+        }
         if self.before == DirectoryTrust::Untrusted {
             writeln!(out, "Trust also lets agents load their own settings from the project.")?;
         }
@@ -240,6 +251,7 @@ impl Request<'_> {
             "asks": asks,
             "added": added,
             "removed": removed,
+            "rules": { "allow": self.rules.allow, "never": self.rules.never },
         });
         writeln!(out, "{answer}")
     }

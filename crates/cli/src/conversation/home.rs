@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use convoke_agent::config::Catalog;
 use convoke_files::{Disk, FileKind, Files};
 use convoke_inspect::HostEnvironment;
+use convoke_team::PermissionFile;
 
 use crate::outcome::UsageError;
 
@@ -40,6 +41,20 @@ impl Home {
 }
 
 impl Home {
+    /// Reads the rules for agents that ask before they act.
+    pub fn read_permissions(&self) -> Result<PermissionFile, UsageError> {
+        let path = self.configuration.join("permissions.toml");
+        let shown = path.display();
+        match Disk.read_text(&path, FileKind::Configuration) {
+            Ok(text) => PermissionFile::parse(&text)
+                .map_err(|error| UsageError(format!("{shown}: {error}"))),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                Ok(PermissionFile::default())
+            }
+            Err(error) => Err(UsageError(format!("cannot read {shown}: {error}"))),
+        }
+    }
+
     /// Reads the built-in agents and the user's own.
     pub fn read_catalog(&self) -> Result<Catalog, UsageError> {
         let mut catalog = Catalog::built_in();

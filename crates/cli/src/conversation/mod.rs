@@ -255,6 +255,7 @@ pub async fn open(
     let resolver = AgentResolver {
         project: &project,
         catalog: &user.catalog,
+        rules: user.permissions.of(&project.directory),
         backend,
         done,
         session: began.id,
@@ -310,6 +311,7 @@ pub fn model_member(
     let resolver = AgentResolver {
         project: &project,
         catalog: &user.catalog,
+        rules: user.permissions.of(&project.directory),
         backend: AgentBackend::Agents,
         done: std::collections::HashMap::new(),
         session: session.began.id,

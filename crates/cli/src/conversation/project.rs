@@ -9,8 +9,8 @@ use convoke_core::Diagnostic;
 use convoke_files::{Disk, FileKind, Files as _, TooLarge, git};
 use convoke_inspect::HostEnvironment;
 use convoke_team::{
-    AgentSettings, FileLocation, MemberChoices, MemberKind, Team, TeamFileErrors, Trust,
-    TrustedSetting,
+    AgentSettings, FileLocation, MemberChoices, MemberKind, PermissionFile, Team, TeamFileErrors,
+    Trust, TrustedSetting,
 };
 
 use super::home::Home;
@@ -28,12 +28,18 @@ pub struct UserConfiguration {
     pub catalog: Catalog,
     /// The trusted directories.
     pub trusted: TrustedDirectories,
+    /// The rules for agents that ask.
+    pub permissions: PermissionFile,
 }
 
 impl UserConfiguration {
-    /// Reads `agents.toml` and the list of trusted directories.
+    /// Reads `agents.toml`, `permissions.toml` and the list of trusted directories.
     pub fn load(home: &Home) -> anyhow::Result<Self> {
-        Ok(Self { catalog: home.read_catalog()?, trusted: TrustedDirectories::load(home)? })
+        Ok(Self {
+            catalog: home.read_catalog()?,
+            trusted: TrustedDirectories::load(home)?,
+            permissions: home.read_permissions()?,
+        })
     }
 }
 

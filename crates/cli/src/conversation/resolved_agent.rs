@@ -68,6 +68,7 @@ mod tests {
         let user = UserConfiguration {
             catalog: Catalog::built_in(),
             trusted: TrustedDirectories::default(),
+            permissions: convoke_team::PermissionFile::default(),
         };
         let (file, text) = ("convoke.toml".to_owned(), TEAM.to_owned());
         let mut project = Project::of(file, text, "/p".into(), &user, Origin::File).unwrap();

@@ -11,6 +11,7 @@ use convoke_agent::Agent;
 use convoke_agent::adapter::{Host, Script, StandIn, agent};
 use convoke_agent::config::{AgentKind, Catalog};
 use convoke_agent::id::ThreadId;
+use convoke_agent::permission::Approvals;
 use convoke_agent::process::guardian::Guardian;
 use convoke_agent::sandbox::{Route, SandboxSettings};
 use convoke_agent::turn_input::Permissions;
@@ -25,7 +26,7 @@ use convoke_model::{ModelAgent, Settings};
 use convoke_redact::Redactor;
 use convoke_session::prompt::InstructionFile;
 use convoke_session::{MemberAgent, MemberName, SessionId, SqliteStore, TeamAgents};
-use convoke_team::Record;
+use convoke_team::{PermissionRules, Record};
 
 use super::change_recorder::{Recorder, changes_of};
 use super::home::Home;
@@ -51,6 +52,8 @@ pub(super) struct ResolvedTeam {
 pub(super) struct AgentResolver<'a> {
     pub(super) project: &'a Project,
     pub(super) catalog: &'a Catalog,
+    /// The rules of the project's directory for agents that ask.
+    pub(super) rules: PermissionRules,
     pub(super) backend: AgentBackend,
     /// The number of turns that each member has done: a script continues after them.
     pub(super) done: HashMap<MemberName, usize>,
@@ -177,6 +180,7 @@ impl AgentResolver<'_> {
         member_agent.model.clone_from(&settings.model);
         member_agent.trust = self.project.trust();
         member_agent.permissions = resolved.permissions;
+        member_agent.approvals = Approvals::new(self.rules.clone());
         // Nothing but its own word keeps a program without permissions of its own from writing.
         let is_free = matches!(resolved.definition.kind, AgentKind::Plain);
         member_agent.may_write = resolved.permissions != Permissions::ReadOnly || is_free;

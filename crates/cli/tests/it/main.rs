@@ -10,6 +10,7 @@
 
 mod ask;
 mod ask_key;
+mod asking;
 mod assemble;
 mod capture;
 mod changes;

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use convoke_agent::permission::Approvals;
 use convoke_agent::process::guardian::Guardian;
 use convoke_agent::process::{Dialogue, Input, Launch, PrivateDir, supervise};
 use convoke_agent::stream::plain::Plain;
@@ -96,6 +97,7 @@ fn start(child: &Child<'_>, guardian: &Guardian) -> AgentTurn {
     let mut dialogue =
         Monologue { reader: Plain::new(OUTPUT_KEPT), stdin: child.stdin.clone().into_bytes() };
     let (guardian, temporary) = (guardian.clone(), child.temporary.to_owned());
+    let approvals = Approvals::default();
     let mut launch = Launch {
         program: child.program.clone(),
         args: child.arguments.clone(),
@@ -110,7 +112,8 @@ fn start(child: &Child<'_>, guardian: &Guardian) -> AgentTurn {
         let result = match PrivateDir::create(&temporary) {
             Ok(private) => {
                 private.path().clone_into(&mut launch.private_dir);
-                let ended = supervise(&launch, &guardian, &mut dialogue, &limits, &side).await;
+                let ended =
+                    supervise(&launch, &guardian, &mut dialogue, &limits, &approvals, &side).await;
                 ended.unwrap_or_else(|error| failed(error.to_string()))
             }
             Err(error) => failed(error.to_string()),

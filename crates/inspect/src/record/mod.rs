@@ -77,7 +77,7 @@ impl Agent for RecordingAgent {
             // A request that came after the end of the last turn belongs to none.
             while feed.take().is_some() {}
             let mut turn = agent.start(turn_input);
-            let canceller = turn.canceller();
+            let (canceller, answerer) = (turn.canceller(), turn.answerer());
             let mut is_cancelled = false;
             loop {
                 tokio::select! {
@@ -88,6 +88,7 @@ impl Agent for RecordingAgent {
                         Some(event) => side.send(event).await,
                         None => break,
                     },
+                    (question, answer) = side.answer() => answerer.answer(&question, answer),
                     () = side.cancelled(), if !is_cancelled => {
                         is_cancelled = true;
                         canceller.cancel();

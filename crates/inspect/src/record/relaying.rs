@@ -61,7 +61,7 @@ impl RelayingAgent {
         let handed_over = HandedOver::new(&turn_input, recording.vendor);
         let mut record = TurnRecord::new(recording, handed_over, &turn_input);
         let mut turn = agent(self.definition, self.host).start(turn_input);
-        let canceller = turn.canceller();
+        let (canceller, answerer) = (turn.canceller(), turn.answerer());
         let mut is_cancelled = false;
         loop {
             tokio::select! {
@@ -72,6 +72,7 @@ impl RelayingAgent {
                     Some(event) => side.send(event).await,
                     None => break,
                 },
+                (question, answer) = side.answer() => answerer.answer(&question, answer),
                 () = side.cancelled(), if !is_cancelled => {
                     is_cancelled = true;
                     canceller.cancel();

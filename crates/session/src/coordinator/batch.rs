@@ -4,6 +4,8 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use convoke_agent::event::{Event, EventKind};
+use convoke_agent::permission::{PermissionAnswer, PermissionQuestion};
 use convoke_agent::redaction::redact_result;
 use convoke_agent::thread::{ThreadAppend, ThreadStoreError};
 use convoke_agent::turn_input::ThreadWriter;
@@ -23,7 +25,7 @@ use crate::diagnostics;
 use crate::event::{FailedTurn, SessionEventKind, StopReason};
 use crate::event_queue::Observer;
 use crate::file_changes::{ChangeCounts, ChangedBy, Recording, TurnDirectory};
-use crate::id::{AttemptRef, TurnId};
+use crate::id::{AttemptRef, MemberName, TurnId};
 use crate::progress::Progress;
 use crate::routing::conversation::Conversation;
 use crate::routing::route;
@@ -168,9 +170,11 @@ impl<S: Store> Coordinator<S> {
             turn_input.ledger = Some(output.ledger);
             turn_input.attempt = Some(reference);
             turn_input.keeper = ThreadWriter::Caller { turn: name_of(&turn) };
+            let agent_turn = member_agent.agent.start(turn_input);
+            self.controls.attend(turn.id, agent_turn.answerer());
             let runner = TurnRunner {
                 turn: turn.id,
-                agent_turn: member_agent.agent.start(turn_input),
+                agent_turn,
                 timeout: team.limits.turn_timeout,
                 stop_requests: self.controls.watch(),
                 redactor: self.team_agents.redactor.clone(),
@@ -246,6 +250,7 @@ impl<S: Store> Coordinator<S> {
             };
             let recording = batch.recordings.remove(&id);
             if let Some(running) = batch.running.remove(&id) {
+                self.controls.dismiss(running.turn.id);
                 if let Some(recording) = recording {
                     self.end_recording(&running.turn, recording, &mut finished).await;
                 }
@@ -299,7 +304,7 @@ impl<S: Store> Coordinator<S> {
             TurnReport::Event(event) => {
                 let at = self.team_agents.now();
                 let member = turn.member.clone();
-                self.emit(at, SessionEventKind::Agent { turn: turn.id, member, event });
+                self.emit(at, event_of(turn.id, member, event));
             }
             TurnReport::Batch(events) => {
                 let mut commit = self.commit_of(&self.conversation);
@@ -424,4 +429,21 @@ fn redacted(places: u64) -> Option<Diagnostic> {
         _ => format!("secrets were removed from the reply in {places} places"),
     };
     Some(Diagnostic::new(diagnostics::REPLY_REDACTED, message).with_count(places))
+}
+
+/// Returns the event of a conversation that an agent's event is. Questions have ids that no other turn's
+/// have.
+fn event_of(turn: TurnId, member: MemberName, event: Event<'static>) -> SessionEventKind {
+    match event.kind {
+        EventKind::PermissionAsked { question, expires_at } => {
+            let question = PermissionQuestion { id: format!("{turn}.{}", question.id), ..question };
+            let answers = PermissionAnswer::ALL.to_vec();
+            SessionEventKind::PermissionAsked { turn, member, question, answers, expires_at }
+        }
+        EventKind::PermissionAnswered { id, answer, by } => {
+            let id = format!("{turn}.{id}");
+            SessionEventKind::PermissionAnswered { turn, member, id, answer, by }
+        }
+        _ => SessionEventKind::Agent { turn, member, event },
+    }
 }

@@ -1,11 +1,14 @@
 //! Controls of a running conversation.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
+use convoke_agent::permission::{Answerer, PermissionAnswer};
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, watch};
 
 use super::PersonMessage;
+use crate::id::TurnId;
 
 /// The most messages that wait to be stored while a turn runs.
 pub const INBOX_LIMIT: usize = 64;
@@ -15,6 +18,8 @@ pub const INBOX_LIMIT: usize = 64;
 pub struct Controls {
     stop_request: Arc<watch::Sender<StopRequest>>,
     inbox: mpsc::Sender<PersonMessage>,
+    /// Who answers the questions of each running turn.
+    answerers: Arc<Mutex<HashMap<TurnId, Answerer>>>,
 }
 
 /// A request to stop.
@@ -31,7 +36,8 @@ pub(super) enum StopRequest {
 impl Controls {
     pub(super) fn new() -> (Self, mpsc::Receiver<PersonMessage>) {
         let (inbox, said) = mpsc::channel(INBOX_LIMIT);
-        (Self { stop_request: Arc::new(watch::Sender::new(StopRequest::GoOn)), inbox }, said)
+        let stop_request = Arc::new(watch::Sender::new(StopRequest::GoOn));
+        (Self { stop_request, inbox, answerers: Arc::default() }, said)
     }
 
     /// Cancels the running turn: the agent is asked to stop, its partial reply is stored, and the conversation
@@ -60,6 +66,27 @@ impl Controls {
         self.inbox.try_send(message).map_err(|error| match error {
             TrySendError::Full(message) | TrySendError::Closed(message) => message,
         })
+    }
+
+    /// Answers a question of an agent, by the id that its event has. An answer to a question that is not
+    /// open is ignored. This is the only way to answer one: no message can.
+    pub fn answer(&self, question: &str, answer: PermissionAnswer) {
+        let Some((turn, id)) = question.split_once('.') else { return };
+        let Ok(turn) = turn.parse().map(TurnId) else { return };
+        let answerers = self.answerers.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(answerer) = answerers.get(&turn) {
+            answerer.answer(id, answer);
+        }
+    }
+
+    /// Has questions of a turn answered while it runs.
+    pub(super) fn attend(&self, turn: TurnId, answerer: Answerer) {
+        self.answerers.lock().unwrap_or_else(PoisonError::into_inner).insert(turn, answerer);
+    }
+
+    /// Forgets a turn that has ended.
+    pub(super) fn dismiss(&self, turn: TurnId) {
+        self.answerers.lock().unwrap_or_else(PoisonError::into_inner).remove(&turn);
     }
 
     pub(super) fn stop_request(&self) -> StopRequest {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use convoke_agent::Agent;
+use convoke_agent::permission::Approvals;
 use convoke_agent::turn_input::{Permissions, Trust, TurnInput};
 use convoke_redact::Redactor;
 use convoke_team::Team;
@@ -44,6 +45,8 @@ pub struct MemberAgent {
     pub trust: Trust,
     /// The member's instruction file.
     pub instruction_file: Option<InstructionFile>,
+    /// What answers the agent's questions without a person, for the whole session.
+    pub approvals: Approvals,
     /// Whether its turns may change files, so that changes are recorded.
     pub may_write: bool,
 }
@@ -58,6 +61,7 @@ impl MemberAgent {
             model: None,
             trust: Trust::default(),
             instruction_file: None,
+            approvals: Approvals::default(),
             may_write: false,
         }
     }
@@ -74,7 +78,9 @@ impl MemberAgent {
         turn_input.permissions = self.permissions;
         turn_input.model.clone_from(&self.model);
         turn_input.trust = self.trust;
+        turn_input.approvals = self.approvals.clone();
         turn_input.limits.turn = team.limits.turn_timeout;
+        turn_input.limits.ask = team.limits.ask_timeout;
         turn_input.limits.background = team.limits.background_timeout;
         turn_input
     }
@@ -97,6 +103,21 @@ impl TeamAgents {
     /// Returns the team.
     pub fn team(&self) -> &Team {
         &self.team
+    }
+
+    /// Tells whether an agent may ask a person before it acts.
+    pub fn has_asking_agents(&self) -> bool {
+        self.agents.values().any(|agent| agent.permissions == Permissions::Ask)
+    }
+
+    /// Returns what answers the questions of each agent without a person.
+    pub fn approvals(&self) -> Vec<Approvals> {
+        self.agents.values().map(|agent| agent.approvals.clone()).collect()
+    }
+
+    /// Has questions refused that no rule answers, because nobody can be asked.
+    pub fn nobody_answers(&self) {
+        self.agents.values().for_each(|agent| agent.approvals.nobody_is_there());
     }
 
     pub(super) fn member_agent(&self, member: &MemberName) -> Option<&MemberAgent> {

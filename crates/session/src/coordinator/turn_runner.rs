@@ -1,8 +1,9 @@
 //! Runs one turn of one agent to its end, even if the agent does not end by itself.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use convoke_agent::event::Event;
+use convoke_agent::event::{Event, EventKind};
 use convoke_agent::redaction::EventRedactor;
 use convoke_agent::{AgentTurn, TurnResult, Verdict};
 use convoke_core::Diagnostic;
@@ -50,6 +51,35 @@ pub(super) struct TurnRunner {
     pub(super) reports: mpsc::Sender<(TurnId, TurnReport)>,
 }
 
+/// The questions of an agent that wait for a person; the turn's time stands still meanwhile.
+#[derive(Default)]
+struct Waiting {
+    questions: BTreeSet<String>,
+    since: Option<Instant>,
+}
+
+impl Waiting {
+    fn is_asked(&self) -> bool {
+        !self.questions.is_empty()
+    }
+
+    /// Takes note of an event, and returns the time for which the agent waited when it is over.
+    fn note(&mut self, event: &Event<'static>) -> Duration {
+        match &event.kind {
+            EventKind::PermissionAsked { question, .. } => {
+                self.questions.insert(question.id.clone());
+                self.since.get_or_insert_with(Instant::now);
+            }
+            EventKind::PermissionAnswered { id, .. } => {
+                self.questions.remove(id);
+            }
+            _ => {}
+        }
+        let is_over = self.questions.is_empty();
+        self.since.take_if(|_| is_over).map_or(Duration::ZERO, |since| since.elapsed())
+    }
+}
+
 /// A report on a running turn.
 pub(super) enum TurnReport {
     /// An event of the agent.
@@ -62,7 +92,8 @@ impl TurnRunner {
     /// Reports the agent's events until it ends, a person leaves, or its time is over.
     pub(super) async fn run(mut self) -> FinishedTurn {
         let began = Instant::now();
-        let deadline = began + self.timeout.saturating_add(PATIENCE);
+        let mut deadline = began + self.timeout.saturating_add(PATIENCE);
+        let mut waiting = Waiting::default();
         let mut log = EventLog::default();
         let mut redaction = EventRedactor::new(self.redactor.clone());
         let mut store_at = began + STORE_AFTER;
@@ -80,7 +111,7 @@ impl TurnRunner {
                     }
                     continue;
                 }
-                () = sleep_until(deadline) => {
+                () = sleep_until(deadline), if !waiting.is_asked() => {
                     canceller.cancel();
                     break Some(Verdict::TimedOut);
                 }
@@ -95,6 +126,7 @@ impl TurnRunner {
                 None => Vec::new(),
             };
             for event in events {
+                deadline += waiting.note(&event);
                 log.add(&event);
                 self.report(TurnReport::Event(event)).await;
             }

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{Receiver, channel};
 
-use crate::commands::run::{self, Finale, Reached, Show, conclude, drive};
+use crate::commands::run::{self, Answers, Finale, Reached, Show, conclude, drive};
 use crate::conversation::{self, Conversation};
 use crate::figures::count;
 use crate::host_environment;
@@ -169,7 +169,9 @@ impl LineChat {
 
     async fn go_on(&mut self) -> anyhow::Result<()> {
         let Self { conversation, events, show, reached, .. } = self;
-        let stop = drive(conversation, events, show, reached).await?;
+        // Lines of standard input are messages here, and no message can answer.
+        let mut answers = Answers::of_nobody(conversation);
+        let stop = drive(conversation, events, show, reached, &mut answers).await?;
         if let StopReason::Addressed { person, .. } = &stop {
             self.speaker.clone_from(person);
         }

@@ -1,5 +1,6 @@
 //! `convoke run`: runs a conversation to its end.
 
+mod answers;
 mod json;
 mod message;
 mod reached;
@@ -14,6 +15,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use clap_complete::ArgValueCompleter;
 use convoke_agent::id::now;
+use convoke_agent::permission::Approvals;
 use convoke_core::Diagnostic;
 use convoke_session::event::StopReason;
 use convoke_session::event_queue::{EventQueue, EventReceiver};
@@ -22,6 +24,8 @@ use convoke_session::{
 };
 use tokio::signal::unix::{SignalKind, signal};
 
+pub(in crate::commands) use self::answers::Answers;
+use self::answers::Heard;
 pub(in crate::commands) use self::message::addressees;
 use self::reached::Arrivals;
 pub(in crate::commands) use self::reached::Reached;
@@ -31,7 +35,7 @@ use self::view::{Layout, View};
 use crate::commands::completions;
 use crate::commands::sessions::short;
 use crate::conversation::{self, Conversation, ConversationOptions};
-use crate::diagnostics::Deny;
+use crate::diagnostics::{Deny, own};
 use crate::host_environment;
 use crate::outcome::Outcome;
 use crate::program;
@@ -95,7 +99,9 @@ async fn hold(arguments: &Arguments) -> anyhow::Result<Outcome> {
         conversation.coordinator.accept(saying).await?;
     }
     let mut reached = Vec::new();
-    let stop = drive(&mut conversation, &mut events, &mut show, &mut reached).await?;
+    let is_input_used = arguments.task.as_deref() == Some("-");
+    let mut answers = Answers::listen(&conversation, arguments.json, is_input_used);
+    let stop = drive(&mut conversation, &mut events, &mut show, &mut reached, &mut answers).await?;
     let finale = Finale { stop, reached, elapsed: began.elapsed() };
     conclude(&conversation, &mut show, finale, &arguments.deny).await
 }
@@ -168,6 +174,7 @@ pub(in crate::commands) async fn drive(
     events: &mut EventReceiver<SessionEvent>,
     show: &mut Show,
     reached: &mut Vec<Reached>,
+    answers: &mut Answers,
 ) -> anyhow::Result<StopReason> {
     let controls = conversation.coordinator.controls();
     let mut interrupts = signal(SignalKind::interrupt())?;
@@ -183,18 +190,31 @@ pub(in crate::commands) async fn drive(
         }
         reader.heed(|| show.event(event));
     };
+    let unattended = conversation.coordinator.team_agents().approvals();
     let running = conversation.coordinator.run();
     tokio::pin!(running);
     let stop = loop {
         tokio::select! {
             biased;
-            Some(event) = events.recv() => see(&event, show, &mut reader),
+            Some(event) = events.recv() => {
+                answers.note(&event.kind);
+                see(&event, show, &mut reader);
+            }
             stop = &mut running => break stop?,
             Some(()) = interrupts.recv() => {
                 controls.interrupt();
                 reader.heed(|| show.interrupted());
             }
             Some(()) = ends.recv() => controls.leave(),
+            line = answers.next() => {
+                let heard = answers.hear(line, &controls);
+                if answers.is_over() {
+                    unattended.iter().for_each(Approvals::nobody_is_there);
+                }
+                if heard == Heard::NotUnderstood {
+                    reader.heed(|| show.not_understood());
+                }
+            }
             _ = clock.tick() => reader.heed(|| show.tick()),
         }
     };
@@ -314,6 +334,17 @@ impl Show {
         match &mut self.audience {
             Audience::Person(view) => view.line("  cancelling the turn; Ctrl-C again quits"),
             Audience::Program => Ok(()),
+        }
+    }
+
+    /// Says that a line was no answer to a question.
+    fn not_understood(&mut self) -> io::Result<()> {
+        let message = "a line of standard input was no answer; write once, session or never";
+        match &mut self.audience {
+            Audience::Person(view) => view.line(&format!("  {message}")),
+            Audience::Program => {
+                self.diagnostic(None, Diagnostic::new(own::RUN_ANSWER_UNREAD, message))
+            }
         }
     }
 

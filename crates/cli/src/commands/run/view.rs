@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use convoke_agent::diagnostics::SANDBOX_PARTIAL;
 use convoke_agent::event::{EventKind, Received, TextPart};
+use convoke_agent::permission::PermissionQuestion;
 use convoke_core::marker::Intent;
 use convoke_core::{Diagnostic, Severity};
 use convoke_session::file_changes::ChangedBy;
@@ -125,6 +126,18 @@ impl<W: Write> View<W> {
         self.line(&format!("  {code} {}", paint.faint(&message)))
     }
 
+    /// Shows what an agent asks before it acts.
+    fn ask(&mut self, member: &MemberName, question: &PermissionQuestion) -> io::Result<()> {
+        let paint = self.layout.paint;
+        let PermissionQuestion { tool, summary, diff, .. } = question;
+        let asks = format!("? {member} asks before it uses {}:", printable(tool));
+        self.line(&format!("  {}", paint.warning(&asks)))?;
+        for line in summary.lines().chain(diff.iter().flat_map(|diff| diff.lines())) {
+            self.line(&format!("    {}", printable(line)))?;
+        }
+        self.line("    once, session or never? (o/s/n)")
+    }
+
     /// Shows an event.
     pub(super) fn show(&mut self, event: &SessionEventKind) -> io::Result<()> {
         match event {
@@ -163,6 +176,17 @@ impl<W: Write> View<W> {
                 self.begin(*turn, member, &about)?;
             }
             SessionEventKind::Agent { turn, event, .. } => self.agent(*turn, event)?,
+            SessionEventKind::PermissionAsked { member, question, .. } => {
+                self.ask(member, question)?;
+            }
+            SessionEventKind::PermissionAnswered { member, answer, by, .. } => {
+                let may = if answer.allows() { "may go on" } else { "was refused" };
+                let by = serde_json::to_value(by).unwrap_or_default();
+                let by = by.as_str().unwrap_or_default();
+                let line = format!("  {member} {may} ({}, {by})", answer.as_str());
+                let line = self.layout.paint.faint(&line);
+                self.line(&line)?;
+            }
             SessionEventKind::TurnEnded { turn, member, state, result, elapsed_ms, .. } => {
                 let elapsed = seconds(Duration::from_millis(*elapsed_ms));
                 let elapsed = match result.cost_usd {

@@ -1,0 +1,178 @@
+//! Questions of Claude Code: `can_use_tool` on standard output, answered on standard input.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use convoke_files::FileKind;
+use convoke_files::limit::read_named_text;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::adapter::diff::unified;
+use crate::event::{Event, EventKind};
+use crate::permission::{AnsweredBy, PermissionAnswer, PermissionQuestion};
+use crate::process::Decision;
+use crate::stream::Sink;
+
+/// The questions that are open, with what the program wants to be told when it may go on.
+#[derive(Debug, Default)]
+pub(in crate::adapter) struct Questions(HashMap<String, Value>);
+
+#[derive(Deserialize)]
+struct Line {
+    r#type: String,
+    request_id: String,
+    #[serde(default)]
+    request: Request,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Request {
+    subtype: String,
+    tool_name: String,
+    input: Value,
+    description: Option<String>,
+}
+
+impl Questions {
+    /// Passes on a question, or that one was taken back. Returns whether the line was either.
+    pub(in crate::adapter) fn read(&mut self, line: &[u8], sink: &mut Sink<'_>) -> bool {
+        if !line.starts_with(br#"{"type":"control_"#) {
+            return false;
+        }
+        let Ok(line) = serde_json::from_slice::<Line>(line) else {
+            return false;
+        };
+        let id = line.request_id;
+        match (line.r#type.as_str(), line.request.subtype.as_str()) {
+            ("control_cancel_request", _) => {
+                if self.0.remove(&id).is_some() {
+                    let (answer, by) = (PermissionAnswer::Never, AnsweredBy::Withdrawn);
+                    sink(Event::own(EventKind::PermissionAnswered { id, answer, by }));
+                }
+                true
+            }
+            ("control_request", "can_use_tool") => {
+                let question = question(&id, &line.request);
+                self.0.insert(id, line.request.input);
+                let expires_at = 0;
+                sink(Event::own(EventKind::PermissionAsked { question, expires_at }));
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Returns the line that answers a question. One that ends with the turn is taken back by the
+    /// program itself.
+    pub(in crate::adapter) fn answer(&mut self, id: &str, decision: Decision) -> Vec<u8> {
+        let Some(input) = self.0.remove(id) else {
+            return Vec::new();
+        };
+        let response = match decision {
+            Decision::Allowed => json!({ "behavior": "allow", "updatedInput": input }),
+            Decision::Refused => {
+                json!({ "behavior": "deny", "message": "The user did not allow this." })
+            }
+            Decision::Withdrawn => return Vec::new(),
+        };
+        let answer = json!({
+            "type": "control_response",
+            "response": { "subtype": "success", "request_id": id, "response": response },
+        });
+        format!("{answer}\n").into_bytes()
+    }
+}
+
+fn question(id: &str, request: &Request) -> PermissionQuestion {
+    let Request { tool_name, input, description, .. } = request;
+    let text = |name: &str| input[name].as_str();
+    let path = text("file_path").or_else(|| text("notebook_path"));
+    let command = text("command").filter(|_| tool_name == "Bash");
+    let summary = match (command, path) {
+        (Some(command), _) => command.to_owned(),
+        (None, Some(path)) => format!("{tool_name} {path}"),
+        (None, None) => format!("{tool_name} {}", description.as_deref().unwrap_or_default()),
+    };
+    PermissionQuestion {
+        id: id.to_owned(),
+        tool: tool_name.clone(),
+        summary: summary.trim().to_owned(),
+        input: input.to_string(),
+        diff: path.and_then(|path| diff(tool_name, Path::new(path), input)),
+        is_command: command.is_some(),
+    }
+}
+
+/// Returns the change that a tool would make. The program does not say it.
+fn diff(tool: &str, path: &Path, input: &Value) -> Option<String> {
+    let text = |name: &str| input[name].as_str();
+    match tool {
+        "Edit" => Some(unified(path, text("old_string")?, text("new_string")?)),
+        "Write" => {
+            let before = read_named_text(path, FileKind::Configuration).unwrap_or_default();
+            Some(unified(path, &before, text("content")?))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(line: &str) -> (PermissionQuestion, Questions) {
+        let mut questions = Questions::default();
+        let mut found = None;
+        let is_read = questions.read(line.as_bytes(), &mut |event| {
+            if let EventKind::PermissionAsked { question, .. } = event.kind {
+                found = Some(question);
+            }
+        });
+        assert!(is_read);
+        (found.unwrap(), questions)
+    }
+
+    const BASH: &str = r#"{"type":"control_request","request_id":"r1","request":{"subtype":"can_use_tool","tool_name":"Bash","input":{"command":"make x","description":"Build"},"description":"Build"}}"#;
+    const EDIT: &str = r#"{"type":"control_request","request_id":"r2","request":{"subtype":"can_use_tool","tool_name":"Edit","input":{"file_path":"/p/a.txt","old_string":"one","new_string":"two"},"description":"a.txt"}}"#;
+
+    #[test]
+    fn a_command_is_shown_as_it_would_run() {
+        let (question, mut questions) = asked(BASH);
+        assert_eq!((question.tool.as_str(), question.summary.as_str()), ("Bash", "make x"));
+        assert!(question.is_command && question.diff.is_none());
+        let answer = questions.answer("r1", Decision::Allowed);
+        let answer: Value = serde_json::from_slice(&answer).unwrap();
+        assert_eq!(answer["response"]["request_id"], "r1");
+        let response = &answer["response"]["response"];
+        assert_eq!(response["behavior"], "allow");
+        assert_eq!(response["updatedInput"]["command"], "make x");
+        // Nothing that the program would write to a file of the project.
+        assert!(response.get("updatedPermissions").is_none());
+        assert!(questions.answer("r1", Decision::Allowed).is_empty(), "it was answered");
+    }
+
+    #[test]
+    fn an_edit_is_shown_as_its_difference() {
+        let (question, mut questions) = asked(EDIT);
+        assert_eq!(question.summary, "Edit /p/a.txt");
+        assert!(question.diff.unwrap().contains("-one\n+two\n"));
+        let answer: Value =
+            serde_json::from_slice(&questions.answer("r2", Decision::Refused)).unwrap();
+        assert_eq!(answer["response"]["response"]["behavior"], "deny");
+    }
+
+    #[test]
+    fn a_question_that_is_taken_back_is_open_no_more() {
+        let (_, mut questions) = asked(BASH);
+        let mut told = Vec::new();
+        let line = br#"{"type":"control_cancel_request","request_id":"r1"}"#;
+        assert!(questions.read(line, &mut |event| told.push(event.into_owned())));
+        assert!(matches!(
+            &told[..],
+            [Event { kind: EventKind::PermissionAnswered { by: AnsweredBy::Withdrawn, .. }, .. }]
+        ));
+        assert!(questions.answer("r1", Decision::Allowed).is_empty());
+    }
+}

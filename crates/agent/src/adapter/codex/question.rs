@@ -1,0 +1,235 @@
+//! Questions of Codex's `app-server`: requests of the server, each answered in its own form.
+
+use std::collections::HashMap;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::event::{Event, EventKind};
+use crate::permission::{AnsweredBy, PermissionAnswer, PermissionQuestion};
+use crate::process::Decision;
+use crate::stream::Sink;
+
+/// The changes of files that are kept for questions to come.
+const CHANGES_KEPT: usize = 64;
+
+/// The questions that are open, and the changes that later ones are about.
+#[derive(Debug, Default)]
+pub(in crate::adapter) struct Questions {
+    /// The form of the answer, by the id of the request as JSON.
+    open: HashMap<String, Form>,
+    /// The changes of a patch, by the id of its item: the question itself does not hold them.
+    changes: HashMap<String, Vec<Change>>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Form {
+    /// A decision on a command or a patch.
+    Decision,
+    /// An action on a form of an MCP server.
+    Action,
+}
+
+#[derive(Debug, Deserialize)]
+struct Change {
+    path: String,
+    #[serde(default)]
+    kind: Value,
+    #[serde(default)]
+    diff: String,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Line {
+    method: String,
+    params: Value,
+}
+
+impl Questions {
+    /// Takes note of the changes of a patch, and of questions that were taken back.
+    pub(in crate::adapter) fn notice(&mut self, line: &[u8], sink: &mut Sink<'_>) {
+        let holds = |words: &[u8]| memchr::memmem::find(line, words).is_some();
+        if holds(b"\"serverRequest/resolved\"") {
+            let line: Line = serde_json::from_slice(line).unwrap_or_default();
+            let id = line.params["requestId"].to_string();
+            if self.open.remove(&id).is_some() {
+                let (answer, by) = (PermissionAnswer::Never, AnsweredBy::Withdrawn);
+                sink(Event::own(EventKind::PermissionAnswered { id, answer, by }));
+            }
+        } else if holds(b"\"item/started\"") && holds(b"\"fileChange\"") {
+            let mut line: Line = serde_json::from_slice(line).unwrap_or_default();
+            let item = line.params["item"].take();
+            let changes = serde_json::from_value(item["changes"].clone()).unwrap_or_default();
+            if self.changes.len() < CHANGES_KEPT {
+                self.changes.insert(item["id"].as_str().unwrap_or_default().to_owned(), changes);
+            }
+        }
+    }
+
+    /// Passes on a question. Returns whether a person can answer it.
+    pub(in crate::adapter) fn ask(&mut self, id: &str, line: &[u8], sink: &mut Sink<'_>) -> bool {
+        let Line { method, params } = serde_json::from_slice(line).unwrap_or_default();
+        let (form, question) = match method.as_str() {
+            "item/commandExecution/requestApproval" => (Form::Decision, command(id, &params)),
+            "item/fileChange/requestApproval" => (Form::Decision, self.patch(id, &params)),
+            "mcpServer/elicitation/request"
+                if params["_meta"]["codex_approval_kind"] == "mcp_tool_call" =>
+            {
+                (Form::Action, mcp_tool(id, &params))
+            }
+            _ => return false,
+        };
+        self.open.insert(id.to_owned(), form);
+        sink(Event::own(EventKind::PermissionAsked { question, expires_at: 0 }));
+        true
+    }
+
+    /// Returns the line that answers a question.
+    pub(in crate::adapter) fn answer(&mut self, id: &str, decision: Decision) -> Vec<u8> {
+        let result = match (self.open.remove(id), decision) {
+            (None, _) => return Vec::new(),
+            (Some(Form::Decision), Decision::Allowed) => json!({ "decision": "accept" }),
+            (Some(Form::Decision), Decision::Refused) => json!({ "decision": "decline" }),
+            // One version does not end while a question is open.
+            (Some(Form::Decision), Decision::Withdrawn) => json!({ "decision": "cancel" }),
+            (Some(Form::Action), Decision::Allowed) => json!({ "action": "accept", "content": {} }),
+            (Some(Form::Action), Decision::Refused) => json!({ "action": "decline" }),
+            (Some(Form::Action), Decision::Withdrawn) => json!({ "action": "cancel" }),
+        };
+        format!("{{\"id\":{id},\"result\":{result}}}\n").into_bytes()
+    }
+
+    fn patch(&mut self, id: &str, params: &Value) -> PermissionQuestion {
+        let item = params["itemId"].as_str().unwrap_or_default();
+        let changes = self.changes.remove(item).unwrap_or_default();
+        let paths: Vec<&str> = changes.iter().map(|change| change.path.as_str()).collect();
+        let diff: String = changes.iter().map(shown).collect();
+        PermissionQuestion {
+            id: id.to_owned(),
+            tool: "apply_patch".to_owned(),
+            summary: format!("change {}", paths.join(", ")),
+            input: json!({ "diff": diff }).to_string(),
+            diff: Some(diff),
+            is_command: false,
+        }
+    }
+}
+
+/// Returns the line that refuses what nobody can be asked about.
+pub(in crate::adapter) fn refusal(id: &str, method: &str) -> Vec<u8> {
+    let result = match method {
+        // Granting nothing is the only refusal that it understands.
+        "item/permissions/requestApproval" => json!({ "permissions": {}, "scope": "turn" }),
+        "mcpServer/elicitation/request" => json!({ "action": "decline" }),
+        method if method.ends_with("requestApproval") => json!({ "decision": "decline" }),
+        _ => {
+            let message = format!("`{method}` is not answered here");
+            let error = json!({ "code": -32601, "message": message });
+            return format!("{{\"id\":{id},\"error\":{error}}}\n").into_bytes();
+        }
+    };
+    format!("{{\"id\":{id},\"result\":{result}}}\n").into_bytes()
+}
+
+fn command(id: &str, params: &Value) -> PermissionQuestion {
+    let command = params["command"].as_str().unwrap_or_default();
+    PermissionQuestion {
+        id: id.to_owned(),
+        tool: "shell".to_owned(),
+        summary: without_shell(command),
+        input: json!({ "command": command, "cwd": params["cwd"], "reason": params["reason"] })
+            .to_string(),
+        diff: None,
+        is_command: true,
+    }
+}
+
+fn mcp_tool(id: &str, params: &Value) -> PermissionQuestion {
+    let server = params["serverName"].as_str().unwrap_or_default();
+    PermissionQuestion {
+        id: id.to_owned(),
+        tool: format!("mcp {server}"),
+        summary: params["message"].as_str().unwrap_or_default().to_owned(),
+        input: params["_meta"]["tool_params"].to_string(),
+        diff: None,
+        is_command: false,
+    }
+}
+
+/// Returns a change as a unified diff; that of a new file is its bare content.
+fn shown(change: &Change) -> String {
+    let Change { path, kind, diff } = change;
+    let header = format!("--- {path}\n+++ {path}\n");
+    match kind["type"].as_str() {
+        Some("add") => diff.lines().fold(header, |text, line| text + "+" + line + "\n"),
+        Some("delete") => diff.lines().fold(header, |text, line| text + "-" + line + "\n"),
+        _ => header + diff,
+    }
+}
+
+/// Returns the command that a shell is given: `make x` of `/bin/bash -lc 'make x'`.
+fn without_shell(command: &str) -> String {
+    let Some((shell, script)) = command.split_once(" -lc ") else {
+        return command.to_owned();
+    };
+    let quoted = script.strip_prefix('\'').and_then(|script| script.strip_suffix('\''));
+    let is_shell = !shell.contains(char::is_whitespace) && shell.ends_with("sh");
+    match quoted {
+        // A quotation mark inside is written as '\''; anything else would be more than one word.
+        Some(script) if is_shell && !script.replace("'\\''", "").contains('\'') => {
+            script.replace("'\\''", "'")
+        }
+        None if is_shell && !script.contains(['"', '\'', ' ', '\\', '$', '`']) => script.to_owned(),
+        _ => command.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_of_a_shell_is_shown_alone() {
+        for (command, shown) in [
+            ("/bin/bash -lc 'cargo test'", "cargo test"),
+            ("/bin/bash -lc ls", "ls"),
+            (r"/bin/zsh -lc 'echo '\''a'\'' b'", "echo 'a' b"),
+            ("/bin/bash -lc 'a' 'b'", "/bin/bash -lc 'a' 'b'"),
+            ("python -lc 'a'", "python -lc 'a'"),
+            ("cargo test", "cargo test"),
+        ] {
+            assert_eq!(without_shell(command), shown, "{command}");
+        }
+    }
+
+    #[test]
+    fn a_patch_is_shown_with_the_changes_that_came_before_its_question() {
+        let mut questions = Questions::default();
+        let started = br#"{"method":"item/started","params":{"item":{"type":"fileChange","id":"c1","changes":[{"path":"/p/new","kind":{"type":"add"},"diff":"one\ntwo\n"}]}}}"#;
+        questions.notice(started, &mut |_| {});
+        let line =
+            br#"{"method":"item/fileChange/requestApproval","id":0,"params":{"itemId":"c1"}}"#;
+        let mut found = None;
+        assert!(questions.ask("0", line, &mut |event| found = Some(event.into_owned())));
+        let Some(EventKind::PermissionAsked { question, .. }) = found.map(|event| event.kind)
+        else {
+            panic!("no question");
+        };
+        assert_eq!(question.summary, "change /p/new");
+        assert_eq!(question.diff.unwrap(), "--- /p/new\n+++ /p/new\n+one\n+two\n");
+        let answer = String::from_utf8(questions.answer("0", Decision::Withdrawn)).unwrap();
+        assert_eq!(answer, "{\"id\":0,\"result\":{\"decision\":\"cancel\"}}\n");
+    }
+
+    #[test]
+    fn what_nobody_is_asked_about_is_refused_in_the_form_of_its_question() {
+        let refused = |method: &str| String::from_utf8(refusal("7", method)).unwrap();
+        let permissions = refused("item/permissions/requestApproval");
+        assert!(permissions.contains("\"permissions\":{}"), "{permissions}");
+        assert!(!permissions.contains("decision"), "{permissions}");
+        assert!(refused("item/fileChange/requestApproval").contains("decline"));
+        assert!(refused("mcpServer/elicitation/request").contains("\"action\":\"decline\""));
+        assert!(refused("item/tool/requestUserInput").contains("-32601"));
+    }
+}

@@ -1,0 +1,128 @@
+//! The questions of the real CLIs, as they were recorded: each is read, and each answer of ours has the form
+//! of one that the CLI took.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use super::claude::question::Questions as ClaudeQuestions;
+use super::codex::question::Questions as CodexQuestions;
+use crate::event::EventKind;
+use crate::permission::PermissionQuestion;
+use crate::process::Decision;
+
+/// Returns the recorded dialogues of a program by name; none where they are not available.
+fn recorded(program: &str) -> BTreeMap<String, Vec<Value>> {
+    let Some(shared) = std::env::var_os("CONVOKE_SHARED").map(PathBuf::from) else {
+        assert!(std::env::var_os("CONVOKE_REQUIRE_SHARED").is_none(), "CONVOKE_SHARED is not set");
+        return BTreeMap::new();
+    };
+    let entries = std::fs::read_dir(shared.join("approvals")).unwrap().flatten();
+    let files = entries.map(|entry| entry.path()).filter(|path| {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        name.starts_with(program)
+    });
+    files
+        .map(|path| {
+            let text = std::fs::read_to_string(&path).unwrap();
+            let lines = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+            (path.file_stem().unwrap().to_str().unwrap().to_owned(), lines)
+        })
+        .collect()
+}
+
+/// Returns the fields of an object and of those in it, which is its form.
+fn form(value: &Value) -> Vec<String> {
+    let Value::Object(object) = value else { return Vec::new() };
+    let fields = object.iter().filter(|(name, _)| *name != "updatedInput" && *name != "content");
+    fields
+        .flat_map(|(name, value)| {
+            let below = form(value).into_iter().map(move |it| format!("{name}.{it}"));
+            std::iter::once(name.clone()).chain(below)
+        })
+        .collect()
+}
+
+#[test]
+fn every_question_of_claude_is_asked_and_answered_in_a_form_that_it_takes() {
+    let mut count = 0;
+    let recorded = recorded("claude");
+    let allowed: Vec<Vec<String>> = recorded
+        .values()
+        .flatten()
+        .filter(|line| line["dir"] == "->" && line["msg"]["type"] == "control_response")
+        .map(|line| form(&line["msg"]))
+        .collect();
+    for (name, lines) in &recorded {
+        let mut questions = ClaudeQuestions::default();
+        for message in lines.iter().filter(|line| line["dir"] == "<-").map(|line| &line["msg"]) {
+            let mut found: Option<PermissionQuestion> = None;
+            questions.read(message.to_string().as_bytes(), &mut |event| {
+                if let EventKind::PermissionAsked { question, .. } = event.kind {
+                    found = Some(question);
+                }
+            });
+            let is_question = message["request"]["subtype"] == "can_use_tool";
+            assert_eq!(found.is_some(), is_question, "{name}: {message}");
+            let Some(question) = found else { continue };
+            count += 1;
+            assert!(!question.summary.is_empty() && !question.tool.is_empty(), "{name}");
+            for decision in [Decision::Allowed, Decision::Refused] {
+                questions.read(message.to_string().as_bytes(), &mut |_| {});
+                let answer = questions.answer(&question.id, decision);
+                let answer: Value = serde_json::from_slice(&answer).unwrap();
+                assert!(allowed.contains(&form(&answer)), "{name}: {answer}");
+            }
+        }
+    }
+    assert!(count > 40 || recorded.is_empty(), "{count}");
+}
+
+#[test]
+fn every_question_of_codex_is_asked_or_refused_in_a_form_that_it_takes() {
+    let mut count = 0;
+    let recorded = recorded("codex");
+    let is_answer = |message: &Value| message["method"].is_null() && !message["result"].is_null();
+    let taken: Vec<Vec<String>> = recorded
+        .values()
+        .flatten()
+        .filter(|line| line["dir"] == "->" && is_answer(&line["msg"]))
+        .map(|line| form(&line["msg"]["result"]))
+        .collect();
+    for (name, lines) in &recorded {
+        let mut questions = CodexQuestions::default();
+        for message in lines.iter().filter(|line| line["dir"] == "<-").map(|line| &line["msg"]) {
+            let line = message.to_string();
+            questions.notice(line.as_bytes(), &mut |_| {});
+            let Some(method) = message["method"].as_str().filter(|_| !message["id"].is_null())
+            else {
+                continue;
+            };
+            let id = message["id"].to_string();
+            let mut found: Option<PermissionQuestion> = None;
+            let is_asked = questions.ask(&id, line.as_bytes(), &mut |event| {
+                if let EventKind::PermissionAsked { question, .. } = event.kind {
+                    found = Some(question);
+                }
+            });
+            count += 1;
+            let answers = if is_asked {
+                let question = found.unwrap();
+                assert!(!question.summary.is_empty(), "{name}: {line}");
+                if method == "item/fileChange/requestApproval" {
+                    assert!(question.diff.unwrap().contains("+++ "), "{name}: {line}");
+                }
+                vec![questions.answer(&id, Decision::Allowed)]
+            } else {
+                vec![super::codex::question::refusal(&id, method)]
+            };
+            for answer in answers {
+                let answer: Value = serde_json::from_slice(&answer).unwrap();
+                let is_known = taken.contains(&form(&answer["result"]));
+                assert!(is_known || !answer["error"].is_null(), "{name}: {answer}");
+            }
+        }
+    }
+    assert!(count > 30 || recorded.is_empty(), "{count}");
+}

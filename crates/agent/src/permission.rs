@@ -1,0 +1,223 @@
+//! Questions that an agent asks before it acts, and the answers of a person.
+//!
+//! A question is answered by an [`Answerer`], which only the caller of a turn has. No text of a
+//! conversation can answer one.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use convoke_team::{PermissionRules, RuleAnswer};
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::Value;
+use tokio::sync::mpsc;
+
+/// What an agent wants to do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PermissionQuestion {
+    /// The id of the question in its turn.
+    pub id: String,
+    /// The name of the tool.
+    pub tool: String,
+    /// The command, or what would be done, in one line or a few.
+    pub summary: String,
+    /// The input of the tool, as JSON text; its JSON form is what the text says.
+    #[serde(serialize_with = "as_json")]
+    pub input: String,
+    /// The change to a file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub diff: Option<String>,
+    /// Whether the summary is a command for a shell.
+    #[serde(skip)]
+    pub is_command: bool,
+}
+
+/// Writes JSON text as what it says. A text that was cut is no JSON, and stays a text.
+fn as_json<S: Serializer>(text: &str, serializer: S) -> Result<S::Ok, S::Error> {
+    let value = serde_json::from_str(text).unwrap_or_else(|_| Value::from(text));
+    value.serialize(serializer)
+}
+
+/// The bytes of each text of a question that are shown.
+const SHOWN: usize = 64 << 10;
+
+impl PermissionQuestion {
+    /// Cuts texts that nobody would read to their end. A command that is cut is no command that a rule
+    /// could allow.
+    pub(crate) fn shorten(&mut self) {
+        let Self { id: _, tool, summary, input, diff, is_command } = self;
+        for text in [tool, summary, input].into_iter().chain(diff) {
+            if text.len() > SHOWN {
+                *is_command = false;
+                let left_out = text.len() - text.floor_char_boundary(SHOWN);
+                text.truncate(text.floor_char_boundary(SHOWN));
+                let _ = write!(text, "\n[… {left_out} bytes cut]");
+            }
+        }
+    }
+}
+
+/// The answer of a person.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PermissionAnswer {
+    /// Yes, this time.
+    Once,
+    /// Yes, and again in this session.
+    Session,
+    /// No, and not again in this session.
+    Never,
+}
+
+impl PermissionAnswer {
+    /// Every answer, as a person is offered them.
+    pub const ALL: [Self; 3] = [Self::Once, Self::Session, Self::Never];
+
+    /// Returns the word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Once => "once",
+            Self::Session => "session",
+            Self::Never => "never",
+        }
+    }
+
+    /// Tells whether the agent may do it.
+    pub const fn allows(self) -> bool {
+        matches!(self, Self::Once | Self::Session)
+    }
+}
+
+/// Who answered a question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AnsweredBy {
+    /// A person, to this question.
+    Person,
+    /// A person, to the same question earlier in the session.
+    Session,
+    /// A rule of the user's `permissions.toml`.
+    Rule,
+    /// Nobody in time.
+    Timeout,
+    /// Nobody: nobody can be asked.
+    Nobody,
+    /// Nobody: the turn was stopped, or the agent took the question back.
+    Withdrawn,
+}
+
+/// What answers questions without asking: rules, and earlier answers of the session. Clones share them.
+#[derive(Debug, Clone, Default)]
+pub struct Approvals {
+    rules: PermissionRules,
+    /// Nobody is there to be asked.
+    unattended: Arc<AtomicBool>,
+    /// The answers for the session, by tool and what it would do.
+    remembered: Arc<Mutex<BTreeMap<QuestionKey, PermissionAnswer>>>,
+}
+
+impl Approvals {
+    /// Creates approvals with the rules of a directory.
+    pub fn new(rules: PermissionRules) -> Self {
+        Self { rules, ..Self::default() }
+    }
+
+    /// Refuses what no rule allows, instead of asking.
+    pub fn nobody_is_there(&self) {
+        self.unattended.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns the answer to a question that needs no person.
+    pub fn decide(&self, question: &PermissionQuestion) -> Option<(PermissionAnswer, AnsweredBy)> {
+        let rule = self.rules.answer(&question.summary).filter(|_| question.is_command);
+        match rule {
+            Some(RuleAnswer::Never) => return Some((PermissionAnswer::Never, AnsweredBy::Rule)),
+            Some(RuleAnswer::Allow) => return Some((PermissionAnswer::Once, AnsweredBy::Rule)),
+            None => {}
+        }
+        let remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(answer) = remembered.get(&key(question)) {
+            return Some((*answer, AnsweredBy::Session));
+        }
+        let is_unattended = self.unattended.load(Ordering::Relaxed);
+        is_unattended.then_some((PermissionAnswer::Never, AnsweredBy::Nobody))
+    }
+
+    /// Keeps an answer that a person gave for the session.
+    pub fn remember(&self, question: &PermissionQuestion, answer: PermissionAnswer) {
+        if answer == PermissionAnswer::Once {
+            return;
+        }
+        let mut remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
+        remembered.insert(key(question), answer);
+    }
+}
+
+/// A tool, what it would do, and its input: with the same of all, a question is the same.
+type QuestionKey = (String, String, String);
+
+fn key(question: &PermissionQuestion) -> QuestionKey {
+    let PermissionQuestion { tool, summary, input, is_command, .. } = question;
+    // Agents describe the same command in other words.
+    let input = if *is_command { String::new() } else { input.clone() };
+    (tool.clone(), summary.clone(), input)
+}
+
+impl PartialEq for Approvals {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.remembered, &other.remembered) && self.rules == other.rules
+    }
+}
+
+impl Eq for Approvals {}
+
+/// Answers the questions of a turn, from any task.
+#[derive(Debug, Clone)]
+pub struct Answerer(pub(crate) mpsc::UnboundedSender<(String, PermissionAnswer)>);
+
+impl Answerer {
+    /// Answers a question. An answer to a question that is not open is ignored.
+    pub fn answer(&self, question: &str, answer: PermissionAnswer) {
+        // A turn that has ended has no questions.
+        let _ = self.0.send((question.to_owned(), answer));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn question(command: &str) -> PermissionQuestion {
+        PermissionQuestion {
+            id: "1".to_owned(),
+            tool: "Bash".to_owned(),
+            summary: command.to_owned(),
+            input: format!("{{\"command\":{command:?}}}"),
+            diff: None,
+            is_command: true,
+        }
+    }
+
+    #[test]
+    fn rules_come_before_answers_and_a_person_last() {
+        let rules = PermissionRules {
+            allow: vec!["cargo test".to_owned()],
+            never: vec!["git push *".to_owned()],
+        };
+        let approvals = Approvals::new(rules);
+        let decide = |approvals: &Approvals, command| approvals.decide(&question(command));
+        let rule = |answer| Some((answer, AnsweredBy::Rule));
+        assert_eq!(decide(&approvals, "cargo test"), rule(PermissionAnswer::Once));
+        assert_eq!(decide(&approvals, "git push -f"), rule(PermissionAnswer::Never));
+        assert_eq!(decide(&approvals, "ls"), None);
+        approvals.remember(&question("ls"), PermissionAnswer::Once);
+        assert_eq!(decide(&approvals, "ls"), None);
+        approvals.remember(&question("ls"), PermissionAnswer::Session);
+        let session = Some((PermissionAnswer::Session, AnsweredBy::Session));
+        assert_eq!(decide(&approvals.clone(), "ls"), session);
+        approvals.nobody_is_there();
+        let nobody = Some((PermissionAnswer::Never, AnsweredBy::Nobody));
+        assert_eq!(decide(&approvals, "ls -l"), nobody);
+    }
+}

@@ -1,0 +1,194 @@
+//! The real CLIs ask before they act: a turn of each is allowed, refused, left without an answer, and
+//! cancelled while it waits.
+
+use std::time::Duration;
+
+use convoke_agent::config::AgentKind;
+use convoke_agent::event::EventKind;
+use convoke_agent::permission::{AnsweredBy, Approvals, PermissionAnswer, PermissionQuestion};
+use convoke_agent::turn_input::Permissions;
+use convoke_agent::{TurnInput, TurnResult, Verdict};
+use convoke_rehearsal::{Answer, Script};
+use convoke_team::PermissionRules;
+use serde_json::json;
+
+use crate::test_host::{Cli, TestHost};
+
+/// What came of a turn whose agent asked.
+struct Asked {
+    questions: Vec<PermissionQuestion>,
+    answers: Vec<(PermissionAnswer, AnsweredBy)>,
+    result: TurnResult,
+}
+
+fn asking(host: &TestHost) -> TurnInput {
+    let mut turn_input = host.turn_input("make a file");
+    turn_input.permissions = Permissions::Ask;
+    turn_input
+}
+
+/// Runs a turn, and answers each question; `None` is no answer.
+async fn run(host: &TestHost, turn_input: TurnInput, answer: Option<PermissionAnswer>) -> Asked {
+    let mut turn = host.agent.start(turn_input);
+    let answerer = turn.answerer();
+    let (mut questions, mut answers) = (Vec::new(), Vec::new());
+    while let Some(event) = turn.next().await {
+        match event.kind {
+            EventKind::PermissionAsked { question, expires_at } => {
+                assert!(expires_at > 0);
+                if let Some(answer) = answer {
+                    answerer.answer(&question.id, answer);
+                }
+                questions.push(question);
+            }
+            EventKind::PermissionAnswered { answer, by, .. } => answers.push((answer, by)),
+            _ => {}
+        }
+    }
+    Asked { questions, answers, result: turn.result().await }
+}
+
+async fn asks_before_it_runs_a_command(cli: Cli) {
+    for (answer, is_made) in [(PermissionAnswer::Once, true), (PermissionAnswer::Never, false)] {
+        let script = Script::new([cli.shell("touch made.txt"), Answer::say("Done.")]);
+        let Some(host) = TestHost::new(cli, script).await else {
+            return;
+        };
+        let asked = run(&host, asking(&host), Some(answer)).await;
+        assert_eq!(asked.result.verdict, Verdict::Done, "{:?}", asked.result);
+        assert_eq!(asked.result.reply, "Done.");
+        let [question] = &asked.questions[..] else {
+            panic!("{:?}", asked.questions);
+        };
+        assert_eq!(question.summary, "touch made.txt");
+        assert!(question.is_command);
+        assert_eq!(asked.answers, [(answer, AnsweredBy::Person)]);
+        assert_eq!(host.work.path().join("made.txt").exists(), is_made, "{answer:?}");
+    }
+}
+
+async fn shows_the_change_before_it_is_made(cli: Cli) {
+    for (answer, content) in
+        [(PermissionAnswer::Once, "new text\n"), (PermissionAnswer::Never, "old text\n")]
+    {
+        let script = |file: &str| {
+            let (tool, input) = match cli.kind() {
+                AgentKind::Claude => ("Write", json!({"file_path": file, "content": "new text\n"})),
+                AgentKind::Gemini => {
+                    ("write_file", json!({"file_path": file, "content": "new text\n"}))
+                }
+                _ => (
+                    "apply_patch",
+                    json!(
+                        "*** Begin Patch\n*** Update File: text.txt\n@@\n-old text\n+new text\n*** End Patch\n"
+                    ),
+                ),
+            };
+            // Claude reads a file before it writes it.
+            let read = json!({ "file_path": file });
+            let first = (cli.kind() == AgentKind::Claude).then(|| Answer::call("Read", read));
+            Script::new(first.into_iter().chain([Answer::call(tool, input), Answer::say("Done.")]))
+        };
+        let work = tempfile::tempdir().unwrap();
+        let file = work.path().join("text.txt");
+        std::fs::write(&file, "old text\n").unwrap();
+        let Some(mut host) = TestHost::new(cli, script(&file.display().to_string())).await else {
+            return;
+        };
+        host.work = work;
+        let asked = run(&host, asking(&host), Some(answer)).await;
+        assert_eq!(asked.result.verdict, Verdict::Done, "{:?}", asked.result);
+        let changes: Vec<&String> =
+            asked.questions.iter().filter_map(|question| question.diff.as_ref()).collect();
+        let [diff] = changes[..] else {
+            panic!("{:?}", asked.questions);
+        };
+        assert!(diff.contains("-old text") && diff.contains("+new text"), "{diff}");
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), content, "{answer:?}");
+    }
+}
+
+async fn takes_no_answer_for_a_no(cli: Cli) {
+    let script = Script::new([cli.shell("touch made.txt"), Answer::say("Done.")]);
+    let Some(host) = TestHost::new(cli, script).await else {
+        return;
+    };
+    let mut turn_input = asking(&host);
+    turn_input.limits.ask = Duration::from_millis(300);
+    let asked = run(&host, turn_input, None).await;
+    assert_eq!(asked.result.verdict, Verdict::Done, "{:?}", asked.result);
+    assert_eq!(asked.answers, [(PermissionAnswer::Never, AnsweredBy::Timeout)]);
+    assert!(!host.work.path().join("made.txt").exists());
+}
+
+/// An answer for the session holds for the same command, also in the next turn; a rule before anybody is
+/// asked.
+async fn asks_once_for_a_session(cli: Cli) {
+    let call = || cli.shell("touch made.txt");
+    let script = Script::new([call(), call(), Answer::say("Done."), call(), Answer::say("Done.")]);
+    let Some(host) = TestHost::new(cli, script).await else {
+        return;
+    };
+    let approvals = Approvals::default();
+    for expected in [
+        vec![
+            (PermissionAnswer::Session, AnsweredBy::Person),
+            (PermissionAnswer::Session, AnsweredBy::Session),
+        ],
+        vec![(PermissionAnswer::Session, AnsweredBy::Session)],
+    ] {
+        let mut turn_input = asking(&host);
+        turn_input.approvals = approvals.clone();
+        let asked = run(&host, turn_input, Some(PermissionAnswer::Session)).await;
+        assert_eq!(asked.result.verdict, Verdict::Done, "{:?}", asked.result);
+        assert_eq!(asked.answers, expected);
+    }
+
+    let script = Script::new([cli.shell("touch ruled.txt"), Answer::say("Done.")]);
+    let Some(host) = TestHost::new(cli, script).await else {
+        return;
+    };
+    let mut turn_input = asking(&host);
+    let rules = PermissionRules { allow: vec!["touch *".to_owned()], never: Vec::new() };
+    turn_input.approvals = Approvals::new(rules);
+    let asked = run(&host, turn_input, None).await;
+    assert_eq!(asked.answers, [(PermissionAnswer::Once, AnsweredBy::Rule)]);
+    assert!(host.work.path().join("ruled.txt").exists(), "{:?}", asked.result);
+}
+
+/// A turn that is cancelled while it waits ends, and does not do what it asked for.
+async fn is_cancelled_while_it_waits(cli: Cli) {
+    let script = Script::new([cli.shell("touch made.txt"), Answer::say("Done.")]);
+    let Some(host) = TestHost::new(cli, script).await else {
+        return;
+    };
+    let mut turn = host.agent.start(asking(&host));
+    let canceller = turn.canceller();
+    let mut is_withdrawn = false;
+    while let Some(event) = turn.next().await {
+        match event.kind {
+            EventKind::PermissionAsked { .. } => canceller.cancel(),
+            EventKind::PermissionAnswered { by, .. } => {
+                is_withdrawn = by == AnsweredBy::Withdrawn;
+            }
+            _ => {}
+        }
+    }
+    let result = turn.result().await;
+    assert_eq!(result.verdict, Verdict::Cancelled, "{result:?}");
+    assert!(is_withdrawn && !host.work.path().join("made.txt").exists());
+    assert_eq!(host.processes(), [0; 0]);
+}
+
+for_each_cli! {
+    claude_197: Cli::Claude197 => [asks_before_it_runs_a_command, shows_the_change_before_it_is_made,
+        takes_no_answer_for_a_no, asks_once_for_a_session, is_cancelled_while_it_waits];
+    claude_325: Cli::Claude325 => [asks_before_it_runs_a_command, shows_the_change_before_it_is_made,
+        takes_no_answer_for_a_no, asks_once_for_a_session, is_cancelled_while_it_waits];
+    gemini: Cli::Gemini => [asks_before_it_runs_a_command, shows_the_change_before_it_is_made,
+        takes_no_answer_for_a_no, asks_once_for_a_session, is_cancelled_while_it_waits];
+    codex_098: Cli::Codex98 => [asks_before_it_runs_a_command, shows_the_change_before_it_is_made,
+        takes_no_answer_for_a_no, asks_once_for_a_session, is_cancelled_while_it_waits];
+    codex_166: Cli::Codex166 => [asks_before_it_runs_a_command, shows_the_change_before_it_is_made,
+        takes_no_answer_for_a_no, asks_once_for_a_session, is_cancelled_while_it_waits];
+}

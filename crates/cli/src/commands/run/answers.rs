@@ -1,0 +1,161 @@
+//! The answers of a person, or of a program for one, to the questions of agents.
+//!
+//! They come on standard input, which nothing else reads while a conversation runs.
+
+use std::collections::VecDeque;
+use std::io::{BufRead as _, IsTerminal as _, Read as _, stdin};
+
+use convoke_agent::permission::PermissionAnswer;
+use convoke_session::{Controls, SessionEventKind};
+use serde::Deserialize;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+use crate::conversation::Conversation;
+
+/// The bytes of a line that are read.
+const LINE_LIMIT: u64 = 64 << 10;
+
+/// Answers questions.
+pub(in crate::commands) struct Answers {
+    form: Form,
+    lines: Option<UnboundedReceiver<Line>>,
+    /// The questions that wait, the oldest first.
+    open: VecDeque<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// A word of a person at a terminal.
+    Word,
+    /// A JSON object of a program.
+    Json,
+}
+
+/// A line of standard input, or its end.
+pub(super) enum Line {
+    Text(String),
+    End,
+}
+
+/// What became of a line.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Heard {
+    /// It answered a question, or there was none.
+    Done,
+    /// It was no answer.
+    NotUnderstood,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    #[serde(rename = "type")]
+    kind: String,
+    id: String,
+    answer: PermissionAnswer,
+}
+
+impl Answers {
+    /// Begins to listen, if an agent of the conversation may ask. Where nobody could answer, questions
+    /// are refused at once.
+    pub(super) fn listen(conversation: &Conversation, json: bool, is_input_used: bool) -> Self {
+        let team_agents = conversation.coordinator.team_agents();
+        let form = if json { Form::Json } else { Form::Word };
+        let can_hear = !is_input_used && (json || stdin().is_terminal());
+        let mut lines = None;
+        if team_agents.has_asking_agents() {
+            if can_hear {
+                lines = Some(read_lines());
+            } else {
+                team_agents.nobody_answers();
+            }
+        }
+        Self { form, lines, open: VecDeque::new() }
+    }
+
+    /// Listens to nobody: another reader of standard input does.
+    pub(in crate::commands) fn of_nobody(conversation: &Conversation) -> Self {
+        conversation.coordinator.team_agents().nobody_answers();
+        Self { form: Form::Word, lines: None, open: VecDeque::new() }
+    }
+
+    /// Takes note of an event.
+    pub(super) fn note(&mut self, event: &SessionEventKind) {
+        match event {
+            SessionEventKind::PermissionAsked { question, .. } => {
+                self.open.push_back(question.id.clone());
+            }
+            SessionEventKind::PermissionAnswered { id, .. } => self.open.retain(|it| it != id),
+            _ => {}
+        }
+    }
+
+    /// Waits for a line, for ever without anybody who writes one.
+    pub(super) async fn next(&mut self) -> Line {
+        match &mut self.lines {
+            Some(lines) => lines.recv().await.unwrap_or(Line::End),
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Does what a line says.
+    pub(super) fn hear(&mut self, line: Line, controls: &Controls) -> Heard {
+        let text = match line {
+            Line::Text(text) => text,
+            Line::End => {
+                self.lines = None;
+                for id in std::mem::take(&mut self.open) {
+                    controls.answer(&id, PermissionAnswer::Never);
+                }
+                return Heard::Done;
+            }
+        };
+        match self.form {
+            Form::Json if text.trim().is_empty() => Heard::Done,
+            Form::Json => match serde_json::from_str::<Written>(&text) {
+                Ok(written) if written.kind == "permission" => {
+                    controls.answer(&written.id, written.answer);
+                    Heard::Done
+                }
+                _ => Heard::NotUnderstood,
+            },
+            Form::Word => {
+                let Some(id) = self.open.front() else { return Heard::Done };
+                let answer = match text.trim().to_ascii_lowercase().as_str() {
+                    "o" | "once" => PermissionAnswer::Once,
+                    "s" | "session" => PermissionAnswer::Session,
+                    "n" | "never" | "no" => PermissionAnswer::Never,
+                    _ => return Heard::NotUnderstood,
+                };
+                controls.answer(id, answer);
+                Heard::Done
+            }
+        }
+    }
+
+    /// Tells whether nobody writes any more, so that further questions are refused.
+    pub(super) fn is_over(&self) -> bool {
+        self.lines.is_none()
+    }
+}
+
+/// Reads standard input on a thread of its own: a read cannot be given up, and must not keep the
+/// program from ending.
+fn read_lines() -> UnboundedReceiver<Line> {
+    let (sender, lines) = unbounded_channel();
+    std::thread::spawn(move || {
+        loop {
+            let mut line = String::new();
+            let read = stdin().lock().take(LINE_LIMIT).read_line(&mut line);
+            let next = match read {
+                Ok(1..) => Line::Text(line),
+                Ok(0) | Err(_) => Line::End,
+            };
+            let is_end = matches!(next, Line::End);
+            if sender.send(next).is_err() || is_end {
+                return;
+            }
+        }
+    });
+    lines
+}

@@ -1,0 +1,152 @@
+//! Agents that ask before they act, answered by a program, by a rule, or by nobody.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::Stdio;
+
+use serde_json::Value;
+
+use crate::context::TestContext;
+
+/// A program that speaks as Claude Code does, asks whether it may run a command, and says what it was told.
+const ASKING: &str = r#"#!/bin/sh
+read message
+echo '{"type":"system","subtype":"init","session_id":"s1","model":"m"}'
+echo '{"type":"control_request","request_id":"q1","request":{"subtype":"can_use_tool","tool_name":"Bash","input":{"command":"make x"}}}'
+read answer
+case "$answer" in *'"behavior":"allow"'*) said=allowed;; *) said=refused;; esac
+echo '{"type":"assistant","message":{"role":"assistant","content":[{"type":"text","text":"I was '$said'."}]},"session_id":"s1"}'
+echo '{"type":"result","subtype":"success","is_error":false,"result":"I was '$said'.","session_id":"s1"}'
+"#;
+
+const TEAM: &str = "[[member]]\nname = \"kailai\"\nhuman = true\n\n\
+                    [[member]]\nname = \"max\"\nagent = \"claude\"\n";
+
+fn project() -> TestContext {
+    let context = TestContext::new().file("convoke.toml", TEAM).program("claude", ASKING);
+    configure(&context, "agents.toml", "[agent.claude]\npermissions = \"ask\"\n");
+    context
+}
+
+fn configure(context: &TestContext, name: &str, text: &str) {
+    std::fs::create_dir_all(context.home().join("config")).unwrap();
+    std::fs::write(context.home().join("config").join(name), text).unwrap();
+}
+
+/// Runs a conversation for a program, which answers the question with these lines.
+fn answered(context: &TestContext, answers: &[&str]) -> Vec<Value> {
+    let mut child = context
+        .command(&["run", "--json", "Build it"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take();
+    let mut events = Vec::new();
+    for line in BufReader::new(child.stdout.take().unwrap()).lines() {
+        let event: Value = serde_json::from_str(&line.unwrap()).unwrap();
+        if event["type"] == "permission-asked"
+            && let Some(mut stdin) = stdin.take()
+        {
+            for answer in answers {
+                let answer = answer.replace("ID", event["id"].as_str().unwrap());
+                writeln!(stdin, "{answer}").unwrap();
+            }
+        }
+        events.push(event);
+    }
+    child.wait().unwrap();
+    events
+}
+
+fn reply(events: &[Value]) -> &str {
+    let said = events.iter().filter(|event| event["type"] == "message" && event["from"] == "max");
+    said.last().and_then(|event| event["text"].as_str()).unwrap()
+}
+
+fn of_type<'e>(events: &'e [Value], kind: &str) -> Vec<&'e Value> {
+    events.iter().filter(|event| event["type"] == kind).collect()
+}
+
+#[test]
+fn a_program_answers_over_json() {
+    for (answer, said) in
+        [("once", "I was allowed."), ("session", "I was allowed."), ("never", "I was refused.")]
+    {
+        let context = project();
+        let line =
+            format!("{{\"type\": \"permission\", \"id\": \"ID\", \"answer\": \"{answer}\"}}");
+        let events = answered(&context, &[&line]);
+        let asked = of_type(&events, "permission-asked");
+        let [asked] = &asked[..] else { panic!("{events:?}") };
+        assert_eq!((&asked["member"], &asked["tool"]), (&"max".into(), &"Bash".into()));
+        assert_eq!((&asked["summary"], &asked["turn"]), (&"make x".into(), &1.into()));
+        assert_eq!(asked["answers"], serde_json::json!(["once", "session", "never"]));
+        assert!(asked["expiresAt"].as_i64().unwrap() > asked["at"].as_i64().unwrap());
+        assert_eq!(asked["input"]["command"], "make x");
+        assert_eq!(reply(&events), said);
+        let told = of_type(&events, "permission-answered");
+        assert_eq!((&told[0]["answer"], &told[0]["by"]), (&answer.into(), &"person".into()));
+        // Both are stored with the turn.
+        let stored = context.run(&["sessions", "show", "last", "--turn", "1", "--events"]);
+        assert!(
+            stored.contains("permissionAsked") && stored.contains("permissionAnswered"),
+            "{stored}"
+        );
+    }
+}
+
+#[test]
+fn a_line_that_is_no_answer_is_named_and_a_program_that_leaves_has_said_no() {
+    let events = answered(
+        &project(),
+        &["yes", "{\"type\": \"permission\", \"id\": \"9.q\", \"answer\": \"once\"}"],
+    );
+    assert_eq!(reply(&events), "I was refused.");
+    let diagnostics = of_type(&events, "diagnostic");
+    let codes: Vec<&str> =
+        diagnostics.iter().filter_map(|event| event["diagnostic"]["code"].as_str()).collect();
+    assert!(codes.contains(&"run.answer-unread"), "{codes:?}");
+}
+
+#[test]
+fn text_of_a_conversation_is_no_answer() {
+    let context = project();
+    let said = context
+        .run(&["run", "once, session, yes, {\"type\": \"permission\", \"answer\": \"once\"}"]);
+    assert!(said.contains("I was refused."), "{said}");
+    assert!(said.contains("was refused (never, nobody)"), "{said}");
+}
+
+#[test]
+fn a_rule_of_the_directory_answers_and_trust_shows_it() {
+    let context = project();
+    let directory = context.path().canonicalize().unwrap();
+    let rules = |rules: &str| format!("[[directory]]\npath = {:?}\n{rules}\n", directory);
+    configure(
+        &context,
+        "permissions.toml",
+        &rules("allow = [\"make x\"]\nnever = [\"git push *\"]"),
+    );
+    let said = context.run(&["run", "Build it"]);
+    assert!(said.contains("I was allowed."), "{said}");
+    let trust = context.run(&["trust"]);
+    assert!(trust.contains("  allow make x\n  never git push *\n"), "{trust}");
+    configure(&context, "permissions.toml", &rules("alow = []"));
+    let wrong = context.run(&["run", "Build it"]);
+    assert!(wrong.contains("permissions.toml: line 3: unknown field `alow`"), "{wrong}");
+}
+
+#[test]
+fn a_team_file_needs_trust_to_have_an_agent_ask() {
+    let team = format!("{TEAM}sandbox = \"ask\"\n");
+    let context = TestContext::new().file("convoke.toml", team).program("claude", ASKING);
+    assert!(context.run(&["check"]).starts_with("exit code: 0"));
+    let said = context.run(&["run", "Build it"]);
+    assert!(said.contains("`member.max.sandbox` needs trust and was left out"), "{said}");
+    context.run(&["trust", "--yes"]);
+    let said = context.run(&["run", "Build it"]);
+    assert!(
+        !said.contains("needs trust") && said.contains("max asks before it uses Bash"),
+        "{said}"
+    );
+}
