@@ -356,7 +356,7 @@ mod tests {
     #[test]
     fn settings_of_claude_keep_what_is_no_sign_in() {
         let text = r#"{"apiKeyHelper": "key", "model": "opus", "env": {"ANTHROPIC_BASE_URL": "x", "CLAUDE_CODE_X": "1", "HTTPS_PROXY": "y"}}"#;
-        assert_eq!(claude_settings(text), r#"{"env":{"CLAUDE_CODE_X":"1"},"model":"opus"}"#);
+        assert_eq!(claude_settings(text), r#"{"model":"opus","env":{"CLAUDE_CODE_X":"1"}}"#);
         assert_eq!(claude_settings("{ no JSON"), "{ no JSON");
     }
 
