@@ -125,6 +125,26 @@ impl Vendor {
     }
 }
 
+impl Vendor {
+    /// Returns what a CLI says of a failed sign-in, with the command that helps in place of those that only work inside
+    /// of it.
+    pub fn sign_in_failure(self, said: &str) -> String {
+        let only_inside = |part: &&str| {
+            part.split_whitespace().any(|word| {
+                word.strip_prefix('/')
+                    .is_some_and(|rest| rest.starts_with("login") || rest.starts_with("auth"))
+            })
+        };
+        let parts = said.split(" · ").filter(|part| !only_inside(part));
+        let said = parts.collect::<Vec<_>>().join(" · ");
+        let how = self.facts().sign_in.how;
+        match said.trim().trim_end_matches('.') {
+            "" => format!("not signed in. {how}"),
+            said => format!("{said}. {how}"),
+        }
+    }
+}
+
 impl fmt::Display for Vendor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.facts().command)
@@ -239,6 +259,15 @@ static GEMINI: Facts = Facts {
 mod tests {
     use super::SignInStatus::{NotSignedIn, SignedIn, Unclear};
     use super::*;
+
+    #[test]
+    fn a_failed_sign_in_names_the_command_that_works_here() {
+        let how = "Run `claude auth login`, or set ANTHROPIC_API_KEY.";
+        let told = |said: &str| Vendor::Claude.sign_in_failure(said);
+        assert_eq!(told("Not logged in · Please run /login"), format!("Not logged in. {how}"));
+        assert_eq!(told("Please run /login"), format!("not signed in. {how}"));
+        assert_eq!(told("OAuth token has expired."), format!("OAuth token has expired. {how}"));
+    }
 
     #[test]
     fn an_answer_is_read_by_its_form_and_not_by_a_word_in_it() {

@@ -12,7 +12,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use convoke_agent::Vendor;
+use convoke_agent::endpoint::{self, ModelServer};
 use convoke_files::Disk;
+use convoke_rehearsal::{Script, start};
 use convoke_thread::config::{Config, Machine, Overrides};
 use convoke_thread::item::ResponseItem;
 use convoke_thread::pack::Pack;
@@ -60,6 +63,67 @@ fn main() {
         let cwd = deepest(cwd);
         measure(&format!("convoke request, first byte: {name}"), || process(&base, &cwd));
     }
+    match installed_codex() {
+        Some(codex) => measured(&codex, &base),
+        None => println!("codex is not installed: scripts/install-clis codex-0.166.0"),
+    }
+}
+
+/// Measures the start of Codex up to its request, and the command that shows this request; it may take 1.5 times as
+/// long.
+fn measured(codex: &Path, base: &Path) {
+    let cwd = nested(&base.join("measured"), 1);
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let path = [codex.parent().expect("a directory"), Path::new("/usr/bin"), Path::new("/bin")];
+    let path = std::env::join_paths(path).expect("a path");
+    measure("codex exec, up to its request", || {
+        let home = tempfile::tempdir().expect("a home");
+        let server = runtime.block_on(start(Script::default())).expect("a server");
+        let base_url = server.base_url();
+        endpoint::configure(Vendor::Codex, &base_url, home.path()).expect("a home");
+        let model_server = ModelServer { base_url: &base_url, proxy_url: &server.proxy_url() };
+        let started = Instant::now();
+        let mut child = Command::new(codex)
+            .args(["exec", "--skip-git-repo-check", "hello"])
+            .current_dir(&cwd)
+            .env_clear()
+            .env("PATH", &path)
+            .envs(endpoint::environment(Vendor::Codex, model_server, home.path()))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("codex starts");
+        let arrived = server.has_model_calls(1, Duration::from_mins(1));
+        assert!(runtime.block_on(arrived), "codex sends a request");
+        let time = started.elapsed();
+        child.kill().expect("it runs");
+        child.wait().expect("it ends");
+        let bytes = server.model_calls().first().map_or(0, |call| call.body.len());
+        (time, bytes)
+    });
+    measure("convoke request --agent codex", || {
+        let started = Instant::now();
+        let output = Command::new(env!("CARGO_BIN_EXE_convoke"))
+            .args(["request", "--agent", "codex", "hello"])
+            .current_dir(&cwd)
+            .env_clear()
+            .env("PATH", &path)
+            .env("HOME", base.join("home"))
+            .stdin(Stdio::null())
+            .output()
+            .expect("the command ends");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        (started.elapsed(), output.stdout.len())
+    });
+}
+
+/// Returns the pinned Codex of the end-to-end tests.
+fn installed_codex() -> Option<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let cache = std::env::var_os("CONVOKE_CLIS").map_or(root.join("target/clis"), PathBuf::from);
+    let program = cache.join("codex-0.166.0/node_modules/.bin/codex");
+    program.exists().then_some(program)
 }
 
 fn measure(what: &str, mut run: impl FnMut() -> (Duration, usize)) {

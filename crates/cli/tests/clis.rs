@@ -17,8 +17,8 @@ use convoke_agent::process::guardian::Guardian;
 use convoke_core::ledger::{Source, Target};
 use convoke_explain::Edition;
 use convoke_inspect::capture::{
-    Capture, CaptureOptions, ChildEnd, MeasureOptions, Measured, Purpose, Start, capture, compare,
-    load, measure, save,
+    Capture, CaptureOptions, ChildEnd, Existing, MeasureOptions, Measured, Purpose, Start, capture,
+    compare, load, measure, save,
 };
 use convoke_inspect::doctor::try_turn;
 use convoke_inspect::verify::{Difference, verify};
@@ -308,6 +308,50 @@ async fn a_trial_turn_finds_nothing_changed_in_the_measured_versions() {
 }
 
 #[tokio::test]
+async fn settings_skills_and_cuts_are_accounted_for() {
+    for cli in ["codex-0.98.0", "codex-0.166.0"] {
+        let Some(program) = installed(cli) else {
+            continue;
+        };
+        let place = Place::new();
+        let project = |name: &str| place.project.path().canonicalize().unwrap().join(name);
+        let skill = project(".codex/skills/release/SKILL.md");
+        std::fs::create_dir_all(skill.parent().unwrap()).unwrap();
+        let text = "---\nname: release\ndescription: Release it\n---\nTag the commit of the day.\n";
+        std::fs::write(&skill, text).unwrap();
+        std::fs::write(project("AGENTS.md"), "ab\n").unwrap();
+        let directory = place.home.path().join(".codex");
+        std::fs::create_dir(&directory).unwrap();
+        let config = format!(
+            "developer_instructions = \"Be brief.\"\n[projects.{:?}]\ntrust_level = \"trusted\"\n",
+            project("").parent().unwrap().join(project("").file_name().unwrap())
+        );
+        std::fs::write(directory.join("config.toml"), config).unwrap();
+        let measured = measured(&place, &program, "Prepare it with $release").await;
+        let yours: Vec<String> = measured
+            .account
+            .yours()
+            .iter()
+            .map(|share| format!("{} {}", name(&share.source), share.bytes))
+            .collect();
+        let agents = format!("{} 4", project("AGENTS.md").display());
+        assert!(yours.contains(&agents), "{cli}: the last newline counts: {yours:?}");
+        assert!(yours.contains(&"developer_instructions 9".to_owned()), "{cli}: {yours:?}");
+        let body = yours.iter().any(|share| share.starts_with(&*skill.to_string_lossy()));
+        assert!(body, "{cli}: {yours:?}");
+
+        let long = "Use tabs, never spaces.\n".repeat(2000);
+        std::fs::write(project("AGENTS.md"), &long).unwrap();
+        let measured = self::measured(&place, &program, "Hi").await;
+        let entries = measured.account.ledger.entries();
+        let cut: u64 = entries.map(|entry| entry.cut_bytes).sum();
+        assert_eq!(cut, long.len() as u64 - (32 << 10), "{cli}");
+        let found = measured.diagnostics.iter().any(|it| it.code.name() == "agents-md.truncated");
+        assert!(found, "{cli}: {:?}", measured.diagnostics);
+    }
+}
+
+#[tokio::test]
 async fn a_tool_turn_completes() {
     for (cli, tool, input) in [
         ("claude-2.1.197", "Bash", json!({"command": "cat note.txt", "description": "x"})),
@@ -370,7 +414,7 @@ async fn two_captures_of_one_program_differ_in_what_was_asked() {
     let [a, b] = ["a", "b"].map(|name| directory.path().join(name));
     for (at, prompt) in [(&a, "Say one."), (&b, "Say two.")] {
         let captured = place.run(&program, &[prompt], "", Script::default()).await;
-        save(&captured, at).unwrap();
+        save(&captured, at, Existing::Keep).unwrap();
     }
     let (a, b) = (load(&a).unwrap(), load(&b).unwrap());
     let difference = compare(&a, &b).unwrap();

@@ -22,6 +22,9 @@ convoke_core::diagnostic_codes! {
     CAPTURE_TRUST_SUPPLIED = "capture.trust-supplied", Note,
         "The program would make no request in this directory, and was given the trust that it asks for.",
         "Trust the directory in the program itself, if you want to use it there.";
+    CAPTURE_PROMPT_SUPPLIED = "capture.prompt-supplied", Note,
+        "The captured command had no prompt, and was given one on its standard input.",
+        "Write the prompt behind the command, or give it with --stdin.";
     CAPTURE_LEFT_OUT = "capture.left-out", Loss,
         "A part of the user's configuration was not copied into the private home, so the request lacks what it adds.",
         "Nothing to do, unless the request must be complete; then record a real run.";

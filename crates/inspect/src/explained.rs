@@ -1,6 +1,6 @@
 //! What `convoke explain` says of one CLI, at the version that is installed here.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use convoke_agent::Vendor;
 use convoke_agent::diagnostics::AGENT_INSTRUCTIONS_UNREAD;
@@ -10,6 +10,7 @@ use convoke_core::Diagnostic;
 use convoke_explain::{AgentReport, Edition, Session, VARIABLES, explain};
 use convoke_files::Disk;
 
+use crate::capture::UserHome;
 use crate::host_environment::HostEnvironment;
 
 /// Returns the edition whose rules apply to a version of a CLI; without a version, the newest.
@@ -31,6 +32,24 @@ pub fn session(host_environment: &HostEnvironment) -> Session {
     });
     session.variables = variables.collect();
     session
+}
+
+/// Returns what a CLI loads in a directory with a configuration, started with arguments, if it has the trust that it
+/// asks for.
+pub(crate) fn explained_with(
+    vendor: Vendor,
+    version: Option<&str>,
+    cwd: &Path,
+    configuration: &UserHome,
+    arguments: &[String],
+) -> Option<AgentReport> {
+    let mut session = Session::new(cwd, &configuration.home);
+    let directory = configuration.directory.display().to_string();
+    let moved = vendor.facts().directory_variable.map(|name| (name.to_owned(), directory));
+    session.variables.extend(moved);
+    session.variables.insert("GEMINI_CLI_TRUST_WORKSPACE".to_owned(), "true".to_owned());
+    arguments.clone_into(&mut session.arguments);
+    explain(&Disk, &session, &[edition(vendor, version)]).agents.pop()
 }
 
 /// Returns what a CLI loads here.

@@ -375,6 +375,11 @@ async fn complete(
 ) -> TurnResult {
     let turn_input = context.turn_input;
     result.diagnostics.splice(..0, call.diagnostics);
+    if let (Verdict::Failed(failure), Some(vendor)) = (&mut result.verdict, context.vendor)
+        && failure.reason == FailureReason::Auth
+    {
+        failure.message = vendor.sign_in_failure(&failure.message);
+    }
     let is_lost = matches!(&result.verdict, Verdict::Failed(failure) if failure.reason == FailureReason::Session);
     // A session that was not found cannot be resumed.
     let session = call.dialogue.session().filter(|_| !is_lost);

@@ -162,10 +162,44 @@ fn failures_say_what_to_do_and_have_their_exit_codes() {
     ----- stdout -----
 
     ----- stderr -----
-    convoke: no endpoint configured; pass --base-url URL, or set it for the agent in agents.toml
+    convoke: no endpoint configured; set OPENAI_API_KEY, pass --base-url URL, or set it for the agent in agents.toml
     ");
     let value = answer(&context, &["--deny", "thread.compacted", "Hello"]);
     assert_eq!(value["outcome"]["verdict"], "done");
+}
+
+#[test]
+fn the_variables_of_openai_or_one_flag_are_enough() {
+    let model = Model::new([]);
+    let bare = || {
+        let context = TestContext::new();
+        let home = context.path().display().to_string();
+        context.env("HOME", &home)
+    };
+    let context = bare()
+        .env("OPENAI_API_KEY", "hunter2-key")
+        .env("OPENAI_BASE_URL", &format!("{}/v1", model.server().base_url()));
+    let value = answer(&context, &["Hello"]);
+    assert_eq!(value["reply"], Script::DEFAULT_TEXT);
+    let value =
+        answer(&bare(), &["--base-url", &format!("{}/v1", model.server().base_url()), "Hello"]);
+    assert_eq!(value["reply"], Script::DEFAULT_TEXT);
+    let body: Value = serde_json::from_str(&model.bodies()[0]).expect("JSON");
+    assert!(body["model"].as_str().is_some_and(|name| !name.is_empty()), "{body}");
+}
+
+#[test]
+fn a_thread_is_named_by_the_beginning_of_its_id_or_as_the_last() {
+    let model = Model::new([]);
+    let context = repository(&model);
+    let thread = answer(&context, &["First"])["thread"].as_str().expect("a thread").to_owned();
+    let prefix = &thread[..thread.len() - 3];
+    for name in [prefix, "last"] {
+        assert_eq!(answer(&context, &["--thread", name, "Again"])["thread"], thread.as_str());
+    }
+    answer(&context, &["Second"]);
+    let several = context.run(&["ask", "--thread", &thread[..1], "Which?"]);
+    assert!(several.contains("begins several ids"), "{several}");
 }
 
 #[test]

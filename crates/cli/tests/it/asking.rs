@@ -59,7 +59,8 @@ fn answered(context: &TestContext, answers: &[&str]) -> Vec<Value> {
 }
 
 fn reply(events: &[Value]) -> &str {
-    let said = events.iter().filter(|event| event["type"] == "message" && event["from"] == "max");
+    let mut said =
+        events.iter().filter(|event| event["type"] == "message" && event["from"] == "max");
     said.next_back().and_then(|event| event["text"].as_str()).unwrap()
 }
 

@@ -178,6 +178,42 @@ fn climbing_manifest() -> String {
 }
 
 #[test]
+fn a_saved_capture_is_not_overwritten_unless_told_to() {
+    let context = context();
+    assert!(context.run(&capture(&["--save", "a"])).starts_with("exit code: 0"));
+    let manifest = || std::fs::read(context.path().join("a/capture.json")).expect("it is there");
+    let before = manifest();
+    insta::assert_snapshot!(context.run(&capture(&["--save", "a"])), @r"
+    exit code: 2
+    ----- stdout -----
+
+    ----- stderr -----
+    convoke: --save: there is a capture in a already; name another directory, or say --replace
+    ");
+    assert_eq!(manifest(), before);
+    assert!(context.run(&capture(&["--save", "a", "--replace"])).starts_with("exit code: 0"));
+}
+
+#[test]
+fn a_program_alone_is_given_a_prompt_and_this_is_said() {
+    let context = context().file("body.json", body("Hello.", &["shell"]));
+    let shown = context.run(&["capture", "--", "codex"]);
+    assert!(shown.contains("your standard input 6"), "{shown}");
+    assert!(shown.contains("capture.prompt-supplied: the command has no prompt"), "{shown}");
+}
+
+#[test]
+fn a_file_that_the_program_cuts_is_said_and_counted() {
+    let text = "Use tabs, never spaces.\n".repeat(2000);
+    let sent = serde_json::to_string(&text[..32 << 10]).expect("JSON");
+    let sent = body("Explain this project to me.", &[])
+        .replace("# Rules of this project\\nUse tabs, never spaces.\\n", sent.trim_matches('"'));
+    let context = context().file("AGENTS.md", &text).file("body.json", sent);
+    let shown = context.run(&capture(&[]));
+    assert!(shown.contains("agents-md.truncated") && shown.contains("end cut"), "{shown}");
+}
+
+#[test]
 fn nothing_is_written_into_the_project_or_the_home() {
     let context = context();
     let list = |path: &str| {

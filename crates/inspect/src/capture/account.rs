@@ -141,17 +141,16 @@ pub(crate) fn ledger(body: &[u8], parts: &[Part], yours: &[Yours]) -> Ledger<'st
         let raw = &body[part.range.clone()];
         let mut at = Place::default();
         for Span { range, yours: index } in spans {
-            for (place, source) in
-                [(range.start, program(&part.title)), (range.end, yours[index].origin.source())]
-            {
-                at.decode_up_to(place, raw);
-                writer.up_to(part.range.start + at.raw, section, source);
-            }
+            at.decode_up_to(range.start, raw);
+            writer.up_to(part.range.start + at.raw, section, program(&part.title));
+            at.decode_up_to(range.end, raw);
+            writer.up_to(part.range.start + at.raw, section, yours[index].origin.source());
+            writer.cut(yours[index].text.len() as u64, yours[index].cut_bytes);
         }
         writer.up_to(part.range.end, section, program(&part.title));
     }
     writer.up_to(body.len(), ENVELOPE, program(ENVELOPE));
-    writer.ledger
+    writer.ledger()
 }
 
 fn program(what: &str) -> Source<'static> {
@@ -160,7 +159,7 @@ fn program(what: &str) -> Source<'static> {
 
 #[derive(Default)]
 struct LedgerWriter {
-    ledger: Ledger<'static>,
+    entries: Vec<Entry<'static>>,
     at: u64,
 }
 
@@ -174,7 +173,25 @@ impl LedgerWriter {
         self.at = range.end;
         let rule = if section == ENVELOPE { Rule::Frame } else { Rule::Fits };
         let (target, section) = (Target::Prompt, Cow::Borrowed(section));
-        self.ledger.push(Entry { target, section, source, range, cut_bytes: 0, rule });
+        self.entries.push(Entry { target, section, source, range, cut_bytes: 0, rule });
+    }
+}
+
+impl LedgerWriter {
+    /// Says that the last source was cut by its program.
+    fn cut(&mut self, kept: u64, cut_bytes: u64) {
+        if cut_bytes > 0
+            && let Some(entry) = self.entries.last_mut()
+        {
+            entry.cut_bytes = cut_bytes;
+            entry.rule = Rule::EndCut { needed: kept + cut_bytes, available: kept };
+        }
+    }
+
+    fn ledger(self) -> Ledger<'static> {
+        let mut ledger = Ledger::new(None);
+        self.entries.into_iter().for_each(|entry| ledger.push(entry));
+        ledger
     }
 }
 
@@ -235,7 +252,8 @@ mod tests {
             escaped.trim_matches('"').trim_end(),
             serde_json::to_string(prompt).unwrap(),
         );
-        let given = |origin: Origin, text: &str| Yours { origin, text: text.to_owned() };
+        let given =
+            |origin: Origin, text: &str| Yours { origin, text: text.to_owned(), cut_bytes: 0 };
         let path = std::path::PathBuf::from("/p/CLAUDE.md");
         let yours = [given(Origin::File { path }, file), given(Origin::Argument, prompt)];
         let parts = RequestParts::of(Wire::Messages, body.as_bytes()).unwrap().parts;

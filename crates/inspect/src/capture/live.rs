@@ -12,6 +12,7 @@ use convoke_rehearsal::{Answered, Recorded};
 use convoke_wire::{Exchange, Kind, ReceivedAnswer, SentRequest};
 
 use super::{Capture, CaptureError, CaptureOptions, UserHome, as_text, child, ownership};
+use crate::explained::explained_with;
 use crate::host_environment::HostEnvironment;
 use crate::installed::Installed;
 use crate::record::relayed_program;
@@ -78,9 +79,12 @@ pub async fn capture_live(
         cwd: &host_environment.cwd,
         configuration_from: Some(&user),
     };
-    let yours = ownership::candidates(&given, vendor, &requests, private.path());
+    let program = Installed::on_disk(&path, vendor);
+    let version = program.version.as_deref();
+    let report = explained_with(vendor, version, &host_environment.cwd, &user, &words);
+    let yours = ownership::candidates(&given, vendor, &requests, private.path(), report.as_ref());
     Ok(Capture {
-        program: Installed::on_disk(&path, vendor),
+        program,
         command: std::iter::once(as_text(name)?).chain(words.iter().cloned()).collect(),
         cwd: host_environment.cwd.clone(),
         home: user.home.clone(),

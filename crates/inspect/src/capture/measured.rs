@@ -20,7 +20,7 @@ use super::account::Account;
 use super::home::UserHome;
 use super::{Capture, CaptureError, CaptureOptions, Start, capture};
 use crate::diagnostics;
-use crate::explained::explained;
+use crate::explained::{explained, explained_with};
 use crate::host_environment::HostEnvironment;
 use crate::installed::Installed;
 
@@ -204,7 +204,10 @@ impl Capture {
             cwd: &self.cwd,
             configuration_from: Some(user),
         };
-        let yours = super::ownership::candidates(&given, vendor, &self.requests, &self.home);
+        let version = self.program.version.as_deref();
+        let report = explained_with(vendor, version, &self.cwd, user, &self.command[1..]);
+        let (requests, home) = (&self.requests, &self.home);
+        let yours = super::ownership::candidates(&given, vendor, requests, home, report.as_ref());
         self.yours = yours;
     }
 

@@ -38,7 +38,7 @@ pub use home::{HomeError, UserHome};
 pub use live::capture_live;
 pub use measured::{MeasureOptions, Measured, Purpose, measure};
 pub use ownership::{Origin, Yours};
-pub use saved::{SavedError, load, save};
+pub use saved::{Existing, SavedError, is_saved, load, save};
 
 /// The options of a capture.
 #[derive(Debug, Clone)]
@@ -186,7 +186,16 @@ pub async fn capture(
         cwd: &host_environment.cwd,
         configuration_from: user.as_ref(),
     };
-    let yours = ownership::candidates(&given, vendor, &requests, home.path());
+    let own = UserHome::below(vendor, home.path());
+    let report = explained::explained_with(
+        vendor,
+        program.version.as_deref(),
+        &host_environment.cwd,
+        user.as_ref().unwrap_or(&own),
+        &words[1..],
+    );
+    notes.extend(report.iter().flat_map(notes::cuts));
+    let yours = ownership::candidates(&given, vendor, &requests, home.path(), report.as_ref());
     Ok(Capture {
         program,
         command: words,

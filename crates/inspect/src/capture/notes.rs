@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use convoke_agent::Vendor;
-use convoke_core::Diagnostic;
+use convoke_core::{Diagnostic, Severity};
 use convoke_explain::AgentReport;
 
 use crate::diagnostics;
@@ -14,6 +14,16 @@ pub(super) fn left_out(path: &Path) -> Diagnostic {
     let message =
         format!("{} was not copied: what it adds to a request is missing", path.display());
     Diagnostic::new(diagnostics::CAPTURE_LEFT_OUT, message).at_path(path.display().to_string())
+}
+
+/// What the program cuts from the files that it loads.
+pub(super) fn cuts(report: &AgentReport) -> impl Iterator<Item = Diagnostic> {
+    let is_cut = |path: &str| {
+        let mut cut = report.loaded.iter().filter(|file| !file.whole);
+        cut.any(|file| file.path.as_os_str() == path)
+    };
+    let losses = report.diagnostics.iter().filter(|it| it.code.severity() == Severity::Loss);
+    losses.filter(move |it| it.path.as_deref().is_some_and(is_cut)).cloned()
 }
 
 /// Trust that the program had and that its user has not given it here.

@@ -1,12 +1,13 @@
 //! Finds the user's texts in a request: arguments, standard input, instruction files, and files that the request
 //! names. The rest is the program's own.
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use convoke_core::ledger::Source;
-use convoke_explain::{Edition, Session, explain};
-use convoke_files::{Disk, FileKind, Files};
+use convoke_explain::{AgentReport, Edition, Session, explain};
+use convoke_files::{Disk, EntryKind, FileKind, Files};
 use convoke_rehearsal::Recorded;
 use convoke_wire::{Part, PartKind, RequestParts};
 use memchr::memmem;
@@ -20,8 +21,21 @@ use convoke_agent::Vendor;
 pub struct Yours {
     /// The origin.
     pub origin: Origin,
-    /// The text.
+    /// The text, as far as the program loads it.
     pub text: String,
+    /// The bytes that the program leaves out at its end.
+    #[serde(default)]
+    pub cut_bytes: u64,
+}
+
+impl Yours {
+    fn new(origin: Origin, text: impl Into<String>) -> Self {
+        Self { origin, text: text.into(), cut_bytes: 0 }
+    }
+
+    fn file(path: &Path, text: impl Into<String>) -> Self {
+        Self::new(Origin::File { path: path.to_owned() }, text)
+    }
 }
 
 /// The origin of a user's text.
@@ -32,6 +46,11 @@ pub enum Origin {
     Argument,
     /// The standard input.
     Stdin,
+    /// A setting of the program.
+    Setting {
+        /// Its name.
+        name: String,
+    },
     /// A file.
     File {
         /// The file.
@@ -45,6 +64,7 @@ impl Origin {
         match self {
             Self::Argument => Source::setting("your argument"),
             Self::Stdin => Source::setting("your standard input"),
+            Self::Setting { name } => Source::Setting { name: Cow::Owned(name.clone()) },
             Self::File { path } => Source::file(path.display().to_string()),
         }
     }
@@ -59,28 +79,38 @@ pub(crate) struct Given<'a> {
     pub configuration_from: Option<&'a UserHome>,
 }
 
-/// Returns the texts that may be the user's.
+/// Returns the texts that may be the user's. `report` lists what the program loads.
 pub(crate) fn candidates(
     given: &Given<'_>,
     vendor: Vendor,
     requests: &[Recorded],
     private_home: &Path,
+    report: Option<&AgentReport>,
 ) -> Vec<Yours> {
     let mut yours = Vec::new();
     if !given.stdin.is_empty() {
-        let text = given.stdin.to_owned();
-        yours.push(Yours { origin: Origin::Stdin, text });
+        yours.push(Yours::new(Origin::Stdin, given.stdin));
     }
     let mut files = Vec::new();
     for argument in given.arguments {
         if !argument.starts_with('-') {
-            let text = argument.clone();
-            yours.push(Yours { origin: Origin::Argument, text });
+            yours.push(Yours::new(Origin::Argument, argument));
         }
         files.push(given.cwd.join(argument));
     }
+    if vendor == Vendor::Codex {
+        codex_settings(given, &mut yours, &mut files);
+    }
+    // What a program loads is looked for as it loads it: verbatim, trimmed or cut.
+    let loaded = report.into_iter().flat_map(|report| &report.loaded);
+    let loaded: Vec<_> = loaded.filter(|file| !file.is_pasted && !file.text.is_empty()).collect();
+    yours.extend(loaded.iter().map(|file| Yours {
+        cut_bytes: if file.whole { 0 } else { file.bytes.saturating_sub(file.bytes_loaded) },
+        ..Yours::file(&file.path, file.text.clone())
+    }));
     let home = given.configuration_from.map_or(private_home, |from| &from.home);
     files.extend(instruction_files(given.cwd, home));
+    files.extend(skills(given, vendor));
     if let Some(from) = given.configuration_from {
         let names = vendor.facts().configuration.iter();
         files.extend(names.map(|name| from.directory.join(name)));
@@ -96,12 +126,102 @@ pub(crate) fn candidates(
     }));
     files.sort();
     files.dedup();
+    files.retain(|path| !loaded.iter().any(|file| file.path == *path));
     for path in files {
         if let Some(text) = read_text(&path) {
-            yours.push(Yours { origin: Origin::File { path }, text });
+            yours.extend(body_of(&text).map(|body| Yours::file(&path, body)));
+            yours.push(Yours::file(&path, text.trim()));
         }
     }
     yours
+}
+
+/// Returns the text behind the front matter, which some programs leave out.
+fn body_of(text: &str) -> Option<&str> {
+    let rest = text.strip_prefix("---")?;
+    let (_, body) = rest.split_once("\n---")?;
+    let body = body.trim_start_matches('-').trim();
+    (!body.is_empty()).then_some(body)
+}
+
+/// Adds the texts that settings of Codex hold, and the files that they name.
+fn codex_settings(given: &Given<'_>, yours: &mut Vec<Yours>, files: &mut Vec<PathBuf>) {
+    const TEXTS: [&str; 2] = ["developer_instructions", "instructions"];
+    let mut add = |name: &str, text: &str| {
+        let name = name.to_owned();
+        yours.push(Yours::new(Origin::Setting { name }, text));
+    };
+    for (key, value) in given.arguments.iter().filter_map(|argument| argument.split_once('=')) {
+        let name = key.rsplit('.').next().unwrap_or(key);
+        if TEXTS.contains(&name) {
+            let value = value.trim();
+            let parsed = toml::from_str::<toml::Table>(&format!("v = {value}")).ok();
+            let parsed = parsed.as_ref().and_then(|table| table.get("v")?.as_str());
+            add(name, parsed.unwrap_or(value));
+        }
+    }
+    let users = given.configuration_from.map(|from| from.directory.clone());
+    let projects = given.cwd.ancestors().map(|directory| directory.join(".codex"));
+    for directory in users.into_iter().chain(projects) {
+        let Ok(text) = Disk.read_text(&directory.join("config.toml"), FileKind::Configuration)
+        else {
+            continue;
+        };
+        let Ok(file) = toml::from_str::<toml::Table>(&text) else { continue };
+        let profiles = file.get("profiles").and_then(toml::Value::as_table);
+        let profiles = profiles.into_iter().flat_map(toml::Table::values);
+        for table in std::iter::once(&file).chain(profiles.filter_map(toml::Value::as_table)) {
+            for name in TEXTS {
+                if let Some(text) = table.get(name).and_then(toml::Value::as_str) {
+                    add(name, text);
+                }
+            }
+            let named = table.get("model_instructions_file").and_then(toml::Value::as_str);
+            files.extend(named.map(|named| directory.join(named)));
+        }
+    }
+}
+
+/// The most skills that are looked at, and how deep below a directory of skills they can lie.
+const MOST_SKILLS: usize = 1000;
+const SKILL_DEPTH: usize = 6;
+
+/// Returns the skills and commands of the user and of the project.
+fn skills(given: &Given<'_>, vendor: Vendor) -> Vec<PathBuf> {
+    let facts = vendor.facts();
+    let own = [format!("{}/skills", facts.directory), format!("{}/commands", facts.directory)];
+    let names = own.iter().map(String::as_str).chain(facts.shared_configuration.iter().copied());
+    let names: Vec<&str> = names.collect();
+    let mut directories: Vec<PathBuf> =
+        given.cwd.ancestors().flat_map(|above| names.iter().map(|name| above.join(name))).collect();
+    if let Some(from) = given.configuration_from {
+        directories.extend(["skills", "commands"].map(|name| from.directory.join(name)));
+        directories.extend(facts.shared_configuration.iter().map(|name| from.home.join(name)));
+    }
+    let mut found = Vec::new();
+    for directory in directories {
+        find_skills(&directory, SKILL_DEPTH, &mut found);
+    }
+    found
+}
+
+fn find_skills(directory: &Path, depth: usize, found: &mut Vec<PathBuf>) {
+    let Ok(entries) = Disk.entries(directory) else { return };
+    for (name, kind) in entries {
+        let path = directory.join(&name);
+        if found.len() >= MOST_SKILLS {
+            return;
+        }
+        match kind {
+            EntryKind::Directory if depth > 0 => find_skills(&path, depth - 1, found),
+            EntryKind::File | EntryKind::Symlink
+                if path.extension().is_some_and(|it| it == "md") =>
+            {
+                found.push(path);
+            }
+            _ => {}
+        }
+    }
 }
 
 /// Returns every instruction file around a directory, of any agent.
@@ -122,8 +242,9 @@ fn named_files(request: &Recorded) -> Vec<PathBuf> {
         return Vec::new();
     };
     let texts = request_parts.parts.iter().filter(|part| part.kind != PartKind::Tool);
-    let words = texts.flat_map(|part| part.text.split_whitespace());
-    let words = words.map(|word| word.trim_end_matches([':', ',', ')', '.', '`', '"']));
+    let is_around = |c: char| c.is_whitespace() || "<>()`\"'".contains(c);
+    let words = texts.flat_map(|part| part.text.split(is_around));
+    let words = words.map(|word| word.trim_end_matches([':', ',', '.']));
     let paths = words.filter(|word| word.starts_with('/')).map(PathBuf::from);
     let texts = paths.filter(|path| path.extension().is_some_and(|extension| extension == "md"));
     texts.collect()
@@ -151,8 +272,11 @@ pub(super) fn attribute(parts: &[Part], yours: &[Yours]) -> Vec<Vec<Span>> {
     let mut in_pieces = Vec::new();
     for (index, given) in yours.iter().enumerate() {
         match given.origin {
-            Origin::Argument | Origin::Stdin => find_said(&given.text, index, parts, &mut found),
-            Origin::File { .. } if find_whole_file(&given.text, index, parts, &mut found) => {}
+            Origin::Argument | Origin::Stdin | Origin::Setting { .. } => {
+                find_said(given, index, parts, &mut found);
+            }
+            Origin::File { ref path }
+                if find_whole_file(&given.text, path, index, parts, &mut found) => {}
             Origin::File { .. } => in_pieces.push((index, given)),
         }
     }
@@ -162,17 +286,25 @@ pub(super) fn attribute(parts: &[Part], yours: &[Yours]) -> Vec<Vec<Span>> {
     found
 }
 
-/// Finds an argument or the standard input as a whole: as a message, as whole lines of a message, or, if it is long, in
-/// any part.
-fn find_said(text: &str, index: usize, parts: &[Part], found: &mut [Vec<Span>]) {
-    const NO_ACCIDENT: usize = 24;
-    let is_message = |part: &Part| part.kind == PartKind::Message;
-    let whole = parts.iter().rposition(|part| is_message(part) && part.text == text);
+/// Shorter texts than this can stand anywhere by accident.
+const NO_ACCIDENT: usize = 24;
+
+/// Finds an argument, a setting or the standard input as a whole: as a message, as whole lines of a message, or, if it is
+/// long, in any part. A setting may also be a part of the instructions.
+fn find_said(given: &Yours, index: usize, parts: &[Part], found: &mut [Vec<Span>]) {
+    let text = given.text.as_str();
+    let is_setting = matches!(given.origin, Origin::Setting { .. });
+    let may_be = |part: &Part| match part.kind {
+        PartKind::Message => true,
+        PartKind::System => is_setting,
+        PartKind::Tool => false,
+    };
+    let whole = parts.iter().rposition(|part| may_be(part) && part.text == text);
     let place = whole.map(|part| (part, 0)).or_else(|| {
         let mut places = parts.iter().enumerate().rev();
         places.find_map(|(number, part)| {
             let start = memmem::rfind(part.text.as_bytes(), text.as_bytes())?;
-            let is_lines = is_message(part) && is_whole_lines(&part.text, start, text.len());
+            let is_lines = may_be(part) && is_whole_lines(&part.text, start, text.len());
             (text.len() >= NO_ACCIDENT || is_lines).then_some((number, start))
         })
     });
@@ -187,19 +319,39 @@ fn is_whole_lines(part: &str, start: usize, length: usize) -> bool {
     begins && length > 0 && (after.is_empty() || after.starts_with('\n'))
 }
 
-/// Finds a complete file, possibly trimmed. Returns whether it was found.
-fn find_whole_file(text: &str, index: usize, parts: &[Part], found: &mut [Vec<Span>]) -> bool {
-    let text = text.trim();
+/// Finds a complete file. A short one counts once in each part, as whole lines after its name. Returns whether it was found.
+fn find_whole_file(
+    text: &str,
+    path: &Path,
+    index: usize,
+    parts: &[Part],
+    found: &mut [Vec<Span>],
+) -> bool {
     let mut is_found = false;
-    for (part, found) in parts.iter().zip(found) {
-        if part.kind != PartKind::Tool {
-            for start in memmem::find_iter(part.text.as_bytes(), text) {
-                add(found, start..start + text.len(), index);
-                is_found = true;
-            }
+    for (part, found) in parts.iter().zip(found).filter(|(part, _)| part.kind != PartKind::Tool) {
+        let places = memmem::find_iter(part.text.as_bytes(), text);
+        let places: Vec<usize> = if text.len() >= NO_ACCIDENT {
+            places.collect()
+        } else {
+            let Some(mention) = mention(&part.text, path) else { continue };
+            let mut places = places.filter(|start| *start >= mention);
+            let is_lines =
+                |start: &usize| is_whole_lines(&part.text, *start, text.trim_end().len());
+            places.find(is_lines).into_iter().collect()
+        };
+        for start in places {
+            add(found, start..start + text.len(), index);
+            is_found = true;
         }
     }
     is_found
+}
+
+/// Returns the end of the first mention of a file in a text, or of the name under which Codex sends every file.
+fn mention(text: &str, path: &Path) -> Option<usize> {
+    let name = path.file_name()?.to_str()?;
+    let end = |name: &str| Some(memmem::find(text.as_bytes(), name.as_bytes())? + name.len());
+    end(name).or_else(|| end("AGENTS.md instructions"))
 }
 
 /// Finds pieces of a file that arrived cut or without some lines, in order. Searches a part for at most
@@ -267,7 +419,7 @@ mod tests {
     }
 
     fn found(parts: &[Part], origin: Origin, text: &str) -> Vec<Vec<String>> {
-        let yours = [Yours { origin, text: text.to_owned() }];
+        let yours = [Yours::new(origin, text)];
         let spans = attribute(parts, &yours).into_iter().zip(parts);
         spans
             .map(|(spans, part)| {
@@ -337,7 +489,7 @@ mod tests {
             ("Nothing of it", vec![]),
         ] {
             assert_eq!(
-                found(&[part(PartKind::Message, sent)], file(), text)[0],
+                found(&[part(PartKind::Message, sent)], file(), text.trim())[0],
                 expected,
                 "{sent}"
             );
@@ -345,20 +497,39 @@ mod tests {
     }
 
     #[test]
-    fn a_short_file_counts_only_whole() {
-        let parts = [part(PartKind::Message, "x be brief y"), part(PartKind::Message, "be kind")];
-        assert_eq!(found(&parts, file(), "be brief\n")[0], ["be brief"]);
-        assert_eq!(found(&parts, file(), "be kind\nand brief\n"), [[""; 0]; 2]);
+    fn a_short_file_counts_only_as_whole_lines_after_its_name() {
+        let parts = [
+            part(PartKind::System, "Say ok.\nok\n"),
+            part(PartKind::Message, "ok\nContents of /p/CLAUDE.md:\n\nok\n\nok\nis ok"),
+            part(PartKind::Message, "# AGENTS.md instructions for /p\n\nok\n</INSTRUCTIONS>"),
+        ];
+        let spans = attribute(&parts, &[Yours::new(file(), "ok\n")]);
+        assert_eq!(spans[0], []);
+        assert_eq!(spans[1].iter().map(|it| it.range.clone()).collect::<Vec<_>>(), [30..33]);
+        assert_eq!(spans[2].len(), 1);
+        assert_eq!(found(&parts, file(), "be kind\nand brief"), [[""; 0]; 3]);
+    }
+
+    #[test]
+    fn a_setting_can_be_a_part_of_the_instructions() {
+        let parts = [part(PartKind::System, "Be brief."), part(PartKind::Message, "Be brief.")];
+        let setting = Origin::Setting { name: "developer_instructions".to_owned() };
+        assert_eq!(found(&parts[..1], setting, "Be brief.")[0], ["Be brief."]);
+        assert_eq!(found(&parts[..1], Origin::Argument, "Be brief.")[0], [""; 0]);
+    }
+
+    #[test]
+    fn the_body_of_a_skill_is_what_follows_its_front_matter() {
+        assert_eq!(body_of("---\nname: a\n---\n\nDo it.\n"), Some("Do it."));
+        assert_eq!(body_of("Do it.\n---\nNow."), None);
+        assert_eq!(body_of("---\nname: a\n---\n"), None);
     }
 
     #[test]
     fn lines_that_two_files_share_belong_to_the_one_that_arrived_whole() {
         let shared = "Always answer in whole sentences.";
         let parts = [part(PartKind::Message, &format!("<x>\n# B\n{shared}\n</x>"))];
-        let given = |name: &str| Yours {
-            origin: Origin::File { path: name.into() },
-            text: format!("# {name}\n{shared}\n"),
-        };
+        let given = |name: &str| Yours::file(Path::new(name), format!("# {name}\n{shared}\n"));
         let spans = &attribute(&parts, &[given("A"), given("B")])[0];
         assert_eq!(spans.iter().map(|span| span.yours).collect::<Vec<_>>(), [1]);
     }
@@ -367,8 +538,7 @@ mod tests {
     fn no_text_is_counted_twice() {
         let parts = [part(PartKind::Message, "the same text of a certain length")];
         let text = || "the same text of a certain length".to_owned();
-        let yours =
-            [Yours { origin: file(), text: text() }, Yours { origin: Origin::Stdin, text: text() }];
+        let yours = [Yours::new(file(), text()), Yours::new(Origin::Stdin, text())];
         assert_eq!(attribute(&parts, &yours)[0].len(), 1);
     }
 }

@@ -54,12 +54,26 @@ struct Request {
     body: Option<String>,
 }
 
+/// What becomes of files that are there already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Existing {
+    /// They stay, and nothing is saved.
+    Keep,
+    /// They are replaced.
+    Replace,
+}
+
+/// Returns whether a directory holds a capture.
+pub fn is_saved(directory: &Path) -> bool {
+    directory.join(MANIFEST).symlink_metadata().is_ok()
+}
+
 /// Writes a capture into a directory, which is created if necessary. Only this user can read it: a request contains
 /// what the program read, including secrets in files.
-pub fn save(capture: &Capture, directory: &Path) -> Result<(), SavedError> {
+pub fn save(capture: &Capture, directory: &Path, existing: Existing) -> Result<(), SavedError> {
     let write = |name: &str, bytes: &[u8]| {
         let path = directory.join(name);
-        replace(&path, bytes).map_err(SavedError::at(&path))
+        write_new(&path, bytes, existing).map_err(SavedError::at(&path))
     };
     let mut private = DirBuilder::new();
     let made = private.recursive(true).mode(0o700).create(directory);
@@ -102,11 +116,13 @@ pub fn save(capture: &Capture, directory: &Path) -> Result<(), SavedError> {
     write(MANIFEST, &text)
 }
 
-/// Replaces a file, so that no link is followed and old permissions do not apply.
-fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    match std::fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
+/// Writes a file anew, so that no link is followed and old permissions do not apply.
+fn write_new(path: &Path, bytes: &[u8], existing: Existing) -> io::Result<()> {
+    if existing == Existing::Replace {
+        match std::fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
     }
     let mut options = OpenOptions::new();
     options.write(true).create_new(true).mode(0o600).open(path)?.write_all(bytes)

@@ -86,7 +86,7 @@ impl HandedOver {
             status: 200,
             usage: None,
         };
-        ownership::candidates(&given, self.vendor, &[request], private_home)
+        ownership::candidates(&given, self.vendor, &[request], private_home, None)
     }
 
     fn shares(&self, ledger: &Ledger<'_>) -> Vec<OwnerShare> {
@@ -136,7 +136,7 @@ pub(super) fn sorted(mut shares: Vec<OwnerShare>) -> Vec<OwnerShare> {
 
 impl OurText {
     fn as_given(&self) -> Yours {
-        Yours { origin: Origin::Stdin, text: self.text.clone() }
+        Yours { origin: Origin::Stdin, text: self.text.clone(), cut_bytes: 0 }
     }
 
     /// Returns whether the content of a JSON string is this text.

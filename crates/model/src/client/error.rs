@@ -2,13 +2,26 @@
 
 use std::time::Duration;
 
-use convoke_agent::verdict::FailureReason;
+use convoke_agent::verdict::{Failure, FailureReason};
 use serde_json::Value;
 
 use super::retry::LONGEST_ASKED;
+use crate::wire::dialect::SPEAKS_CHAT;
 
 /// The maximum length of a server's message.
 const MESSAGE_BYTES: usize = 1000;
+
+/// The beginning of the message for status 404.
+const NOT_FOUND: &str = "not found; check `base-url` and `wire`";
+
+/// Returns whether a turn on the Responses wire failed as it does with a server that speaks Chat Completions only.
+pub fn may_speak_chat(failure: &Failure) -> bool {
+    let named = format!("--wire {SPEAKS_CHAT}");
+    failure.reason == FailureReason::Request
+        && (failure.message.contains(NOT_FOUND)
+            || failure.message.contains("(status 405")
+            || failure.message.contains(&named))
+}
 
 /// An error of a request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -71,7 +84,7 @@ impl CallError {
         let message = match (status, reason) {
             // More often a wrong address than a server error.
             (404, FailureReason::Request) => {
-                format!("not found; check `base-url`: {message}")
+                format!("{NOT_FOUND}: {message}")
             }
             _ => message,
         };

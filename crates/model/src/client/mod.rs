@@ -16,7 +16,7 @@ use reqwest::header::{
 };
 use tokio::time::Instant;
 
-pub use self::error::CallError;
+pub use self::error::{CallError, may_speak_chat};
 use self::stream::{Advance, Stream};
 use crate::endpoint::{Endpoint, EndpointError, Proxies};
 use crate::secret::Key;
@@ -24,6 +24,9 @@ use crate::wire::Answer;
 
 /// The maximum size of an error's body that is read.
 const ERROR_BYTES: usize = 64 << 10;
+
+/// The most bytes of a list of models that are read.
+const LIST_BYTES: usize = 4 << 20;
 
 /// The limits of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -153,6 +156,30 @@ impl Client {
             events: VecDeque::new(),
             state: State::Ready,
         }
+    }
+
+    /// Returns the name of the first model that the server lists, if it lists any.
+    pub async fn first_model(&self) -> Option<String> {
+        const PATIENCE: Duration = Duration::from_secs(10);
+        let mut request = self.http.get(self.endpoint.url("/models"));
+        if let Some(key) = &self.key {
+            request = request.header(AUTHORIZATION, key.header());
+        }
+        let read = async {
+            let mut response = request.send().await.ok().filter(|it| it.status().is_success())?;
+            let mut body = Vec::new();
+            while let Some(chunk) = response.chunk().await.ok()? {
+                body.extend_from_slice(&chunk);
+                if body.len() > LIST_BYTES {
+                    return None;
+                }
+            }
+            let list: serde_json::Value = serde_json::from_slice(&body).ok()?;
+            let first = list["data"].as_array().or_else(|| list["models"].as_array())?.first()?;
+            let name = ["id", "name", "model"].iter().find_map(|field| first[field].as_str())?;
+            Some(name.to_owned())
+        };
+        tokio::time::timeout(PATIENCE, read).await.ok().flatten()
     }
 
     fn redacted(&self, error: CallError) -> CallError {

@@ -8,8 +8,9 @@ use convoke_agent::verdict::FailureReason;
 use convoke_thread::config::Wire;
 
 use super::{CallError, CallEvent, CallLimits};
+use crate::wire::dialect::Dialect;
 use crate::wire::{Answer, Reader, ResponseDelta};
-use convoke_wire::sse::SseReader;
+use convoke_wire::sse::{Data, SseEvent, SseReader};
 
 /// A streamed response.
 #[derive(Debug)]
@@ -23,6 +24,9 @@ pub(super) struct Stream {
     kind: Kind,
     /// Whether a complete event has arrived.
     has_events: bool,
+    wire: Wire,
+    /// Whether an event has been recognised as one of the wire.
+    is_recognised: bool,
 }
 
 /// The content type of the response.
@@ -69,6 +73,8 @@ impl Stream {
             answer_bytes: limits.answer_bytes,
             kind,
             has_events: false,
+            wire,
+            is_recognised: false,
         }
     }
 
@@ -107,15 +113,28 @@ impl Stream {
         self.has_events |= !found.is_empty();
         let mut heard = Vec::new();
         for event in found {
+            self.recognise(&event)?;
             self.reader.event(event, &mut heard);
         }
         tell(heard, events)
+    }
+
+    /// Ends a stream of another wire at once: the next attempt would bring the same.
+    fn recognise(&mut self, event: &SseEvent) -> Result<(), CallError> {
+        if self.is_recognised {
+            return Ok(());
+        }
+        let Data::Whole(data) = &event.data else { return Ok(()) };
+        let Some(dialect) = Dialect::of(data) else { return Ok(()) };
+        self.is_recognised = true;
+        dialect.mismatch(self.wire).map_or(Ok(()), Err)
     }
 
     fn end(&mut self, events: &mut VecDeque<CallEvent>) -> Result<Advance, CallError> {
         let mut heard = Vec::new();
         if let Some(event) = self.sse.finish() {
             self.has_events = true;
+            self.recognise(&event)?;
             self.reader.event(event, &mut heard);
         }
         if tell(heard, events)? == Advance::Over || self.reader.is_whole_at_end() {

@@ -2,6 +2,7 @@
 
 mod bounds;
 mod chat;
+pub(crate) mod dialect;
 mod responses;
 pub(crate) mod strings;
 

@@ -59,3 +59,22 @@ async fn a_key_in_ids_names_and_the_model_is_not_shown_and_not_stored() {
         assert!(stored.contains("model Bearer [redacted]"), "{stored}");
     }
 }
+
+#[tokio::test]
+async fn a_server_that_answers_in_another_dialect_is_named_and_asked_once() {
+    let chat = "data: {\"object\":\"chat.completion.chunk\",\"choices\":[{\"delta\":{\"content\":\"Hi\"}}]}\n\ndata: [DONE]\n\n";
+    let messages = "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{}}\n\n";
+    for (wire, body, named) in [
+        (ApiWire::Responses, chat, "--wire chat"),
+        (ApiWire::Responses, messages, "Anthropic's Messages API"),
+        (ApiWire::Chat, messages, "Anthropic's Messages API"),
+    ] {
+        let server = RawServer::start("200 OK", "content-type: text/event-stream\r\n", body).await;
+        let mut lab = Lab::new(wire, Script::new([])).await;
+        lab.api.base_url = Some(format!("http://{}/v1", server.address));
+        let taken = lab.say("Go", None).await;
+        assert_eq!(server.requests().len(), 1, "{named}");
+        let outcome = format!("{:?}", taken.outcome);
+        assert!(outcome.contains(named), "{outcome}");
+    }
+}

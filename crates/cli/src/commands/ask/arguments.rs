@@ -11,6 +11,7 @@ use convoke_core::name::nearest;
 use convoke_files::FileKind;
 use convoke_files::limit::read_stream;
 use convoke_model::withhold_key;
+use convoke_thread::config::DEFAULT_MODEL;
 use convoke_thread::user_input::decode_prompt;
 
 use crate::conversation::home::Home;
@@ -21,12 +22,16 @@ use crate::requests::Wanted;
 /// Ask a model one question, with this repository's instructions.
 ///
 /// The answer is streamed to standard output, and nothing else is. Options that are not given are taken
-/// from an agent in `agents.toml`, in the user's configuration directory.
+/// from an agent in `agents.toml`, in the user's configuration directory, else from OPENAI_API_KEY and OPENAI_BASE_URL.
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  OPENAI_API_KEY=… convoke ask \"What does this crate do?\"
+  convoke ask --base-url http://127.0.0.1:11434/v1 \"What does this crate do?\"
+  convoke ask --thread last \"And the tests?\"")]
 pub struct Arguments {
     /// The question; `-` or no argument reads standard input
     prompt: Vec<String>,
-    /// Continue an earlier thread
+    /// Continue an earlier thread: its id, the beginning of its id, or `last`
     #[arg(long, value_name = "ID", value_parser = parse_thread)]
     pub(super) thread: Option<ThreadId>,
     /// Compact the thread instead of asking: a summary replaces its items
@@ -93,6 +98,19 @@ pub struct Arguments {
     pub(super) deny: Deny,
 }
 
+/// Where a model is, and which one it is.
+#[derive(Debug)]
+pub(super) struct Asked {
+    pub api: Api,
+    /// The model; nothing if nobody has named one.
+    pub model: Option<String>,
+    /// Nobody has said which wire is spoken there.
+    pub is_wire_open: bool,
+}
+
+const OPENAI: &str = "https://api.openai.com/";
+const OPENAI_KEY: &str = "OPENAI_API_KEY";
+
 /// A wire format.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Wire {
@@ -125,14 +143,26 @@ fn parse_thread(name: &str) -> Result<ThreadId, String> {
 }
 
 impl Arguments {
-    /// Returns the endpoint and model: from the arguments, else from the user's file.
+    /// Returns the endpoint and model: from the arguments, else from the user's file, else from the variables that
+    /// clients of OpenAI's API read.
     pub(super) fn settings(
         &self,
         home: &Home,
         remarks: &mut Vec<Diagnostic>,
-    ) -> Result<(Api, Option<String>), UsageError> {
+    ) -> Result<Asked, UsageError> {
         let catalog = home.read_catalog()?;
-        let (api, model) = self.configured(&catalog)?;
+        let (mut api, model) = self.configured(&catalog)?;
+        // What is in the file was meant; a wire that nobody has named can turn out to be the other one.
+        let is_wire_open = api.base_url.is_none() && self.wire.is_none();
+        if api.base_url.is_none() && self.base_url.is_none() {
+            let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+            let has_key = set(OPENAI_KEY).is_some();
+            api.base_url =
+                set("OPENAI_BASE_URL").or_else(|| has_key.then(|| format!("{OPENAI}v1")));
+            if api.key_env.is_none() && has_key {
+                api.key_env = Some(OPENAI_KEY.to_owned());
+            }
+        }
         let mut api = Api {
             base_url: self.base_url.clone().or(api.base_url),
             wire: match self.wire {
@@ -159,13 +189,14 @@ impl Arguments {
         }
         let file = "or set it for the agent in agents.toml";
         if api.base_url.is_none() {
-            return Err(UsageError(format!("no endpoint configured; pass --base-url URL, {file}")));
+            return Err(UsageError(format!(
+                "no endpoint configured; set OPENAI_API_KEY, pass --base-url URL, {file}"
+            )));
         }
-        let model = self.model.clone().or(model);
-        if model.is_none() {
-            return Err(UsageError(format!("no model configured; pass --model MODEL, {file}")));
-        }
-        Ok((api, model))
+        let is_openai = api.base_url.as_deref().is_some_and(|url| url.starts_with(OPENAI));
+        let default = is_openai.then(|| DEFAULT_MODEL.to_owned());
+        let model = self.model.clone().or(model).or(default);
+        Ok(Asked { api, model, is_wire_open })
     }
 
     fn configured(&self, catalog: &Catalog) -> Result<(Api, Option<String>), UsageError> {

@@ -5,10 +5,11 @@ mod output;
 mod shown;
 mod threads;
 
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Write as _};
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use convoke_agent::config::ApiWire;
 use convoke_agent::event::EventKind;
 use convoke_agent::id::ThreadId;
 use convoke_agent::turn_input::Trust;
@@ -16,11 +17,16 @@ use convoke_agent::verdict::{Failure, FailureReason};
 use convoke_agent::{Agent, TurnInput, Verdict};
 use convoke_core::Diagnostic;
 use convoke_files::Disk;
-use convoke_model::{Host, ModelAgent, Settings, root_of, undo_compaction};
-use convoke_session::SqliteStore;
+use convoke_model::{
+    CallLimits, Client, Endpoint, Host, Key, ModelAgent, Proxies, Settings, may_speak_chat,
+    root_of, undo_compaction,
+};
+use convoke_session::{SqliteStore, Store as _};
+use convoke_thread::config::{DEFAULT_MODEL, Wire};
 use convoke_thread::pack::Pack;
 
 pub use self::arguments::Arguments;
+use self::arguments::Asked;
 use self::output::{Account, AskedThread, Printer, Streams, Watched};
 use crate::commands::sessions::sent::{Showing, show_thread};
 use crate::conversation::home::Home;
@@ -30,6 +36,7 @@ use crate::host_environment;
 use crate::machine;
 use crate::outcome::{Outcome, UsageError};
 use crate::requests::Wanted;
+use crate::terminal::stderr;
 use crate::threads::BroughtBack;
 
 /// Runs `convoke ask`.
@@ -74,9 +81,28 @@ impl Task {
     }
 }
 
+impl Task {
+    /// Finds the thread that is meant by the beginning of its id, or by `last`.
+    async fn resolved(self, store: &SqliteStore) -> anyhow::Result<Self> {
+        Ok(match self {
+            Self::Ask(question, Some(thread)) => {
+                Self::Ask(question, Some(threads::resolve(store, thread).await?))
+            }
+            Self::Compact(thread) => Self::Compact(threads::resolve(store, thread).await?),
+            Self::Undo(thread) => Self::Undo(threads::resolve(store, thread).await?),
+            Self::Forget(thread) => Self::Forget(threads::resolve(store, thread).await?),
+            Self::Show(thread, wanted) => {
+                Self::Show(threads::resolve(store, thread).await?, wanted)
+            }
+            Self::Ask(..) | Self::List => self,
+        })
+    }
+}
+
 async fn perform(arguments: &Arguments, task: Task) -> anyhow::Result<Outcome> {
     let home = Home::of(&host_environment::of_process()?);
     let store = SqliteStore::open(&home.data).await.context("cannot open the store")?;
+    let task = task.resolved(&store).await?;
     threads::expect_own(&store, &task).await?;
     let (question, thread) = match task {
         Task::List => return threads::list(&store, arguments).await,
@@ -95,28 +121,93 @@ async fn perform(arguments: &Arguments, task: Task) -> anyhow::Result<Outcome> {
         Task::Ask(question, thread) => (Some(question), thread),
     };
     let mut remarks = Vec::new();
-    let agent = agent(arguments, &home, store.clone(), &mut remarks)?;
-    let turn = match question {
-        Some(question) => agent.start(turn_input(question, thread.as_ref(), &home)?),
-        None => agent.start_compaction(turn_input(String::new(), thread.as_ref(), &home)?),
+    let mut asked = arguments.settings(&home, &mut remarks)?;
+    if asked.model.is_none() {
+        asked.model = Some(listed_model(&asked).await?);
+    }
+    let turn = Turn { question, thread, home, remarks };
+    let (followed, requests) = turn.take(arguments, &asked, &store).await?;
+    let failure = match &followed.ended.verdict {
+        Verdict::Failed(failure) if asked.is_wire_open => Some(failure),
+        _ => None,
     };
-    let watched = match arguments {
-        Arguments { json: true, .. } => Watched::Nothing,
-        Arguments { compact: true, .. } => Watched::Notes,
-        _ => Watched::Answer,
-    };
-    let mut printer = Printer::new(Streams::of_process(), watched, agent.redactor());
-    let mut requests = Vec::new();
-    let mut followed = follow(turn, |event| {
-        if let EventKind::Request { number, .. } = event.kind {
-            requests.push(number);
+    if failure.is_some_and(may_speak_chat) {
+        // Nothing was answered, so nothing of the first attempt is kept.
+        if let Some(begun) = followed.thread.as_deref().and_then(ThreadId::parse)
+            && turn.thread.is_none()
+        {
+            store.remove_lone_thread(&begun).await?;
         }
-        printer.event(event)
-    })
-    .await;
-    followed.ended.diagnostics.splice(..0, remarks);
-    followed.shown = followed.shown.and_then(|()| printer.finish());
+        asked.api.wire = ApiWire::Chat;
+        let note =
+            "the server does not speak the Responses API; --wire chat says so from the start";
+        writeln!(stderr(), "{note}")?;
+        let (followed, requests) = turn.take(arguments, &asked, &store).await?;
+        return conclude(followed, &requests, arguments, &store).await;
+    }
     conclude(followed, &requests, arguments, &store).await
+}
+
+/// A question, or a compaction, that is to be sent.
+struct Turn {
+    /// Nothing stands for a compaction.
+    question: Option<String>,
+    thread: Option<ThreadId>,
+    home: Home,
+    remarks: Vec<Diagnostic>,
+}
+
+impl Turn {
+    /// Sends it, and shows the answer as it comes. Returns how it went, and the numbers of its requests.
+    async fn take(
+        &self,
+        arguments: &Arguments,
+        asked: &Asked,
+        store: &SqliteStore,
+    ) -> anyhow::Result<(Followed, Vec<u64>)> {
+        let agent = agent(arguments, asked, &self.home, store.clone())?;
+        let (thread, home) = (self.thread.as_ref(), &self.home);
+        let turn = match &self.question {
+            Some(question) => agent.start(turn_input(question.clone(), thread, home)?),
+            None => agent.start_compaction(turn_input(String::new(), thread, home)?),
+        };
+        let watched = match arguments {
+            Arguments { json: true, .. } => Watched::Nothing,
+            Arguments { compact: true, .. } => Watched::Notes,
+            _ => Watched::Answer,
+        };
+        let mut printer = Printer::new(Streams::of_process(), watched, agent.redactor());
+        let mut requests = Vec::new();
+        let mut followed = follow(turn, |event| {
+            if let EventKind::Request { number, .. } = event.kind {
+                requests.push(number);
+            }
+            printer.event(event)
+        })
+        .await;
+        followed.ended.diagnostics.splice(..0, self.remarks.iter().cloned());
+        followed.shown = followed.shown.and_then(|()| printer.finish());
+        Ok((followed, requests))
+    }
+}
+
+/// Asks the server for its models, and takes the first.
+async fn listed_model(asked: &Asked) -> anyhow::Result<String> {
+    let usage = |error: String| UsageError(error);
+    let env: Vec<_> = std::env::vars_os().collect();
+    let base_url = asked.api.base_url.as_deref().unwrap_or_default();
+    let endpoint =
+        Endpoint::new(base_url, Wire::Responses).map_err(|error| usage(error.to_string()))?;
+    let key = asked.api.key_env.as_deref().map(|name| Key::from_env(name, &env)).transpose();
+    let key = key.map_err(|error| usage(error.to_string()))?;
+    let client = Client::new(endpoint, key, &Proxies::from_env(&env), CallLimits::default())
+        .map_err(|error| usage(error.to_string()))?;
+    let (model, why) = match client.first_model().await {
+        Some(model) => (model, "the first that the server lists"),
+        None => (DEFAULT_MODEL.to_owned(), "because the server lists none"),
+    };
+    writeln!(stderr(), "model {model}, {why}; --model names another")?;
+    Ok(model)
 }
 
 /// Writes the report of an ended turn and returns the outcome of the command.
@@ -159,14 +250,14 @@ async fn conclude(
 
 fn agent(
     arguments: &Arguments,
+    asked: &Asked,
     home: &Home,
     store: SqliteStore,
-    remarks: &mut Vec<Diagnostic>,
 ) -> anyhow::Result<ModelAgent> {
-    let (api, model) = arguments.settings(home, remarks)?;
+    let (api, model) = (asked.api.clone(), asked.model.clone());
     let env: Vec<_> = std::env::vars_os().collect();
     if let Some(name) = &api.key_env {
-        convoke_model::Key::from_env(name, &env).map_err(|error| UsageError(error.to_string()))?;
+        Key::from_env(name, &env).map_err(|error| UsageError(error.to_string()))?;
     }
     let pack = match &arguments.pack {
         Some(folder) => Pack::load(&Disk, folder)

@@ -23,6 +23,34 @@ use crate::terminal::{Paint, stdout};
 /// The columns of a first question.
 const QUESTION: usize = 48;
 
+/// Finds a thread by its id, by the beginning of the id of one of no session, or by `last`.
+pub(super) async fn resolve(store: &SqliteStore, name: ThreadId) -> anyhow::Result<ThreadId> {
+    if store.thread_owner(&name).await?.is_some() {
+        return Ok(name);
+    }
+    let mut threads: Vec<ThreadId> =
+        store.lone_threads().await?.into_iter().map(|thread| thread.id).collect();
+    if name.as_str() == "last" {
+        let mut last = None;
+        for thread in threads {
+            let at = store.requests(&thread).await?.last().map(|it| it.meta.at);
+            last = last.max(Some((at, thread)));
+        }
+        let none = || UsageError("--thread: there is no thread yet".to_owned());
+        return Ok(last.map(|(_, thread)| thread).ok_or_else(none)?);
+    }
+    threads.retain(|thread| thread.as_str().starts_with(name.as_str()));
+    match &threads[..] {
+        [one] => Ok(one.clone()),
+        [] => Err(UsageError(format!("--thread: there is no thread {name}")).into()),
+        several => {
+            let several: Vec<&str> = several.iter().map(ThreadId::as_str).collect();
+            let several = several.join(", ");
+            Err(UsageError(format!("--thread: {name} begins several ids: {several}")).into())
+        }
+    }
+}
+
 /// Rejects a thread that belongs to a session, does not exist, or has no completed turn.
 pub(super) async fn expect_own(store: &SqliteStore, task: &Task) -> anyhow::Result<()> {
     let (thread, command) = match task {

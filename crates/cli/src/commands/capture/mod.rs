@@ -15,7 +15,8 @@ use convoke_core::Diagnostic;
 use convoke_files::FileKind;
 use convoke_files::limit::{read_named_text, read_stream_text};
 use convoke_inspect::capture::{
-    self, Capture, CaptureError, CaptureOptions, SavedError, Start, compare, load, save,
+    self, Capture, CaptureError, CaptureOptions, Existing, SavedError, Start, compare, is_saved,
+    load, save,
 };
 use convoke_rehearsal::Script;
 use serde_json::json;
@@ -65,6 +66,9 @@ pub struct Arguments {
     /// Save every request byte for byte in this directory
     #[arg(long, value_name = "DIR")]
     save: Option<PathBuf>,
+    /// With --save, replace a capture that is already there
+    #[arg(long, requires = "save")]
+    replace: bool,
     /// Compare two saved captures
     #[arg(long, num_args = 2, value_names = ["A", "B"], conflicts_with_all = ["command", "save", "script", "stdin", "home"])]
     diff: Vec<PathBuf>,
@@ -86,6 +90,15 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     if let [a, b] = &arguments.diff[..] {
         return show_difference(a, b, arguments);
     }
+    if let Some(directory) =
+        arguments.save.as_deref().filter(|it| is_saved(it) && !arguments.replace)
+    {
+        let directory = directory.display();
+        return Err(UsageError(format!(
+            "--save: there is a capture in {directory} already; name another directory, or say --replace"
+        ))
+        .into());
+    }
     let options = capture_options(arguments)?;
     let host_environment = host_environment::of_process()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -94,9 +107,15 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     } else {
         runtime.block_on(capture::capture(options, &host_environment))
     };
-    let capture = capture.map_err(explain)?;
+    let mut capture = capture.map_err(explain)?;
+    if is_bare(arguments) {
+        let message = format!("the command has no prompt; it was given `{BARE_PROMPT}`");
+        let note = Diagnostic::new(diagnostics::CAPTURE_PROMPT_SUPPLIED, message);
+        capture.notes.push(note);
+    }
     if let Some(directory) = &arguments.save {
-        save(&capture, directory)?;
+        let existing = if arguments.replace { Existing::Replace } else { Existing::Keep };
+        save(&capture, directory, existing)?;
     }
     let diagnostics = capture.diagnostics();
     show(&capture, &diagnostics, arguments.json).map_err(|error| {
@@ -110,6 +129,14 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     Ok(arguments.deny.outcome(diagnostics.iter().map(|diagnostic| diagnostic.code)))
 }
 
+/// What a program is told when it is captured without a prompt.
+const BARE_PROMPT: &str = "Hello.";
+
+/// Returns whether the command is a program alone, which would have nothing to send.
+fn is_bare(arguments: &Arguments) -> bool {
+    arguments.command.len() == 1 && arguments.stdin.is_none() && !arguments.live
+}
+
 fn capture_options(arguments: &Arguments) -> anyhow::Result<CaptureOptions> {
     let vendor = arguments.vendor.as_ref().map(|name| name.parse::<Vendor>()).transpose();
     let script = arguments.script.as_deref().map(Script::load).transpose();
@@ -118,7 +145,11 @@ fn capture_options(arguments: &Arguments) -> anyhow::Result<CaptureOptions> {
     Ok(CaptureOptions {
         command: arguments.command.clone(),
         vendor: vendor.map_err(|error| UsageError(error.to_string()))?,
-        stdin: stdin.unwrap_or_default(),
+        stdin: match stdin {
+            Some(stdin) => stdin,
+            None if is_bare(arguments) => BARE_PROMPT.to_owned(),
+            None => String::new(),
+        },
         environment: environment.collect::<Result<_, _>>()?,
         configuration_from: arguments.home.clone(),
         directory: None,
