@@ -164,7 +164,8 @@ impl Call<'_> {
     /// Returns the id of the thread: the one that is resumed, or that of a new one.
     fn thread_id(&self) -> String {
         let metas = self.scenario.rollouts().iter().flatten();
-        let meta = metas.filter(|line| line["type"] == "session_meta").map(|line| &line["payload"]);
+        let mut meta =
+            metas.filter(|line| line["type"] == "session_meta").map(|line| &line["payload"]);
         let resumed = meta.find_map(|meta| meta["id"].as_str());
         let resumed = resumed.filter(|_| self.resumes());
         resumed.unwrap_or("00000000-0000-7000-8000-000000000000").to_owned()

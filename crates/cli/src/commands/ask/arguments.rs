@@ -22,7 +22,7 @@ use crate::requests::Wanted;
 /// Ask a model one question, with this repository's instructions.
 ///
 /// The answer is streamed to standard output, and nothing else is. Options that are not given are taken
-/// from an agent in `agents.toml`, in the user's configuration directory, else from OPENAI_API_KEY and OPENAI_BASE_URL.
+/// from an agent in `agents.toml`, in the user's configuration directory, else from `OPENAI_API_KEY` and `OPENAI_BASE_URL`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   OPENAI_API_KEY=… convoke ask \"What does this crate do?\"
