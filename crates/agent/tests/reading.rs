@@ -362,7 +362,7 @@ fn an_error_that_claude_wrote_explains_an_end_without_a_result() {
     // An error that was overcome explains nothing.
     let said = br#"{"type":"assistant","message":{"content":[{"type":"text","text":"Four."}]}}"#;
     let (_, account) = read(Claude::new(100), &[error, said]);
-    assert!(account.verdict.to_string().contains("did not close its turn"), "{account:?}");
+    assert!(account.verdict.to_string().contains("before the turn was complete"), "{account:?}");
 }
 
 #[test]

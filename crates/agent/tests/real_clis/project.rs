@@ -28,6 +28,8 @@ pub async fn runs_nothing_that_git_is_told_to(cli: Cli) {
         git(&["config", "core.sshCommand", &command]);
         let mut turn_input = test.turn_input("hello");
         turn_input.trust = trust;
+        // Nothing but the configuration of git keeps the command from running.
+        turn_input.permissions = Permissions::Full;
         let outcome = test.run(turn_input).await;
         assert_eq!(outcome.verdict, Verdict::Done, "{outcome:?}");
         // The newer version disarms git by itself.

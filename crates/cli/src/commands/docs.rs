@@ -39,6 +39,7 @@ const PAGES: &[(&str, &str)] = &pages![
     "agents",
     "models",
     "sessions",
+    "record",
     "changes",
     "explain",
     "request",

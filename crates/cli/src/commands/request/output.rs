@@ -47,7 +47,7 @@ pub(super) fn write_assembled(assembled: &Assembled<'_>, arguments: &Arguments) 
         });
         return write_json(&facts, request.body.as_bytes(), &request.ledger, diagnostics);
     }
-    let mut title = format!("POST {}  shape {shape}, pack {pack}", request.path);
+    let mut title = format!("POST {}\nshape {shape}, pack {pack}", request.path);
     if let Some(version) = installed {
         let hint = "--agent codex shows its own request";
         title = format!("{title}; codex {version} is installed: {hint}");
