@@ -1,7 +1,7 @@
 //! What reaches the model: the prompt to the byte, and nothing that the program would add for it.
 
 use convoke_agent::adapter::CLAUDE_TAIL;
-use convoke_agent::turn_input::Trust;
+use convoke_agent::turn_input::{Permissions, Trust};
 use convoke_agent::verdict::FailureReason;
 use convoke_agent::{TurnResult, Verdict};
 use convoke_rehearsal::{Answer, Script};
@@ -112,6 +112,8 @@ pub async fn leaves_every_at_sign_alone(cli: Cli) {
     let prompt = AT_FORMS.join("\n");
     let mut turn_input = test.turn_input(&prompt);
     turn_input.trust = Trust::Trusted;
+    // The server writes its notes into the project.
+    turn_input.permissions = Permissions::Edit;
     let outcome = test.run(turn_input).await;
     assert_eq!(outcome.verdict, Verdict::Done, "{outcome:?}");
     assert!(codes(&outcome).contains(&"agent.text-escaped"));

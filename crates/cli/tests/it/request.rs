@@ -54,7 +54,7 @@ fn here(more: &[&'static str]) -> Vec<&'static str> {
 fn body(project: &TestContext, arguments: &[&str]) -> Value {
     let output = project.output(arguments, b"");
     let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(said.lines().count(), 1, "{arguments:?}: {said}");
+    assert_eq!(said.lines().count(), 2, "{arguments:?}: {said}");
     assert!(said.contains("shape codex@0.98, pack convoke"), "{said}");
     serde_json::from_slice(&output.stdout).expect("a JSON body")
 }
@@ -134,7 +134,7 @@ fn explain_leaves_standard_output_as_it_is() {
     let explained = project.output(&here(&["hello", "--explain"]), b"");
     assert_eq!(plain.stdout, explained.stdout);
     let table = String::from_utf8(explained.stderr).unwrap();
-    assert!(table.starts_with("POST /responses  shape codex@0.98, pack convoke\n"), "{table}");
+    assert!(table.starts_with("POST /responses\nshape codex@0.98, pack convoke\n"), "{table}");
     for named in ["sandbox_mode", "repo/AGENTS.md", "repo/sub/AGENTS.md", "skills", "tools"] {
         assert!(table.contains(named), "{named} is in\n{table}");
     }
@@ -237,7 +237,7 @@ fn an_installed_codex_of_another_version_is_named_in_every_output() {
     let said = String::from_utf8(project.output(&here(&["hi"]), b"").stderr).unwrap();
     assert_eq!(
         said,
-        "POST /responses  shape codex@0.98, pack convoke; codex 0.166.0 is installed: --agent codex shows its own request\n"
+        "POST /responses\nshape codex@0.98, pack convoke; codex 0.166.0 is installed: --agent codex shows its own request\n"
     );
     let json: Value =
         serde_json::from_slice(&project.output(&here(&["hi", "--json"]), b"").stdout).unwrap();
@@ -252,7 +252,7 @@ fn an_installed_codex_of_another_version_is_named_in_every_output() {
 fn a_terminal_shows_the_parts_and_not_the_body() {
     let project = project().env("NO_COLOR", "1");
     let Some(shown) = project.on_a_terminal(&here(&["hello"]), "") else { return };
-    assert!(shown.starts_with("POST /responses  shape codex@0.98, pack convoke"), "{shown}");
+    assert!(shown.starts_with("POST /responses\r\nshape codex@0.98, pack convoke"), "{shown}");
     assert!(shown.contains("── user  input[2].content[0]"), "{shown}");
     assert!(shown.contains("repo/AGENTS.md") && shown.contains("\nUse tabs.\r\n"), "{shown}");
     assert!(shown.contains("── tool look") && !shown.contains("\"input\":["), "{shown}");

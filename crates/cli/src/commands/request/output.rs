@@ -28,7 +28,7 @@ pub(super) struct Assembled<'a> {
 
 /// A request to show, measured or assembled.
 struct Shown<'a> {
-    /// The title: the first line of every output.
+    /// The title: the first lines of every output.
     title: String,
     body: &'a [u8],
     parts: Vec<Part>,
