@@ -84,7 +84,10 @@ impl Lab {
             fs::copy(entry.path().join("SKILL.md"), to.join("SKILL.md"))?;
         }
         if let Some(config) = scenario.text("config") {
-            fs::write(codex_home.join("config.toml"), self.map(config))?;
+            // Commands of a scenario may copy it from the usual place.
+            for home in [&codex_home, &self.path("/lab/codex_home")] {
+                fs::write(home.join("config.toml"), self.map(config))?;
+            }
         }
         for repository in texts(scenario.get("gitRepos")) {
             let git = self.path(&repository).join(".git");
