@@ -154,7 +154,7 @@ fn guard(socket: &Path, program: &OsStr, args: impl Iterator<Item = OsString>) -
             Ok(News::Command(_)) => {}
         }
     }
-    let left = sweep(agent, &[agent, keeper], &mut exit);
+    let left = sweep(agent, Some(keeper), &mut exit);
     match exit.map(|status| (status.code(), status.signal())) {
         Some((Some(code), _)) => tell(&mut convoke, &format!("exit {code}")),
         Some((_, Some(signal))) => tell(&mut convoke, &format!("signal {signal}")),
@@ -255,7 +255,7 @@ fn keep(socket: &Path, program: &OsStr, args: impl Iterator<Item = OsString>) ->
     }
     // Wait until the guardian kills this process or is gone.
     while let Ok(1..) = guardian.read(&mut [0]) {}
-    sweep(agent, &[agent], &mut None);
+    sweep(agent, None, &mut None);
     remove_private_dir(socket);
     ExitCode::SUCCESS
 }
@@ -299,8 +299,9 @@ fn listen(mut commands: UnixStream, sender: &mpsc::Sender<News>) {
 /// exit status in `exit`.
 ///
 /// Processes that fork meanwhile are found in the next round. Only `wait` knows whether any is left: a list of
-/// processes can miss one that changes its parent.
-fn sweep(agent: Pid, expected: &[Pid], exit: &mut Option<ExitStatus>) -> usize {
+/// processes can miss one that changes its parent. The keeper is killed last: it still kills the others if this
+/// process is killed meanwhile.
+fn sweep(agent: Pid, keeper: Option<Pid>, exit: &mut Option<ExitStatus>) -> usize {
     let begin = Instant::now();
     let mut ended = BTreeSet::new();
     // The agent is not reaped yet, so its process id cannot have been reused.
@@ -308,8 +309,14 @@ fn sweep(agent: Pid, expected: &[Pid], exit: &mut Option<ExitStatus>) -> usize {
     loop {
         match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
             Ok(WaitStatus::StillAlive) if begin.elapsed() < SWEEP_LIMIT => {
-                for pid in platform::descendants(unistd::getpid()) {
-                    if kill(pid, Signal::SIGKILL).is_ok() && !expected.contains(&pid) {
+                let descendants = platform::descendants(unistd::getpid());
+                let is_keeper_alone = descendants.iter().all(|pid| Some(*pid) == keeper);
+                for pid in descendants {
+                    if Some(pid) == keeper && !is_keeper_alone {
+                        continue;
+                    }
+                    let is_expected = pid == agent || Some(pid) == keeper;
+                    if kill(pid, Signal::SIGKILL).is_ok() && !is_expected {
                         ended.insert(pid);
                     }
                 }
