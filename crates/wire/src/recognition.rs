@@ -127,7 +127,7 @@ impl Recognised {
                 let model = body["model"].as_str().unwrap_or_else(|| path_model(path));
                 (model, path.ends_with(":streamGenerateContent"))
             }
-            Wire::Messages if body["model"].is_null() => {
+            Wire::Messages if path.ends_with("awPredict") => {
                 (path_model(path), path.ends_with(":streamRawPredict"))
             }
             Wire::Responses | Wire::Chat | Wire::Messages => {

@@ -280,7 +280,7 @@ async fn settings_that_cannot_work_are_told_before_anything_is_sent() {
         (
             |api| api.base_url = Some("http://a:hunter2@h".to_owned()),
             FailureReason::Usage,
-            "name or a password",
+            "contains credentials",
         ),
     ];
     for (change, expected, words) in cases {

@@ -35,7 +35,7 @@ use convoke_thread::model::read_listed;
 use convoke_thread::pack::Pack;
 use convoke_thread::prompt::Request;
 use convoke_thread::thread::{Setup, Step, Thread, TurnOverrides};
-use convoke_thread::user_input::UserInput;
+use convoke_thread::user_input::{UserInput, decode_prompt};
 use serde_json::Value;
 
 use argv::Exec;
@@ -121,8 +121,11 @@ fn request(
     };
     let images = exec.images.iter().cloned().map(UserInput::LocalImage);
     let stdin = run["stdin"].as_str().or(scenario.text("stdin")).unwrap_or_default();
-    let prompt = exec.prompt.as_deref().filter(|prompt| *prompt != "-").unwrap_or(stdin);
-    let inputs = images.chain([UserInput::Text(prompt.to_owned())]).collect();
+    let prompt = match exec.prompt.as_deref() {
+        None | Some("-") => decode_prompt(stdin.as_bytes()).map_err(|it| told(&it))?,
+        Some(prompt) => prompt.to_owned(),
+    };
+    let inputs = images.chain([UserInput::Text(prompt)]).collect();
     let output_schema = match &exec.output_schema {
         Some(path) => {
             let path = machine.cwd.join(path);
