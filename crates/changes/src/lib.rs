@@ -7,7 +7,7 @@
 //! when the process is killed.
 //!
 //! File contents are objects of a private repository in git's format, one for each directory, written by
-//! the `git` program ([`git`]). The repository of the user is never written to, and no program but `git`
+//! the `git` program. The repository of the user is never written to, and no program but `git`
 //! is started. Everything here is synchronous.
 
 mod change;
