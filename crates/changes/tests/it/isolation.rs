@@ -150,6 +150,7 @@ fn git_is_the_only_program_that_starts() {
         return;
     }
     if Command::new("strace").arg("-V").output().is_err() {
+        assert!(std::env::var_os("CI").is_none(), "strace is not installed");
         println!("not run: strace is not installed");
         return;
     }
