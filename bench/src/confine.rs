@@ -1,4 +1,4 @@
-//! What the sandbox adds to the start of a program: the confine step, from its start to the program's.
+//! The cost of the sandbox: the time that the confine step adds to the start of a program.
 
 use std::path::Path;
 use std::time::{Duration, Instant};

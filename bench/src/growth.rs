@@ -20,7 +20,7 @@ const MIB: usize = 1 << 20;
 /// Small inputs are read so often that a run reads this many bytes; the best of some runs counts.
 const BYTES_A_RUN: usize = MIB;
 const RUNS: usize = 9;
-/// What takes this many nanoseconds is not repeated within a run.
+/// The duration in nanoseconds from which a measurement is not repeated within a run.
 const SHORT: f64 = 1e6;
 /// How much more twice the input may cost.
 const MOST: f64 = 2.5;

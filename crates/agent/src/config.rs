@@ -71,7 +71,7 @@ pub struct Definition {
     pub replies: Vec<String>,
     /// The endpoint and tools of an api agent.
     pub api: Api,
-    /// What the user adds to its sandbox.
+    /// The user's additions to its sandbox.
     pub sandbox: SandboxAdditions,
 }
 

@@ -113,7 +113,7 @@ pub enum EventKind<'a> {
     },
     /// The agent asks before it acts, and waits for an answer.
     PermissionAsked {
-        /// What it wants to do.
+        /// The action.
         question: PermissionQuestion,
         /// When no answer means no, in milliseconds since 1970; set while the question is passed on.
         expires_at: i64,
@@ -166,7 +166,7 @@ impl RequestPurpose {
     }
 }
 
-/// What a model received in one turn of an agent.
+/// The requests that a model received in one turn of an agent, in total.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Received {

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 use tokio::sync::mpsc;
 
-/// What an agent wants to do.
+/// An action that an agent asks to take.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PermissionQuestion {
     /// The id of the question in its turn.
@@ -101,7 +101,7 @@ pub enum AnsweredBy {
     Rule,
     /// Nobody in time.
     Timeout,
-    /// Nobody: nobody can be asked.
+    /// Without asking: there is no person to ask.
     Nobody,
     /// Nobody: the turn was stopped, or the agent took the question back.
     Withdrawn,

@@ -33,7 +33,7 @@ pub struct TurnInput {
     pub trust: Trust,
     /// The limits of the turn.
     pub limits: Limits,
-    /// What answers the agent's questions without a person.
+    /// The rules that answer the agent's questions without a person.
     pub approvals: Approvals,
     /// The writer of the agent's thread.
     pub keeper: ThreadWriter,

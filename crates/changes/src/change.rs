@@ -21,13 +21,13 @@ pub type FileMode = u32;
 pub struct Change {
     /// The path.
     pub path: TreePath,
-    /// What was there; `None` for nothing.
+    /// The state before; `None` if the path did not exist.
     pub before: Option<Node>,
-    /// What is there now; `None` for nothing.
+    /// The state after; `None` if the path does not exist.
     pub after: Option<Node>,
 }
 
-/// What is recorded of a path.
+/// The recorded state of a path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Node {
@@ -52,7 +52,7 @@ pub enum Node {
     },
 }
 
-/// What is recorded of a content.
+/// The recorded form of a content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Content {

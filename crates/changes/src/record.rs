@@ -39,7 +39,7 @@ pub enum Author {
     Person,
 }
 
-/// What a turn or a person changed.
+/// The changes of a turn or of a person.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Record {

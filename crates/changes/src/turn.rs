@@ -24,7 +24,7 @@ const LOG_BYTES: usize = 64 << 10;
 pub struct Begun {
     /// The running turn.
     pub turn: RunningTurn,
-    /// What a person changed since the last turn of the session.
+    /// The changes of a person since the last turn of the session.
     pub person: Option<Record>,
     /// Whether all contents are copied. If not, undo cannot restore a file that the turn changes before its
     /// copy.

@@ -17,7 +17,7 @@ use crate::store::{Changes, Place};
 use crate::tree_path::TreePath;
 use crate::turn::milliseconds;
 
-/// What an undo would do.
+/// The plan of an undo.
 #[derive(Debug, Clone)]
 pub struct UndoPlan {
     /// The turn.

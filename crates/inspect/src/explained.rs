@@ -62,7 +62,7 @@ pub(crate) fn explained(
     explain(&Disk, &session(host_environment), &[edition]).agents.pop()
 }
 
-/// What a CLI loads in a turn of Convoke.
+/// The instruction files that a CLI loads in a turn of Convoke.
 #[derive(Debug)]
 pub struct TurnInstructions {
     /// What it loads.

@@ -1,4 +1,4 @@
-//! What of a request's head may be stored: an allow-list of headers, and the target without secrets.
+//! The stored parts of a request's head: the allowed headers, and the target without secrets.
 
 use hyper::HeaderMap;
 use hyper::http::uri::PathAndQuery;

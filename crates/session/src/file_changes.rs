@@ -73,7 +73,7 @@ pub struct TurnDirectory {
 pub struct RecordingBegun {
     /// The recording; `None` if the turn is not recorded.
     pub recording: Option<Box<dyn Recording>>,
-    /// What a person changed since the last turn.
+    /// The changes of a person since the last turn.
     pub by_person: Option<ChangeCounts>,
     /// The diagnostics.
     pub diagnostics: Vec<Diagnostic>,
@@ -82,7 +82,7 @@ pub struct RecordingBegun {
 /// The result of [`Recording::finish`].
 #[derive(Debug, Default)]
 pub struct RecordingEnded {
-    /// What the turn changed; `None` if it could not be recorded.
+    /// The changes of the turn; `None` if they could not be recorded.
     pub counts: Option<ChangeCounts>,
     /// The diagnostics.
     pub diagnostics: Vec<Diagnostic>,

@@ -55,7 +55,7 @@ pub struct PermissionRules {
     pub never: Vec<String>,
 }
 
-/// What a rule says of a command.
+/// The decision of a rule about a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RuleAnswer {
     /// It may run.

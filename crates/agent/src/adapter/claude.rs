@@ -144,7 +144,7 @@ struct Conversation {
     prompt: String,
     /// Whether the turn is being stopped.
     stopping: bool,
-    /// The questions to a person; `None` if nobody is asked.
+    /// The permission questions; `None` if the agent does not ask.
     questions: Option<Questions>,
 }
 

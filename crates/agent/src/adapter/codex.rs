@@ -216,7 +216,7 @@ struct Conversation {
     resume: Option<String>,
     /// The thread and the turn, once they have started.
     names: Option<(String, Option<String>)>,
-    /// The questions to a person; `None` if nobody is asked.
+    /// The permission questions; `None` if the agent does not ask.
     questions: Option<Questions>,
 }
 

@@ -74,7 +74,7 @@ pub struct Host {
     pub temp_root: PathBuf,
     /// The directory of agents' sessions that cannot be stored in their own home.
     pub state_dir: PathBuf,
-    /// What holds for the sandbox of every agent.
+    /// The sandbox settings of all agents.
     pub sandbox: SandboxSettings,
 }
 
@@ -139,7 +139,7 @@ struct Context<'a> {
     private_dir: &'a Path,
     /// The CLI that the program is.
     vendor: Option<Vendor>,
-    /// What enforces the permissions.
+    /// The enforcer of the permissions.
     enforcer: Enforcer,
 }
 

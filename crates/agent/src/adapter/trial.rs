@@ -15,7 +15,7 @@ use crate::turn_input::TurnInput;
 use crate::verdict::{Ending, Failure};
 use convoke_redact::Redactor;
 
-/// What was seen in a trial turn.
+/// The result of a trial turn.
 #[derive(Debug)]
 pub struct Trial {
     /// The arguments with which the program was started.

@@ -77,7 +77,7 @@ pub trait Dialogue: Send {
     fn session(&self) -> Option<&str>;
 }
 
-/// What an agent is told about its question.
+/// The answer to an agent's question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decision {
     /// It may do it.

@@ -1,4 +1,4 @@
-//! What is not enforced, in the words that people read.
+//! The gaps of a sandbox, and their descriptions.
 
 use std::fmt;
 

@@ -35,7 +35,7 @@ const COMPLETE_FILES: u8 = 3;
 /// The ports of model servers and of name servers.
 const USUAL_PORTS: [u16; 2] = [53, 443];
 
-/// What holds for the sandboxes of all agents of a session.
+/// The sandbox settings of all agents of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SandboxSettings {
     /// Directories that no agent can read: Convoke's own.
@@ -61,7 +61,7 @@ pub enum Route {
     },
 }
 
-/// What the user's own configuration adds to the sandbox of an agent.
+/// The additions of the user's configuration to the sandbox of an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SandboxAdditions {
     /// Paths that can be read although they are secrets.
@@ -84,7 +84,7 @@ impl SandboxAdditions {
     }
 }
 
-/// What enforces the permissions of an agent.
+/// The enforcer of an agent's permissions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Enforcer {
     /// The kernel, by Landlock of this version.

@@ -1,4 +1,4 @@
-//! What the confine step enforces, as it is handed over in a file.
+//! The policy that the confine step enforces, and the file that carries it.
 
 use std::ffi::OsString;
 use std::io;
@@ -13,9 +13,9 @@ use serde::{Deserialize, Serialize};
 pub struct Policy {
     /// The version of Landlock that the rules need.
     pub abi: u8,
-    /// What cannot be read, listed or run; everything else can.
+    /// The paths that cannot be read, listed or run; all others can.
     pub hidden: Vec<FilePath>,
-    /// What can be read although it lies in a hidden directory.
+    /// The paths that can be read although they are in a hidden directory.
     pub shown: Vec<FilePath>,
     /// Which files can be changed.
     pub writes: Writes,
@@ -34,7 +34,7 @@ pub enum Writes {
     Beneath {
         /// The directories, or single files.
         roots: Vec<FilePath>,
-        /// What stays unchanged although it lies in one of them.
+        /// The paths that stay read-only although they are in one of them.
         except: Vec<FilePath>,
     },
 }

@@ -1,4 +1,4 @@
-//! What no agent can read: the user's secrets, and what belongs to other agents.
+//! The paths that no agent can read: the user's secrets, and the state of other agents.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! What a skill says about itself.
+//! The metadata of a skill.
 
 use std::borrow::Cow;
 
@@ -18,7 +18,7 @@ pub const MAX_DESCRIPTION: usize = 1024;
 pub struct About {
     /// The name; Codex 0.166 takes the directory's where there is none.
     pub name: Option<String>,
-    /// What it is good for.
+    /// The description.
     pub description: String,
     /// The description as the file states it.
     pub stated: String,

@@ -57,7 +57,7 @@ pub struct RejectedSkill {
     pub path: PathBuf,
     /// The owner.
     pub scope: Scope,
-    /// What is wrong with it.
+    /// The problem.
     pub reason: String,
 }
 

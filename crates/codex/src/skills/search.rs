@@ -22,7 +22,7 @@ const MAX_FOLDERS: usize = 2000;
 /// The bytes of a `SKILL.md` that are read: far more than front matter has.
 const HEAD: u64 = FileKind::FrontMatter.limit() * 2;
 
-/// What the search depends on beside the files.
+/// The inputs of the search other than files.
 #[derive(Debug, Clone, Copy)]
 pub struct Search<'a> {
     /// The version whose rules apply.

@@ -50,7 +50,7 @@ pub(super) struct Settings {
     pub blocks_outside: bool,
     /// The mode of AGENTS.md.
     pub agents_md: Option<agents_md::Mode>,
-    /// What decides the list of skills.
+    /// The inputs that determine the list of skills.
     pub skills: SkillSettings,
 }
 

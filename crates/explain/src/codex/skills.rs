@@ -270,7 +270,7 @@ impl Line {
     }
 }
 
-/// What ends a description that is too long.
+/// The end of a description that was cut.
 const MARK: &str = "...";
 
 /// Cuts the descriptions to the budget: all names stay, and the characters are dealt out in turn. If not even

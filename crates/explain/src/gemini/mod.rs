@@ -232,7 +232,7 @@ impl Loader<'_> {
         }
     }
 
-    /// What would be loaded if the folder were trusted.
+    /// The files that would be loaded if the folder were trusted.
     fn once_trusted(&self) -> String {
         let files = self.report.loaded.iter().filter(|file| !file.is_pasted);
         let named: Vec<String> = files.map(|file| file.path.display().to_string()).collect();

@@ -40,7 +40,7 @@ pub(super) struct Settings {
     pub folder_trust: bool,
     /// The reason why Gemini CLI ends before any request.
     pub refused: Option<&'static str>,
-    /// What decides the list of skills.
+    /// The inputs that determine the list of skills.
     pub skills: SkillSettings,
 }
 

@@ -18,7 +18,7 @@ use crate::skills::{
 const BUILTIN: [BuiltinSkill; 2] =
     [BuiltinSkill::ascii("skill-creator", 230), BuiltinSkill::ascii("antigravity-support", 273)];
 
-/// What the settings say about skills.
+/// The settings for skills.
 #[derive(Debug)]
 pub(super) struct SkillSettings {
     /// `skills.enabled`.
@@ -158,7 +158,7 @@ impl List {
     }
 }
 
-/// What a skill says about itself.
+/// The metadata of a skill.
 #[derive(Debug, PartialEq, Eq)]
 struct About {
     name: String,

@@ -128,13 +128,13 @@ impl Serialize for SkillRule {
 pub struct SkillsBudget {
     /// The limit; nothing if there is none.
     pub limit: Option<u64>,
-    /// What is counted.
+    /// The unit.
     pub unit: BudgetUnit,
     /// How much of it the list takes.
     pub used: u64,
 }
 
-/// What a budget counts.
+/// The unit of a budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BudgetUnit {

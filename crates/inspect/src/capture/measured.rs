@@ -33,9 +33,9 @@ pub struct MeasureOptions {
     pub directory: Option<PathBuf>,
     /// Further arguments.
     pub arguments: Vec<OsString>,
-    /// What the user says.
+    /// The prompt.
     pub prompt: String,
-    /// What the request is for.
+    /// The purpose of the request.
     pub purpose: Purpose,
     /// The time that it may take.
     pub patience: Duration,
@@ -43,7 +43,7 @@ pub struct MeasureOptions {
     pub guardian: Guardian,
 }
 
-/// What a measured request is for.
+/// The purpose of a measured request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     /// To be shown: it is the one that the vendor's own server would get.
@@ -64,7 +64,7 @@ pub struct Measured {
     pub parts: Vec<Part>,
     /// Where every byte came from.
     pub account: Account,
-    /// What a user should know.
+    /// The diagnostics.
     pub diagnostics: Vec<Diagnostic>,
 }
 

@@ -47,7 +47,7 @@ pub struct Report {
     pub limits: Vec<Limit>,
     /// The network settings.
     pub network: Network,
-    /// What enforces the permissions of agents.
+    /// The enforcer of the agents' permissions.
     pub sandbox: SandboxReport,
     /// The findings about the machine.
     pub findings: Vec<Finding>,

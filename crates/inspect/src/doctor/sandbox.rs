@@ -1,4 +1,4 @@
-//! What enforces the permissions of agents here.
+//! The enforcer of the agents' permissions on this machine.
 
 use convoke_agent::Vendor;
 use convoke_agent::sandbox::{Enforcer, Gap, Route};
@@ -8,13 +8,13 @@ use serde::Serialize;
 use super::{Finding, Level};
 use crate::host_environment::HostEnvironment;
 
-/// What enforces the permissions of agents.
+/// The enforcer of the agents' permissions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SandboxReport {
-    /// What enforces them, in words.
+    /// The enforcer, in words.
     pub enforcer: String,
-    /// What is not enforced.
+    /// The gaps: what is not enforced.
     pub gaps: Vec<Gap>,
 }
 

@@ -40,7 +40,7 @@ pub struct FirstDifference {
     pub title: String,
 }
 
-/// What happened to the cached prefix.
+/// The outcome for the cached prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CacheVerdict {

@@ -27,7 +27,7 @@ pub use self::relaying::RelayingAgent;
 use self::turn_record::TurnRecord;
 use crate::capture::UserHome;
 
-/// What a recording agent needs beside the agent that it runs.
+/// The configuration of a recording agent.
 #[derive(Clone)]
 pub struct Recording {
     /// The program.

@@ -77,7 +77,7 @@ fn explain_recorded(session: &Session, edition: Edition) -> (Option<AgentReport>
     (report, TreeHash(tree))
 }
 
-/// What is said to a program that is only to load its files.
+/// The prompt for a program that is run only to load its files.
 const PROMPT: &str = "hi";
 
 /// Runs an agent's program in a session's directory and compares what arrives with what an edition explains.

@@ -45,7 +45,7 @@ pub struct MemberAgent {
     pub trust: Trust,
     /// The member's instruction file.
     pub instruction_file: Option<InstructionFile>,
-    /// What answers the agent's questions without a person, for the whole session.
+    /// The rules that answer the agent's questions without a person, for the whole session.
     pub approvals: Approvals,
     /// Whether its turns may change files, so that changes are recorded.
     pub may_write: bool,

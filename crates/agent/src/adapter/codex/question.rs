@@ -116,7 +116,7 @@ impl Questions {
     }
 }
 
-/// Returns the line that refuses what nobody can be asked about.
+/// Returns the line that refuses a request which cannot be put to a person.
 pub(in crate::adapter) fn refusal(id: &str, method: &str) -> Vec<u8> {
     let result = match method {
         // Granting nothing is the only refusal that it understands.
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_is_asked_about_is_refused_in_the_form_of_its_question() {
+    fn a_request_without_a_person_to_ask_is_refused_in_its_own_form() {
         let refused = |method: &str| String::from_utf8(refusal("7", method)).unwrap();
         let permissions = refused("item/permissions/requestApproval");
         assert!(permissions.contains("\"permissions\":{}"), "{permissions}");

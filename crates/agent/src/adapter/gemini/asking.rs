@@ -1,6 +1,6 @@
 //! Gemini CLI over ACP, the one way in which it asks before it acts.
 //!
-//! What the agent tells over ACP is handed to the reader of its other format, which knows the rest.
+//! ACP messages of the agent are converted to its other format and passed to that format's reader.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -29,7 +29,7 @@ pub(super) struct Asking {
     model: Option<String>,
     resume: Option<String>,
     session: Option<String>,
-    /// What a resumed session repeats is no part of this turn.
+    /// Updates that a resumed session repeats are not part of this turn.
     has_begun: bool,
     /// The options that allow and refuse, by the id of the question as JSON.
     open: HashMap<String, Options>,

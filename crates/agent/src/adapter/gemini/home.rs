@@ -16,9 +16,9 @@ use serde_json::{Value, json};
 use crate::adapter::{Context, write_private};
 use crate::verdict::Failure;
 
-/// What the user's home does not share.
+/// The entries of the user's home that are not shared.
 const OWN: &[&str] = &["settings.json", "tmp", "history", "projects.json"];
-/// What stays from one turn to the next: transcripts, and what files were before they were changed.
+/// The entries that are kept between turns: transcripts, and copies of files before their changes.
 const KEPT: [&str; 2] = ["tmp", "history"];
 
 /// Prepares the home and returns it.

@@ -88,7 +88,7 @@ impl Limits {
     }
 }
 
-/// What the budget depends on of a model.
+/// The properties of a model that determine the budget.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Model {
     window: u64,

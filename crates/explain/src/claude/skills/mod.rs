@@ -24,7 +24,7 @@ use budget::{Entry, Limits};
 use find::{Candidate, Finder};
 use text::Description;
 
-/// What the settings say about skills.
+/// The settings for skills.
 #[derive(Debug, Default)]
 pub(super) struct SkillSettings {
     /// `skillOverrides`, the last of each name.

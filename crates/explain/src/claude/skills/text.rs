@@ -11,7 +11,7 @@ use crate::skills::Stated;
 /// The longest first line of a text that is shown whole, in characters.
 const MAX_FIRST_LINE: usize = 100;
 
-/// What front matter says about a skill.
+/// The fields of a skill's front matter.
 #[derive(Debug)]
 pub(super) struct About {
     /// `name`.
@@ -99,7 +99,7 @@ fn first_line(body: &str, empty: &str) -> String {
 /// A description as it is sent.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Sent {
-    /// What is kept of the description, without the mark of a cut.
+    /// The kept part of the description, without the mark of a cut.
     pub kept: String,
     /// The columns that it takes, the mark included.
     pub columns: u64,
