@@ -273,12 +273,7 @@ read the environment of Convoke  -         -    -       -
 fn a_hostile_agent_is_stopped_by_the_kernel() {
     let attempts = all_attempts();
     let table = table(|stage, permissions| stage.turn(permissions, &attempts), |_| {});
-    // Root reads the environment of every process.
-    let root = HELD.replace(
-        "read the environment of Convoke  -         -    -       -",
-        "read the environment of Convoke  open      open open    open",
-    );
-    assert_eq!(table, root, "\n{table}");
+    assert_eq!(table, HELD, "\n{table}");
 }
 
 #[test]

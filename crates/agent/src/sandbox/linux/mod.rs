@@ -1,5 +1,6 @@
-//! Linux: Landlock, and a filter of system calls.
+//! Linux: Landlock, fewer capabilities, and a filter of system calls.
 
+mod capabilities;
 mod landlock;
 mod seccomp;
 
@@ -16,6 +17,7 @@ pub fn filters_calls() -> bool {
 /// Restricts this process, and what it becomes and starts.
 pub fn restrict(policy: &Policy) -> io::Result<()> {
     landlock::restrict(policy).map_err(io::Error::other)?;
+    capabilities::restrict().map_err(io::Error::other)?;
     match policy.network {
         Network::Ports { udp, .. } if seccomp::is_there() => {
             seccomp::restrict(udp).map_err(io::Error::other)
