@@ -11,8 +11,10 @@ pub use convoke_team::{ApiDeveloperRole, ApiTools, ApiWire};
 use serde::Deserialize;
 
 pub use self::unused::Unused;
+use crate::adapter::{PRESETS, Preset};
 use crate::sandbox::SandboxAdditions;
 use crate::turn_input::Permissions;
+use crate::vendor::Vendor;
 
 /// A kind of agent: the program or protocol that it uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
@@ -24,6 +26,8 @@ pub enum AgentKind {
     Codex,
     /// Gemini CLI.
     Gemini,
+    /// Any program that speaks the Agent Client Protocol.
+    Acp,
     /// Any command that reads a prompt from standard input and writes its reply to standard output.
     Plain,
     /// A model behind an OpenAI-compatible endpoint, without a program of its own.
@@ -34,8 +38,8 @@ pub enum AgentKind {
 
 impl AgentKind {
     /// Every kind that works without a file.
-    pub const ALL: [Self; 6] =
-        [Self::Claude, Self::Codex, Self::Gemini, Self::Plain, Self::Api, Self::StandIn];
+    pub const ALL: [Self; 7] =
+        [Self::Claude, Self::Codex, Self::Gemini, Self::Acp, Self::Plain, Self::Api, Self::StandIn];
 
     /// Returns the name that users type.
     pub const fn name(self) -> &'static str {
@@ -43,6 +47,7 @@ impl AgentKind {
             Self::Claude => "claude",
             Self::Codex => "codex",
             Self::Gemini => "gemini",
+            Self::Acp => "acp",
             Self::Plain => "plain",
             Self::Api => "api",
             Self::StandIn => "stand-in",
@@ -55,6 +60,8 @@ impl AgentKind {
 pub struct Definition {
     /// The kind of agent.
     pub kind: AgentKind,
+    /// The ACP agent that is known by this name.
+    pub preset: Option<&'static Preset>,
     /// The program; `None` for the default.
     pub command: Option<String>,
     /// Additional arguments.
@@ -67,6 +74,8 @@ pub struct Definition {
     pub permissions: Option<Permissions>,
     /// The protocol, for Codex.
     pub protocol: Protocol,
+    /// The session mode of an ACP agent, by name.
+    pub mode: Option<String>,
     /// The replies of a stand-in, turn by turn.
     pub replies: Vec<String>,
     /// The endpoint and tools of an api agent.
@@ -108,21 +117,40 @@ impl Definition {
     pub fn built_in(kind: AgentKind) -> Self {
         Self {
             kind,
+            preset: None,
             command: None,
             args: Vec::new(),
             env: BTreeMap::new(),
             model: None,
             permissions: None,
             protocol: Protocol::default(),
+            mode: None,
             replies: Vec::new(),
             api: Api::default(),
             sandbox: SandboxAdditions::default(),
         }
     }
 
+    /// Creates an ACP agent that is known by name.
+    pub fn of_preset(preset: &'static Preset) -> Self {
+        Self { preset: Some(preset), ..Self::built_in(AgentKind::Acp) }
+    }
+
     /// Returns the program's name or path.
     pub fn program(&self) -> &str {
-        self.command.as_deref().unwrap_or(self.kind.name())
+        let own = self.command.as_deref().or_else(|| Some(self.preset?.command));
+        own.unwrap_or(self.kind.name())
+    }
+
+    /// Returns whether the agent cannot run before a program is named.
+    pub fn needs_command(&self) -> bool {
+        let is_any = matches!(self.kind, AgentKind::Acp | AgentKind::Plain);
+        is_any && self.preset.is_none() && self.command.is_none()
+    }
+
+    /// Returns the vendor whose CLI the agent runs.
+    pub fn vendor(&self) -> Option<Vendor> {
+        self.kind.vendor().or_else(|| self.preset?.vendor)
     }
 }
 
@@ -135,9 +163,10 @@ pub struct Catalog {
 impl Catalog {
     /// Creates the catalog of the built-in agents.
     pub fn built_in() -> Self {
-        let agents =
-            AgentKind::ALL.map(|kind| (kind.name().to_owned(), Definition::built_in(kind)));
-        Self { agents: agents.into() }
+        let kinds = AgentKind::ALL.iter().map(|kind| (kind.name(), Definition::built_in(*kind)));
+        let presets = PRESETS.iter().map(|preset| (preset.name, Definition::of_preset(preset)));
+        let agents = kinds.chain(presets).map(|(name, agent)| (name.to_owned(), agent));
+        Self { agents: agents.collect() }
     }
 
     /// Returns an agent.
@@ -174,12 +203,14 @@ impl Catalog {
         env.extend(entry.env.unwrap_or_default());
         let changed = Definition {
             kind: base.kind,
+            preset: base.preset,
             command: entry.command.or(base.command),
             args: entry.args.unwrap_or(base.args),
             env,
             model: entry.model.or(base.model),
             permissions: entry.permissions.or(base.permissions),
             protocol: entry.protocol.unwrap_or(base.protocol),
+            mode: entry.mode.or(base.mode),
             replies: entry.replies.unwrap_or(base.replies),
             api: Api {
                 base_url: entry.base_url.or(base.api.base_url),
@@ -223,7 +254,7 @@ pub enum ConfigError {
         message: String,
     },
     /// A new agent has no `kind`.
-    #[error("{}: `agent.{name}` is new and needs `kind` (claude, codex, gemini, plain, api, stand-in)", .path.display())]
+    #[error("{}: `agent.{name}` is new and needs `kind` (claude, codex, gemini, acp, plain, api, stand-in)", .path.display())]
     NoKind {
         /// The file.
         path: PathBuf,
@@ -261,6 +292,7 @@ struct Entry {
     model: Option<String>,
     permissions: Option<Permissions>,
     protocol: Option<Protocol>,
+    mode: Option<String>,
     replies: Option<Vec<String>>,
     base_url: Option<String>,
     wire: Option<ApiWire>,
@@ -284,6 +316,7 @@ impl Entry {
             model,
             permissions,
             protocol,
+            mode,
             replies,
             base_url,
             wire,
@@ -302,6 +335,7 @@ impl Entry {
             ("model", model.is_some()),
             ("permissions", permissions.is_some()),
             ("protocol", protocol.is_some()),
+            ("mode", mode.is_some()),
             ("replies", replies.is_some()),
             ("base-url", base_url.is_some()),
             ("wire", wire.is_some()),
@@ -370,7 +404,27 @@ mod tests {
     fn built_in_agents_need_no_file() {
         let catalog = Catalog::built_in();
         let names: Vec<&str> = catalog.iter().map(|(name, _)| name).collect();
-        assert_eq!(names, ["api", "claude", "codex", "gemini", "plain", "stand-in"]);
+        assert_eq!(
+            names,
+            [
+                "acp",
+                "api",
+                "claude",
+                "claude-acp",
+                "codex",
+                "codex-acp",
+                "copilot",
+                "gemini",
+                "gemini-acp",
+                "kilo",
+                "kimi",
+                "opencode",
+                "plain",
+                "qwen",
+                "stand-in"
+            ]
+        );
+        assert_eq!(catalog.get("claude-acp").unwrap().program(), "claude-agent-acp");
         assert_eq!(catalog.get("codex").unwrap().program(), "codex");
     }
 

@@ -14,6 +14,7 @@ use convoke_redact::is_secret_name;
 use serde_json::json;
 
 use crate::adapter::{is_nested, without_comments};
+use crate::config::Definition;
 use crate::vendor::Vendor;
 
 /// The placeholder of a key, which no vendor accepts.
@@ -76,21 +77,7 @@ pub fn environment(
     server: ModelServer<'_>,
     home: &Path,
 ) -> Vec<(&'static str, OsString)> {
-    let ModelServer { base_url, proxy_url } = server;
-    let own = [
-        ("HOME", home.into()),
-        ("TMPDIR", home.join("tmp").into()),
-        ("XDG_CONFIG_HOME", home.join(".config").into()),
-        ("XDG_CACHE_HOME", home.join(".cache").into()),
-        ("XDG_DATA_HOME", home.join(".local/share").into()),
-        ("XDG_STATE_HOME", home.join(".local/state").into()),
-        ("HTTP_PROXY", proxy_url.into()),
-        ("HTTPS_PROXY", proxy_url.into()),
-        ("http_proxy", proxy_url.into()),
-        ("https_proxy", proxy_url.into()),
-        ("NO_PROXY", "127.0.0.1,localhost".into()),
-        ("no_proxy", "127.0.0.1,localhost".into()),
-    ];
+    let base_url = server.base_url;
     let vendors: Vec<(&'static str, OsString)> = match vendor {
         Vendor::Claude => vec![
             ("ANTHROPIC_BASE_URL", base_url.into()),
@@ -111,7 +98,63 @@ pub fn environment(
             ("GEMINI_CLI_NO_RELAUNCH", "1".into()),
         ],
     };
-    own.into_iter().chain(vendors).collect()
+    private_home(server, home).into_iter().chain(vendors).collect()
+}
+
+/// Returns the variables that point an agent to the server and to a private home; `None` if no way is known.
+pub fn agent_environment(
+    agent: &Definition,
+    server: ModelServer<'_>,
+    home: &Path,
+) -> Option<Vec<(&'static str, OsString)>> {
+    let Some(endpoint) = agent.preset.and_then(|preset| preset.endpoint) else {
+        return Some(environment(agent.vendor()?, server, home));
+    };
+    let filled = |text: &str| {
+        let text = text.replace("{base}", server.base_url);
+        OsString::from(text.replace("{home}", &home.to_string_lossy()))
+    };
+    let own = endpoint.variables.iter().map(|(name, value)| (*name, filled(value)));
+    Some(private_home(server, home).into_iter().chain(own).collect())
+}
+
+/// Writes the settings of an agent that have no variable into its home.
+pub fn configure_agent(
+    agent: &Definition,
+    base_url: &str,
+    home: &Path,
+) -> Result<(), EndpointError> {
+    let Some(endpoint) = agent.preset.and_then(|preset| preset.endpoint) else {
+        return agent.vendor().map_or(Ok(()), |vendor| configure(vendor, base_url, home));
+    };
+    std::fs::create_dir_all(home.join("tmp")).map_err(at(&home.join("tmp")))?;
+    for (name, text) in endpoint.files {
+        let path = home.join(name);
+        if let Some(directory) = path.parent() {
+            std::fs::create_dir_all(directory).map_err(at(directory))?;
+        }
+        std::fs::write(&path, text.replace("{base}", base_url)).map_err(at(&path))?;
+    }
+    Ok(())
+}
+
+/// Returns the variables of a private home, and of a server that is the proxy too.
+fn private_home(server: ModelServer<'_>, home: &Path) -> Vec<(&'static str, OsString)> {
+    let proxy_url = server.proxy_url;
+    vec![
+        ("HOME", home.into()),
+        ("TMPDIR", home.join("tmp").into()),
+        ("XDG_CONFIG_HOME", home.join(".config").into()),
+        ("XDG_CACHE_HOME", home.join(".cache").into()),
+        ("XDG_DATA_HOME", home.join(".local/share").into()),
+        ("XDG_STATE_HOME", home.join(".local/state").into()),
+        ("HTTP_PROXY", proxy_url.into()),
+        ("HTTPS_PROXY", proxy_url.into()),
+        ("http_proxy", proxy_url.into()),
+        ("https_proxy", proxy_url.into()),
+        ("NO_PROXY", "127.0.0.1,localhost".into()),
+        ("no_proxy", "127.0.0.1,localhost".into()),
+    ]
 }
 
 /// Writes settings that have no variable into the configuration file of the home. Other settings stay.

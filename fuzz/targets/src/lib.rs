@@ -9,6 +9,7 @@
     reason = "a panic is how a target reports a failure"
 )]
 
+mod acp;
 mod assemble;
 mod event_streams;
 mod front_matter;
@@ -20,6 +21,7 @@ mod snapshot;
 mod team_file;
 mod wires;
 
+pub use self::acp::acp;
 pub use self::assemble::assemble;
 pub use self::event_streams::event_streams;
 pub use self::front_matter::front_matter;
@@ -36,7 +38,8 @@ pub use self::wires::wires;
 pub type Target = fn(&[u8]) -> bool;
 
 /// Every target, by its name.
-pub const TARGETS: [(&str, Target); 10] = [
+pub const TARGETS: [(&str, Target); 11] = [
+    ("acp", acp),
     ("assemble", assemble),
     ("event_streams", event_streams),
     ("front_matter", front_matter),

@@ -62,7 +62,7 @@ pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
 
 /// Has Codex log how long it waits before it repeats a request, which no event tells; and has it keep
 /// its databases in a directory of their own, because it may not make files beside its configuration.
-fn environment(context: &Context<'_>) -> Vec<(OsString, OsString)> {
+pub(super) fn environment(context: &Context<'_>) -> Vec<(OsString, OsString)> {
     let mut env = vec![("RUST_LOG", "error,codex_core::responses_retry=warn".into())];
     let confined = context.enforcer.is_kernel() && context.permissions() < Permissions::Full;
     if let Some(home) = provider::home(context).filter(|_| confined) {

@@ -5,7 +5,7 @@ use std::path::Path;
 use similar::TextDiff;
 
 /// Returns a unified diff of two texts of a file.
-pub(super) fn unified(path: &Path, before: &str, after: &str) -> String {
+pub(crate) fn unified(path: &Path, before: &str, after: &str) -> String {
     let name = path.display().to_string();
     let diff = TextDiff::from_lines(before, after);
     diff.unified_diff().header(&name, &name).missing_newline_hint(false).to_string()

@@ -5,7 +5,6 @@
 //! configured in a file, so the program runs in a private home: with the user's sign-in, and with
 //! sessions of its own.
 
-mod asking;
 mod home;
 mod inert;
 mod untrusted;
@@ -14,10 +13,10 @@ use std::ffi::OsString;
 
 use convoke_core::Diagnostic;
 
-use self::asking::Asking;
 pub(crate) use self::home::without_comments;
 pub(super) use self::inert::ESCAPING;
 use self::untrusted::Withheld;
+use super::acp::{self, SessionSettings};
 use super::one_shot::OneShot;
 use super::{Context, ProgramCall, start_failure};
 use crate::diagnostics;
@@ -35,14 +34,17 @@ pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
         Trust::Untrusted => untrusted::withhold(context)?,
     };
     let mut args = context.users_args();
-    let asks = context.permissions() == Permissions::Ask;
-    let protocol = if asks { &["--acp"][..] } else { &["-o", "stream-json"] };
+    // ACP is the one way in which it asks before it acts.
+    let speaks_acp =
+        context.definition.preset.is_some() || context.permissions() == Permissions::Ask;
+    let protocol = if speaks_acp { &["--acp"][..] } else { &["-o", "stream-json"] };
     args.extend(protocol.iter().map(OsString::from));
-    args.extend(["--approval-mode", approval(context)].map(OsString::from));
+    let approval = if speaks_acp { "default" } else { approval(context) };
+    args.extend(["--approval-mode", approval].map(OsString::from));
     if let Some(model) = context.model() {
         args.extend(["-m", model].map(OsString::from));
     }
-    if let Some(session) = context.resume().filter(|_| !asks) {
+    if let Some(session) = context.resume().filter(|_| !speaks_acp) {
         args.extend(["--resume", session].map(OsString::from));
     }
     let home = home::prepare(context)
@@ -63,31 +65,42 @@ pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
         env.push(("GEMINI_SYSTEM_MD".into(), path.into()));
         diagnostics.extend(system_text_notes(system));
     }
-    let (prompt, notes) = inert::inert(&turn_input.prompt);
-    diagnostics.extend(notes);
     if context.enforcer.is_kernel() {
         // Its own sandbox is a container or a profile, and neither starts within ours.
         env.push(("GEMINI_SANDBOX".into(), "false".into()));
     }
-    let reader = Gemini::new(turn_input.limits.reply_bytes);
-    let prompt = prompt.into_owned();
     let directory = Some(home.join(".gemini"));
-    let call = if asks {
-        let (cwd, resume) = (&turn_input.cwd, context.resume());
-        ProgramCall::new(args, Asking::new(reader, prompt, cwd, context.model(), resume))
+    let call = if speaks_acp {
+        let settings = SessionSettings {
+            started_model: context.model().map(str::to_owned),
+            title_is_command: true,
+            ..acp::settings(context)
+        };
+        acp::program_call(context, args, &turn_input.prompt, settings)
     } else {
-        ProgramCall::new(args, OneShot::new(reader, prompt))
+        let (prompt, notes) = inert::inert(&turn_input.prompt);
+        diagnostics.extend(notes);
+        let reader = Gemini::new(turn_input.limits.reply_bytes);
+        ProgramCall::new(args, OneShot::new(reader, prompt.into_owned()))
     };
-    Ok(ProgramCall { env, diagnostics, directory, ..call })
+    diagnostics.extend(call.diagnostics);
+    Ok(ProgramCall {
+        args: call.args,
+        env,
+        dialogue: call.dialogue,
+        diagnostics,
+        counts_sessions: false,
+        directory,
+        addresses: Vec::new(),
+    })
 }
 
 fn approval(context: &Context<'_>) -> &'static str {
     match context.permissions() {
-        Permissions::Ask => "default",
         // The kernel decides, so that the program need not.
         _ if context.enforcer.is_kernel() => "yolo",
         // Tools that write are not offered to the model.
-        Permissions::ReadOnly => "default",
+        Permissions::ReadOnly | Permissions::Ask => "default",
         Permissions::Edit | Permissions::EditAndNetwork => "auto_edit",
         Permissions::Full => "yolo",
     }

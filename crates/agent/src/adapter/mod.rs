@@ -3,6 +3,7 @@
 //! An adapter is a function from a [`TurnInput`] to a program with arguments, environment and a dialogue. Only
 //! [`crate::process`] starts processes.
 
+pub mod acp;
 mod claude;
 mod codex;
 mod diff;
@@ -23,10 +24,12 @@ use std::sync::Arc;
 
 use convoke_core::{AgentType, Diagnostic, Escaping};
 
+pub use self::acp::{PRESETS, Preset};
 pub use self::claude::TAIL as CLAUDE_TAIL;
 pub(crate) use self::codex::SQLITE_DIRECTORY as CODEX_SQLITE_DIRECTORY;
 pub use self::codex::key_variable as codex_key_variable;
 pub(crate) use self::codex::provider as codex_provider;
+pub(crate) use self::diff::unified;
 pub(crate) use self::gemini::without_comments;
 pub use self::stand_in::{Script, StandIn, Step};
 pub use self::trial::{Trial, trial};
@@ -37,7 +40,7 @@ use crate::diagnostics;
 use crate::process::guardian::Guardian;
 use crate::process::{self, Dialogue, Launch, PrivateDir};
 use crate::sandbox::stopped::Watched;
-use crate::sandbox::{Enforcer, Sandbox, SandboxSettings};
+use crate::sandbox::{Enforcer, ProgramState, Sandbox, SandboxSettings};
 use crate::turn::{Agent, AgentTurn, TurnResult, TurnSide};
 use crate::turn_input::{Permissions, ResumeHandle, Trust, TurnInput};
 use crate::vendor::Vendor;
@@ -150,7 +153,7 @@ impl<'a> Context<'a> {
         host: &'a Host,
         private_dir: &'a Path,
     ) -> Self {
-        let vendor = definition.kind.vendor();
+        let vendor = definition.vendor();
         let enforcer = Enforcer::on_this_machine(vendor, host.sandbox.newest_abi);
         Self { turn_input, definition, host, private_dir, vendor, enforcer }
     }
@@ -176,7 +179,7 @@ impl Context<'_> {
 
     fn can_ask(&self) -> bool {
         match self.definition.kind {
-            AgentKind::Claude | AgentKind::Gemini => true,
+            AgentKind::Claude | AgentKind::Gemini | AgentKind::Acp => true,
             AgentKind::Codex => self.definition.protocol == Protocol::AppServer,
             AgentKind::Plain | AgentKind::Api | AgentKind::StandIn => false,
         }
@@ -215,11 +218,21 @@ impl Context<'_> {
         let texts = env.chain(own).chain(call.args.iter().map(OsString::as_os_str));
         let addresses = texts.filter_map(OsStr::to_str).map(str::to_owned);
         let users_home = home.clone();
+        let in_home = |names: &[&str]| -> Vec<PathBuf> {
+            let home = home.as_ref();
+            names.iter().filter_map(|name| Some(home?.join(name))).collect()
+        };
+        let preset = self.definition.preset;
+        let state = preset.map_or_else(ProgramState::default, |preset| ProgramState {
+            readable: in_home(preset.directory),
+            directories: in_home(preset.state),
+        });
         Sandbox {
             enforcer: self.enforcer,
             permissions: self.permissions(),
             vendor: self.vendor,
             directory,
+            state,
             home,
             cwd: &self.turn_input.cwd,
             private_dir: self.private_dir,
@@ -265,6 +278,7 @@ fn prepare(context: &Context<'_>) -> Result<ProgramCall, Failure> {
         AgentKind::Claude => claude::call(context),
         AgentKind::Codex => codex::call(context),
         AgentKind::Gemini => gemini::call(context),
+        AgentKind::Acp => acp::call(context),
         AgentKind::Plain | AgentKind::StandIn => Ok(plain::call(context)),
         AgentKind::Api => {
             Err(start_failure("an api agent has no program; convoke-model creates it"))

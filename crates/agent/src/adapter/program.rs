@@ -4,14 +4,14 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use super::{Context, start_failure};
-use crate::config::AgentKind;
 use crate::verdict::Failure;
 
 /// Returns the path of the program: as configured, else the first on `PATH`.
 pub(super) fn find(context: &Context<'_>) -> Result<PathBuf, Failure> {
     let name = context.definition.program();
-    if context.definition.kind == AgentKind::Plain && context.definition.command.is_none() {
-        return Err(start_failure("the agent `plain` needs a `command`"));
+    if context.definition.needs_command() {
+        let kind = context.definition.kind.name();
+        return Err(start_failure(format!("the agent `{kind}` needs a `command`")));
     }
     if name.contains('/') {
         let path = context.turn_input.cwd.join(name);

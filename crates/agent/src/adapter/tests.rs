@@ -44,6 +44,7 @@ fn prepare_with(
         AgentKind::Claude => claude::call(&context),
         AgentKind::Codex => codex::call(&context),
         AgentKind::Gemini => gemini::call(&context),
+        AgentKind::Acp => acp::call(&context),
         AgentKind::Plain | AgentKind::Api | AgentKind::StandIn => Ok(plain::call(&context)),
     };
     let call = call.unwrap();
@@ -87,7 +88,8 @@ fn definitions() -> Vec<Definition> {
     [AgentKind::Claude, AgentKind::Codex, AgentKind::Gemini, AgentKind::Plain]
         .map(Definition::built_in)
         .into_iter()
-        .chain([exec])
+        .chain([exec, Definition::built_in(AgentKind::Acp)])
+        .chain(PRESETS.iter().map(Definition::of_preset))
         .collect()
 }
 

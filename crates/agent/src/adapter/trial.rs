@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -148,6 +149,14 @@ impl Dialogue for Witness {
 
     fn phase(&self) -> TurnPhase {
         self.dialogue.phase()
+    }
+
+    fn patience(&self) -> Option<Duration> {
+        self.dialogue.patience()
+    }
+
+    fn out_of_patience(&mut self) -> Option<Input> {
+        self.dialogue.out_of_patience()
     }
 
     fn dismiss(&mut self, sink: &mut Sink<'_>) -> Input {

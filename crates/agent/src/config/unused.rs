@@ -19,7 +19,7 @@ impl AgentKind {
             Self::Claude => Some(Vendor::Claude),
             Self::Codex => Some(Vendor::Codex),
             Self::Gemini => Some(Vendor::Gemini),
-            Self::Plain | Self::Api | Self::StandIn => None,
+            Self::Acp | Self::Plain | Self::Api | Self::StandIn => None,
         }
     }
 
@@ -31,13 +31,14 @@ impl AgentKind {
             (Self::Plain, "model") => {
                 ("which runs a program of yours", "pass the model in `args`".to_owned())
             }
-            (Self::Plain | Self::StandIn, "record") => {
+            (Self::Acp | Self::Plain | Self::StandIn, "record") => {
                 ("whose requests nobody knows how to record", "remove it".to_owned())
             }
             (Self::Api, "record") => {
                 ("whose requests are always recorded", "remove it".to_owned())
             }
-            (Self::Plain, _) if is_of_models(setting) => (
+            (Self::Acp, "mode") => return None,
+            (Self::Acp | Self::Plain, _) if is_of_models(setting) => (
                 "which runs a program of yours",
                 "pass it in `args` or `env`, or write `agent = \"api\"`".to_owned(),
             ),
@@ -58,8 +59,9 @@ impl AgentKind {
             (Self::StandIn, _) if is_of_models(setting) => {
                 ("which runs no program and asks no model", "remove it".to_owned())
             }
+            (_, "mode") => ("which has no session modes", "remove it".to_owned()),
             (_, "protocol") => ("which has one protocol", "remove it".to_owned()),
-            (Self::Plain | Self::Api, "replies") => {
+            (Self::Acp | Self::Plain | Self::Api, "replies") => {
                 ("which answers itself", "remove it, or use `stand-in`".to_owned())
             }
             _ => return None,
@@ -93,6 +95,9 @@ impl Vendor {
                 "remove it, or write `agent = \"api\"`".to_owned(),
             ),
             "replies" => ("which answers itself", "remove it, or use `stand-in`".to_owned()),
+            "mode" => {
+                ("which has no session modes", format!("remove it, or use `{}-acp`", facts.command))
+            }
             "protocol" if self != Self::Codex => ("which has one protocol", "remove it".to_owned()),
             _ => return None,
         })
@@ -139,6 +144,7 @@ mod tests {
         for kind in [AgentKind::Claude, AgentKind::Codex, AgentKind::Gemini] {
             assert_eq!(used(kind), "model command args env cwd sandbox");
         }
+        assert_eq!(used(AgentKind::Acp), "model command args env cwd sandbox");
         assert_eq!(used(AgentKind::Plain), "command args env cwd sandbox");
         let of_models = "base-url wire developer-role key-env context-window tools";
         assert_eq!(used(AgentKind::Api), format!("model cwd {of_models}"));

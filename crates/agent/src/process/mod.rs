@@ -14,6 +14,7 @@ mod supervise;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 pub use self::guarded_child::StartError;
 pub use self::private_dir::PrivateDir;
@@ -64,6 +65,16 @@ pub trait Dialogue: Send {
 
     /// Returns the phase of the turn.
     fn phase(&self) -> TurnPhase;
+
+    /// Returns the longest silence in the current step of the dialogue, where it is shorter than the turn's.
+    fn patience(&self) -> Option<Duration> {
+        None
+    }
+
+    /// Returns the input after that silence; `None` if the turn has timed out.
+    fn out_of_patience(&mut self) -> Option<Input> {
+        None
+    }
 
     /// Returns the input that ends an agent that has replied and left background tasks.
     fn dismiss(&mut self, _sink: &mut Sink<'_>) -> Input {

@@ -62,6 +62,7 @@ pub async fn supervise(
 
     let opening = watch.dialogue.open();
     watch.say(opening);
+    watch.go_on();
     let mut report = None;
     while report.is_none() || watch.out_open {
         let room = watch.waiting.len() < WAITING_EVENTS;
@@ -278,7 +279,10 @@ impl<'d> Watch<'d> {
         match self.dialogue.phase() {
             TurnPhase::Running => {
                 self.answered = None;
-                self.deadline = silence;
+                self.deadline = match self.dialogue.patience() {
+                    Some(patience) => silence.min(in_time(patience)),
+                    None => silence,
+                };
             }
             TurnPhase::Answered => {
                 let background = self.limits.background;
@@ -373,7 +377,13 @@ impl<'d> Watch<'d> {
         match self.rung {
             Rung::Running if !self.questions.is_empty() => self.expire_questions(),
             Rung::Running if self.dialogue.phase() == TurnPhase::Answered => self.dismiss(),
-            Rung::Running => self.stop(TerminationCause::TimedOut).await,
+            Rung::Running => match self.dialogue.out_of_patience() {
+                Some(input) if Instant::now() < self.turn_end => {
+                    self.say(input);
+                    self.go_on();
+                }
+                _ => self.stop(TerminationCause::TimedOut).await,
+            },
             Rung::Asked => self.interrupt().await,
             Rung::Leaving | Rung::Interrupted => self.kill().await,
             // The guardian does not answer; closing the socket is the last resort.

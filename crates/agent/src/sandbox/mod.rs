@@ -84,6 +84,21 @@ impl SandboxAdditions {
     }
 }
 
+/// The state of a program in the user's home.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct ProgramState {
+    /// The directories that it reads.
+    pub readable: Vec<PathBuf>,
+    /// The directories that it reads and writes. They are made.
+    pub directories: Vec<PathBuf>,
+}
+
+impl ProgramState {
+    fn shown(&self) -> impl Iterator<Item = &Path> {
+        self.readable.iter().chain(&self.directories).map(PathBuf::as_path)
+    }
+}
+
 /// The enforcer of an agent's permissions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Enforcer {
@@ -159,6 +174,8 @@ pub(crate) struct Sandbox<'a> {
     pub vendor: Option<Vendor>,
     /// The CLI's own directory.
     pub directory: Option<PathBuf>,
+    /// The state of a program that is known by name.
+    pub state: ProgramState,
     pub home: Option<PathBuf>,
     pub cwd: &'a Path,
     pub private_dir: &'a Path,
@@ -218,6 +235,7 @@ impl Sandbox<'_> {
         }
         let own = [Some(self.cwd), Some(self.private_dir), self.directory.as_deref()];
         let own = own.into_iter().flatten();
+        let own = own.chain(self.state.shown());
         let shown = own.chain(self.additions.readable.iter().map(PathBuf::as_path));
         Ok(Some(Policy {
             abi,
@@ -236,8 +254,9 @@ impl Sandbox<'_> {
         if self.permissions < Permissions::Full && !self.temp_root.starts_with(self.cwd) {
             hidden.extend(crate::process::other_private_dirs(self.temp_root, self.private_dir));
         }
-        let is_readable =
-            |path: &PathBuf| self.additions.readable.iter().any(|it| path.starts_with(it));
+        let added = self.additions.readable.iter().map(PathBuf::as_path);
+        let readable: Vec<&Path> = added.chain(self.state.shown()).collect();
+        let is_readable = |path: &PathBuf| readable.iter().any(|it| path.starts_with(it));
         hidden.retain(|path| !is_readable(path));
         hidden
     }
@@ -258,6 +277,10 @@ impl Sandbox<'_> {
             state::make_file(&settings, "{}")?;
             except.push(settings);
         }
+        state::make_directories(&self.state.directories)?;
+        roots.extend(self.state.directories.iter().cloned());
+        // What decides later turns stays as it is, also where it lies in the working directory.
+        except.extend(self.state.readable.iter().cloned());
         if self.permissions > Permissions::ReadOnly {
             roots.push(self.cwd.to_owned());
         }

@@ -72,13 +72,8 @@ pub(super) fn prepare(vendor: Vendor, directory: &Path) -> io::Result<Vec<PathBu
         Vendor::Gemini => &GEMINI,
     };
     let mut writable = Vec::new();
-    for name in state.directories {
-        let path = directory.join(name);
-        if !path.is_dir() {
-            DirBuilder::new().recursive(true).mode(0o700).create(&path)?;
-        }
-        writable.push(path);
-    }
+    writable.extend(state.directories.iter().map(|name| directory.join(name)));
+    make_directories(&writable)?;
     for (name, content) in state.files {
         let path = directory.join(name);
         make_file(&path, content)?;
@@ -87,6 +82,14 @@ pub(super) fn prepare(vendor: Vendor, directory: &Path) -> io::Result<Vec<PathBu
     let existing = state.existing.iter().map(|name| directory.join(name));
     writable.extend(existing.filter(|path| path.is_file()));
     Ok(writable)
+}
+
+/// Makes directories for this user alone, where there are none.
+pub(super) fn make_directories(paths: &[PathBuf]) -> io::Result<()> {
+    for path in paths.iter().filter(|path| !path.is_dir()) {
+        DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+    }
+    Ok(())
 }
 
 /// Makes a file for this user alone, unless there is one.

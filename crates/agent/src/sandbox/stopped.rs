@@ -1,5 +1,7 @@
 //! Tools that the sandbox stopped: the kernel tells the tool, and no event of the program says so.
 
+use std::time::Duration;
+
 use convoke_core::Diagnostic;
 
 use crate::diagnostics;
@@ -97,6 +99,14 @@ impl Dialogue for Watched {
 
     fn phase(&self) -> TurnPhase {
         self.dialogue.phase()
+    }
+
+    fn patience(&self) -> Option<Duration> {
+        self.dialogue.patience()
+    }
+
+    fn out_of_patience(&mut self) -> Option<Input> {
+        self.dialogue.out_of_patience()
     }
 
     fn dismiss(&mut self, sink: &mut Sink<'_>) -> Input {

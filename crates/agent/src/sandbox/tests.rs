@@ -36,6 +36,7 @@ fn sandbox<'a>(
         permissions: Permissions::ReadOnly,
         vendor: Some(Vendor::Codex),
         directory: Some(dir.join(".codex")),
+        state: ProgramState::default(),
         home: Some(dir.to_owned()),
         cwd: dir,
         private_dir: dir,

@@ -3,6 +3,7 @@
 //! A reader parses line by line, keeps only the `TurnProgress` and does no I/O, so that any output can be tested without
 //! a CLI.
 
+pub mod acp;
 pub mod claude;
 pub mod codex_app;
 pub mod codex_exec;

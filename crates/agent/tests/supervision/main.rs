@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod acp;
 mod ending;
 mod killed;
 mod limits;

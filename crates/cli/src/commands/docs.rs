@@ -37,6 +37,7 @@ const PAGES: &[(&str, &str)] = &pages![
     "trust",
     "permissions",
     "agents",
+    "acp",
     "models",
     "sessions",
     "record",

@@ -6,11 +6,12 @@ use std::path::Path;
 
 use clap::Args;
 use convoke_agent::Vendor;
+use convoke_agent::adapter::{PRESETS, Preset};
 use convoke_agent::process::guardian::Guardian;
 use convoke_agent::turn_input::Trust;
 use convoke_agent::vendor::SignInStatus;
 use convoke_inspect::doctor::{
-    AgentReport, Depth, Evidence, Finding, Level, Limit, Report, examine, try_turn,
+    AcpReport, AgentReport, Depth, Evidence, Finding, Level, Limit, Report, examine, try_turn,
 };
 use convoke_inspect::{HostEnvironment, diagnostics};
 
@@ -48,11 +49,11 @@ pub struct Arguments {
 
 /// Runs `convoke doctor`.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
-    let vendors = vendors(&arguments.agent)?;
+    let (vendors, presets) = chosen(&arguments.agent)?;
     let host_environment = host_environment::of_process()?;
     let depth = if arguments.ask { Depth::Ask } else { Depth::Look };
     let trust = trust_here(&host_environment);
-    let mut report = examine(&vendors, &host_environment, trust, depth);
+    let mut report = examine(&vendors, &presets, &host_environment, trust, depth);
     try_turns(&mut report, arguments.verify, &host_environment)?;
     report.findings.extend(broken_configuration(&host_environment));
     let broken_team = broken_team_file(&host_environment);
@@ -140,12 +141,28 @@ fn broken_team_file(host_environment: &HostEnvironment) -> Option<TeamFileReport
     Project::read(&find_team_file(host_environment)?, &user).err()
 }
 
-fn vendors(names: &[String]) -> Result<Vec<Vendor>, UsageError> {
+/// Returns the agents to look for: all of them, or those that are named.
+fn chosen(names: &[String]) -> Result<(Vec<Vendor>, Vec<&'static Preset>), UsageError> {
+    // `gemini` is reported once.
+    let is_apart =
+        |preset: &&Preset| Vendor::ALL.iter().all(|it| it.facts().command != preset.command);
     if names.is_empty() {
-        return Ok(Vendor::ALL.to_vec());
+        return Ok((Vendor::ALL.to_vec(), PRESETS.iter().filter(is_apart).collect()));
     }
-    let vendors = names.iter().map(|name| name.parse::<Vendor>());
-    vendors.collect::<Result<_, _>>().map_err(|error| UsageError(error.to_string()))
+    let (mut vendors, mut presets) = (Vec::new(), Vec::new());
+    for name in names {
+        match (name.parse::<Vendor>(), Preset::named(name)) {
+            (Ok(vendor), _) => vendors.push(vendor),
+            (Err(_), Some(preset)) => presets.push(preset),
+            (Err(_), None) => {
+                let known = Vendor::ALL.iter().map(ToString::to_string);
+                let known = known.chain(PRESETS.iter().map(|preset| preset.name.to_owned()));
+                let known = known.collect::<Vec<_>>().join(", ");
+                return Err(UsageError(format!("unknown agent `{name}`; known are {known}")));
+            }
+        }
+    }
+    Ok((vendors, presets))
 }
 
 fn show(report: &Report, host_environment: &HostEnvironment, depth: Depth, paint: Paint) -> String {
@@ -153,6 +170,9 @@ fn show(report: &Report, host_environment: &HostEnvironment, depth: Depth, paint
     let mut text = String::new();
     for agent in &report.agents {
         text += &page.agent(agent);
+    }
+    for agent in &report.acp {
+        text += &page.acp_agent(agent);
     }
     text += &paint.strong("machine\n");
     for limit in &report.limits {
@@ -177,6 +197,7 @@ fn verdict(report: &Report, depth: Depth, paint: Paint) -> String {
         .iter()
         .filter(|agent| agent.is_usable())
         .map(|agent| agent.agent.to_string())
+        .chain(report.acp.iter().map(|agent| agent.agent.to_owned()))
         .collect();
     let is_in_the_way = report.findings.iter().any(|found| found.level == Level::Problem);
     let sentence = match &usable[..] {
@@ -219,6 +240,14 @@ impl Page<'_> {
         for finding in &report.findings {
             text += &self.finding(finding);
         }
+        text + "\n"
+    }
+
+    fn acp_agent(&self, report: &AcpReport) -> String {
+        let mut text = format!("{} (ACP)\n", self.paint.strong(report.agent));
+        text += &self.line("program", &self.path(&report.program));
+        text +=
+            &self.line("sign-in", &format!("not known before its first turn. {}", report.sign_in));
         text + "\n"
     }
 

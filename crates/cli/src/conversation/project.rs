@@ -169,7 +169,8 @@ impl Project {
             let MemberKind::Agent(settings) = &mut member.kind else { continue };
             let Some(definition) = catalog.get(&settings.agent) else { continue };
             let format = match definition.kind {
-                AgentKind::StandIn => AgentKind::Plain,
+                // No protocol has a place for a system text.
+                AgentKind::Acp | AgentKind::StandIn => AgentKind::Plain,
                 kind => kind,
             };
             format.name().clone_into(&mut settings.agent);

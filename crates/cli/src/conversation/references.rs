@@ -40,12 +40,15 @@ impl References for ProjectReferences<'_> {
 
     fn missing(&self, settings: &AgentSettings) -> Option<(&'static str, BadReference)> {
         let agent = self.definition(settings)?;
-        let has_program = settings.command.is_some() || agent.command.is_some();
-        (agent.kind == AgentKind::Plain && !has_program).then(|| {
+        (agent.needs_command() && settings.command.is_none()).then(|| {
+            let (kind, example) = match agent.kind {
+                AgentKind::Acp => ("an acp", "opencode"),
+                _ => ("a plain", "/usr/local/bin/review"),
+            };
             let bad = BadReference {
                 code: TeamFileCode::Missing,
-                problem: "is missing: a plain agent needs a program".to_owned(),
-                fix: "add a line such as `command = \"/usr/local/bin/review\"`".to_owned(),
+                problem: format!("is missing: {kind} agent needs a program"),
+                fix: format!("add a line such as `command = \"{example}\"`"),
             };
             ("command", bad)
         })

@@ -5,8 +5,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use convoke_agent::Vendor;
 use convoke_agent::adapter::Host;
+use convoke_agent::config::Definition;
 use convoke_agent::endpoint::{self, ModelServer};
 use convoke_agent::process::PrivateDir;
 use convoke_agent::process::guardian::Guardian;
@@ -49,7 +49,7 @@ impl RehearsalServers {
     pub(super) async fn enter(
         &mut self,
         member: MemberName,
-        vendor: Vendor,
+        agent: &Definition,
         lines: Vec<&str>,
         host_environment: &HostEnvironment,
         state_dir: PathBuf,
@@ -58,11 +58,12 @@ impl RehearsalServers {
             PrivateDir::create(&std::env::temp_dir()).context("cannot create a private home")?;
         let server = start(Script::new(lines.into_iter().map(Answer::say))).await?;
         let address = server.base_url();
-        endpoint::configure(vendor, &address, home.path())?;
+        endpoint::configure_agent(agent, &address, home.path())?;
         let kept = host_environment.environment.iter().filter(|(name, _)| endpoint::is_kept(name));
         let kept = kept.map(|(name, value)| (name.clone(), value.clone()));
         let model_server = ModelServer { base_url: &address, proxy_url: &server.proxy_url() };
-        let own = endpoint::environment(vendor, model_server, home.path());
+        let own = endpoint::agent_environment(agent, model_server, home.path());
+        let own = own.context("the agent cannot be pointed to a model server")?;
         let own = own.into_iter().map(|(name, value)| (OsString::from(name), value));
         // The server is the program's proxy too, so that it needs no other port.
         let route = Route::Through { port: server.port() };

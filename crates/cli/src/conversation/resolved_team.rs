@@ -7,14 +7,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use convoke_agent::Agent;
 use convoke_agent::adapter::{Host, Script, StandIn, agent};
-use convoke_agent::config::{AgentKind, Catalog};
+use convoke_agent::config::{AgentKind, Catalog, Definition};
 use convoke_agent::id::ThreadId;
 use convoke_agent::permission::Approvals;
 use convoke_agent::process::guardian::Guardian;
 use convoke_agent::sandbox::{Route, SandboxSettings};
 use convoke_agent::turn_input::Permissions;
+use convoke_agent::{Agent, Vendor};
 use convoke_core::Diagnostic;
 use convoke_files::absolute;
 use convoke_inspect::HostEnvironment;
@@ -92,7 +92,7 @@ impl AgentResolver<'_> {
                     Arc::new(model)
                 }
                 AgentBackend::Agents => {
-                    let host = self.host(kind, &model_keys)?;
+                    let host = self.host(&resolved.definition, &model_keys)?;
                     match self.recording(&name, &resolved) {
                         Some((program, recording)) => {
                             let definition = resolved.definition.clone();
@@ -182,7 +182,7 @@ impl AgentResolver<'_> {
         member_agent.permissions = resolved.permissions;
         member_agent.approvals = Approvals::new(self.rules.clone());
         // Nothing but its own word keeps a program without permissions of its own from writing.
-        let is_free = matches!(resolved.definition.kind, AgentKind::Plain);
+        let is_free = matches!(resolved.definition.kind, AgentKind::Acp | AgentKind::Plain);
         member_agent.may_write = resolved.permissions != Permissions::ReadOnly || is_free;
         if let Some(cwd) = &settings.cwd {
             member_agent.cwd = self.project.directory.join(cwd);
@@ -200,10 +200,12 @@ impl AgentResolver<'_> {
     ) -> anyhow::Result<Arc<dyn Agent>> {
         let definition = &resolved.definition;
         let program = self.host_environment.program(OsStr::new(definition.program()));
-        let (Some(vendor), Some(program)) = (definition.kind.vendor(), program) else {
-            let message = match definition.kind.vendor() {
-                Some(_) => format!("`{}` is not installed", definition.program()),
-                None => format!("`{}` has no model that could be rehearsed", definition.program()),
+        let can_be_pointed = definition.vendor().is_some() || definition.preset.is_some();
+        let Some(program) = program.filter(|_| can_be_pointed) else {
+            let message = if can_be_pointed {
+                format!("`{}` is not installed", definition.program())
+            } else {
+                format!("`{}` has no model that could be rehearsed", definition.program())
             };
             let message = format!("the built-in stand-in replaces {name}: {message}");
             diagnostics.push(Diagnostic::new(own::REHEARSAL_STAND_IN, message));
@@ -216,7 +218,7 @@ impl AgentResolver<'_> {
             lines = all[self.done(name, all.len())..].to_vec();
         }
         let entered =
-            rehearsal_servers.enter(name.clone(), vendor, lines, self.host_environment, state);
+            rehearsal_servers.enter(name.clone(), definition, lines, self.host_environment, state);
         let (mut host, feed) = entered.await?;
         let home = host.env.iter().find(|(name, _)| name == "HOME");
         let home = home.map(|(_, home)| PathBuf::from(home)).unwrap_or_default();
@@ -227,6 +229,9 @@ impl AgentResolver<'_> {
         secrets.extend(definition.env.iter().map(|(name, value)| (name.into(), value.into())));
         // The variables of the private home point to the rehearsal server; the user's own might not.
         definition.env.clear();
+        let Some(vendor) = definition.vendor() else {
+            return Ok(agent(definition, host).into());
+        };
         let recording = Recording {
             vendor,
             store: Arc::new(self.store.clone()),
@@ -323,9 +328,13 @@ impl AgentResolver<'_> {
     }
 
     /// Returns the machine as a CLI sees it.
-    fn host(&self, kind: AgentKind, model_keys: &BTreeSet<OsString>) -> anyhow::Result<Host> {
+    fn host(
+        &self,
+        definition: &Definition,
+        model_keys: &BTreeSet<OsString>,
+    ) -> anyhow::Result<Host> {
         let mut env = self.environment();
-        env.retain(|(name, _)| is_inherited(name, kind, model_keys));
+        env.retain(|(name, _)| is_inherited(name, definition.vendor(), model_keys));
         Ok(Host {
             guardian: Guardian::this_program().context("cannot find this program")?,
             env,
@@ -352,8 +361,8 @@ impl AgentResolver<'_> {
 
 /// Returns whether a CLI inherits a variable: not if it holds the key of a model, unless the CLI itself signs
 /// in with it.
-fn is_inherited(name: &OsStr, kind: AgentKind, model_keys: &BTreeSet<OsString>) -> bool {
-    let signs_in_with = kind.vendor().map_or(&[][..], |vendor| vendor.facts().sign_in.keys);
+fn is_inherited(name: &OsStr, vendor: Option<Vendor>, model_keys: &BTreeSet<OsString>) -> bool {
+    let signs_in_with = vendor.map_or(&[][..], |vendor| vendor.facts().sign_in.keys);
     !model_keys.contains(name) || signs_in_with.iter().any(|own| name == *own)
 }
 
@@ -365,14 +374,14 @@ mod tests {
     fn a_cli_inherits_of_the_keys_of_models_the_one_that_it_signs_in_with() {
         let keys: BTreeSet<OsString> =
             ["ANTHROPIC_API_KEY", "CODEX_API_KEY", "MODEL_KEY"].map(OsString::from).into();
-        let inherited = |kind: AgentKind| {
+        let inherited = |vendor: Option<Vendor>| {
             let all = ["ANTHROPIC_API_KEY", "CODEX_API_KEY", "MODEL_KEY", "PATH"];
             all.into_iter()
-                .filter(|it| is_inherited(OsStr::new(it), kind, &keys))
+                .filter(|it| is_inherited(OsStr::new(it), vendor, &keys))
                 .collect::<Vec<_>>()
         };
-        assert_eq!(inherited(AgentKind::Claude), ["ANTHROPIC_API_KEY", "PATH"]);
-        assert_eq!(inherited(AgentKind::Codex), ["CODEX_API_KEY", "PATH"]);
-        assert_eq!(inherited(AgentKind::Plain), ["PATH"]);
+        assert_eq!(inherited(Some(Vendor::Claude)), ["ANTHROPIC_API_KEY", "PATH"]);
+        assert_eq!(inherited(Some(Vendor::Codex)), ["CODEX_API_KEY", "PATH"]);
+        assert_eq!(inherited(None), ["PATH"]);
     }
 }

@@ -13,6 +13,21 @@ type Expected = (usize, &'static str, &'static str);
 /// Bad team files: what is wrong, the text, and for each error its line, its code and words of its report.
 /// `MAX` stands for a right member of three lines.
 const BAD: &[(&str, &str, &[Expected])] = &[
+    (
+        "an acp agent without a program",
+        "[[member]]\nname = \"x\"\nagent = \"acp\"\n",
+        &[(1, "missing-setting", "an acp agent needs a program")],
+    ),
+    (
+        "requests of an acp agent on record",
+        "[[member]]\nname = \"x\"\nagent = \"copilot\"\nrecord = \"wire\"\n",
+        &[(4, "unused-setting", "nobody knows how to record")],
+    ),
+    (
+        "nearly copilot",
+        "[[member]]\nname = \"x\"\nagent = \"copliot\"\n",
+        &[(3, "unknown-agent", "write `agent = \"copilot\"`")],
+    ),
     ("an empty file", "", &[(1, "missing-setting", "add a `[[member]]`")]),
     ("no members", "name = \"x\"\n", &[(1, "missing-setting", "at least one member")]),
     ("members", "[[members]]\nname = \"max\"\n", &[(1, "unknown-setting", "write `[[member]]`")]),

@@ -156,10 +156,19 @@ fn a_finding_can_be_denied_and_a_name_can_be_wrong() {
     let context = with_all().env("CODEX_API_KEY", "x").env("ANTHROPIC_API_KEY", "x");
     let shown = [
         examine(&context, &["--agent", "codex,gemini", "--deny", "doctor.not-signed-in"]),
-        examine(&context, &["--agent", "copilot"]),
+        examine(&context, &["--agent", "cursor"]),
         examine(&context, &["--deny", "doctor.not-signed-inn"]),
     ];
     insta::assert_snapshot!(shown.join("\n\n"));
+}
+
+#[test]
+fn an_acp_agent_is_listed_where_it_is_installed() {
+    let context = machine().program("copilot", "#!/bin/sh\nexit 1\n");
+    let shown = examine(&context, &["--agent", "copilot,kimi"]);
+    assert!(shown.contains("copilot (ACP)") && shown.contains("/login"), "{shown}");
+    assert!(shown.contains("copilot should be able to run a turn."), "{shown}");
+    assert!(!shown.contains("kimi"), "{shown}");
 }
 
 /// Claude Code of a version that nobody knows: one flag is gone, and one event has another name.

@@ -7,8 +7,10 @@ use serde::Serialize;
 use crate::host_environment::HostEnvironment;
 use crate::installed::Installed;
 use convoke_agent::Vendor;
+use convoke_agent::adapter::Preset;
 use convoke_agent::turn_input::Trust;
 
+mod acp;
 mod agent;
 mod finding;
 mod instructions;
@@ -18,6 +20,7 @@ mod sandbox;
 mod sign_in;
 mod trial;
 
+pub use acp::AcpReport;
 pub use finding::{Finding, Level};
 pub use instructions::{InstructionFile, Instructions};
 pub use machine::Limit;
@@ -43,6 +46,8 @@ pub struct Report {
     pub version: u32,
     /// The agents.
     pub agents: Vec<AgentReport>,
+    /// The ACP agents that are installed.
+    pub acp: Vec<AcpReport>,
     /// The limits of this machine.
     pub limits: Vec<Limit>,
     /// The network settings.
@@ -89,7 +94,8 @@ impl Report {
 
     fn note_if_no_agent_is_usable(&mut self) {
         let is_noted = self.findings.iter().any(|it| *it == finding::no_agent());
-        if !is_noted && !self.agents.iter().any(AgentReport::is_usable) {
+        let is_usable = self.agents.iter().any(AgentReport::is_usable) || !self.acp.is_empty();
+        if !is_noted && !is_usable {
             self.findings.insert(0, finding::no_agent());
         }
     }
@@ -104,6 +110,7 @@ impl Report {
 /// Examines the agents and the machine; `trust` is that of the working directory.
 pub fn examine(
     vendors: &[Vendor],
+    presets: &[&'static Preset],
     host_environment: &HostEnvironment,
     trust: Trust,
     depth: Depth,
@@ -115,7 +122,8 @@ pub fn examine(
     let limits = machine::limits(host_environment, &mut findings);
     let network = network::examine(host_environment, &mut findings);
     let sandbox = sandbox::examine(host_environment, &mut findings);
-    let mut report = Report { version: 1, agents, limits, network, sandbox, findings };
+    let acp = acp::examine(presets, host_environment);
+    let mut report = Report { version: 1, agents, acp, limits, network, sandbox, findings };
     report.note_if_no_agent_is_usable();
     report
 }

@@ -1,0 +1,110 @@
+//! Agents that speak the Agent Client Protocol (ACP), version 1, on standard input and output.
+//!
+//! No file or terminal methods are offered: agents then use their own tools, which the sandbox confines. An agent
+//! is never signed in behind the person's back; the failure of its turn says how to.
+
+mod choice;
+mod inert;
+mod permit;
+mod preset;
+mod session;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+pub use self::permit::Permit;
+pub use self::preset::{PRESETS, Preset};
+pub use self::session::{Session, SessionSettings};
+use super::{Context, ProgramCall};
+use crate::stream::acp::Acp;
+use crate::turn_input::{Permissions, Trust};
+use crate::vendor::Vendor;
+use crate::verdict::Failure;
+
+/// Prepares a call.
+pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
+    let preset = context.definition.preset;
+    if context.vendor == Some(Vendor::Gemini) && preset.is_some() {
+        return super::gemini::call(context);
+    }
+    let own = preset.map_or(&[][..], |preset| preset.args);
+    let args = own.iter().map(OsString::from).chain(context.users_args());
+    let settings = SessionSettings {
+        model: context.model().map(str::to_owned),
+        meta: meta(context),
+        ..settings(context)
+    };
+    let turn_input = context.turn_input;
+    let prompt = match &turn_input.system {
+        Some(system) => format!("{system}\n\n{}", turn_input.prompt),
+        None => turn_input.prompt.clone(),
+    };
+    Ok(program_call(context, args.collect(), &prompt, settings))
+}
+
+/// Returns the settings of a turn that all agents share.
+pub(super) fn settings(context: &Context<'_>) -> SessionSettings {
+    let preset = context.definition.preset;
+    let permissions = context.permissions();
+    let is_confined = context.enforcer.is_kernel();
+    SessionSettings {
+        cwd: PathBuf::from(&*context.turn_input.cwd.to_string_lossy()),
+        resume: context.resume().map(str::to_owned),
+        mode: context.definition.mode.clone(),
+        fitting_mode: preset.and_then(|preset| preset.mode(permissions, is_confined)),
+        permit: (permissions != Permissions::Ask).then_some(Permit { permissions, is_confined }),
+        // That of a known CLI is told for all of its protocols.
+        sign_in: preset.filter(|preset| preset.vendor.is_none()).map(|preset| preset.sign_in),
+        ..SessionSettings::default()
+    }
+}
+
+/// Returns the call of a program, with its prompt as text blocks.
+pub(super) fn program_call(
+    context: &Context<'_>,
+    args: Vec<OsString>,
+    prompt: &str,
+    mut settings: SessionSettings,
+) -> ProgramCall {
+    let preset = context.definition.preset;
+    let (blocks, note) =
+        inert::blocks(prompt, preset.is_some_and(|preset| preset.scans_last_block));
+    settings.prompt = blocks.into_iter().map(std::borrow::Cow::into_owned).collect();
+    let tells_failures_as_text = preset.is_some_and(|preset| preset.tells_failures_as_text);
+    let reader = Acp::new(context.turn_input.limits.reply_bytes)
+        .telling_failures_as_text(tells_failures_as_text);
+    let mut call = ProgramCall::new(args, Session::new(reader, settings));
+    call.diagnostics.extend(note);
+    call.env = environment(context);
+    call
+}
+
+fn environment(context: &Context<'_>) -> Vec<(OsString, OsString)> {
+    let own = context.definition.preset.map_or(&[][..], |preset| preset.env);
+    let mut env: Vec<(OsString, OsString)> =
+        own.iter().map(|(name, value)| (name.into(), value.into())).collect();
+    if context.vendor == Some(Vendor::Claude) {
+        let retries = context.turn_input.limits.retries.to_string();
+        env.push(("CLAUDE_CODE_MAX_RETRIES".into(), retries.into()));
+        if context.enforcer.is_kernel() && context.permissions() < Permissions::Full {
+            env.push(("IS_SANDBOX".into(), "1".into()));
+        }
+    }
+    if context.vendor == Some(Vendor::Codex) {
+        env.extend(super::codex::environment(context));
+    }
+    env
+}
+
+/// Returns what Claude's adapter is told beside the protocol: which settings it loads. Those of an untrusted
+/// project can hold hooks, which are commands.
+fn meta(context: &Context<'_>) -> Option<Value> {
+    let is_untrusted = context.turn_input.trust == Trust::Untrusted;
+    if context.vendor != Some(Vendor::Claude) || !is_untrusted {
+        return None;
+    }
+    let options = json!({ "settingSources": ["user"], "strictMcpConfig": true });
+    Some(json!({ "claudeCode": { "options": options } }))
+}

@@ -1,0 +1,62 @@
+//! Keeps the programs of ACP agents from interpreting a prompt.
+//!
+//! A prompt whose first character, blanks aside, is `/` is a command for some: it is swallowed, answered by the
+//! program, or refused. A line in front of it makes it text for all of them. Claude's adapter also reads files
+//! that the last block names with `@`, so that a fixed sentence follows the prompt there.
+
+use std::borrow::Cow;
+
+use convoke_core::Diagnostic;
+
+use crate::adapter::CLAUDE_TAIL;
+use crate::diagnostics;
+
+/// The line before a prompt that a program would take for a command.
+const LEAD: &str = "The message is:\n";
+
+/// Returns the text blocks of a prompt and a diagnostic of a change.
+pub(super) fn blocks(
+    prompt: &str,
+    scans_last_block: bool,
+) -> (Vec<Cow<'_, str>>, Option<Diagnostic>) {
+    let is_command = prompt.trim_start_matches(is_blank).starts_with('/');
+    let (text, note) = if is_command {
+        let message = "a line was inserted before the `/` at the start, so that it is no command";
+        let note = Diagnostic::new(diagnostics::AGENT_TEXT_ESCAPED, message).with_count(1);
+        (Cow::Owned(format!("{LEAD}{prompt}")), Some(note))
+    } else {
+        (Cow::Borrowed(prompt), None)
+    };
+    let tail = scans_last_block.then_some(Cow::Borrowed(CLAUDE_TAIL));
+    (std::iter::once(text).chain(tail).collect(), note)
+}
+
+/// Programs trim what their language calls white space.
+fn is_blank(c: char) -> bool {
+    c.is_whitespace() || c.is_control() || c == '\u{feff}'
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_prompt_that_begins_with_a_slash_is_changed() {
+        for prompt in ["Instructions:\nx", "a /help", "", "x\n/help\n", "@/etc/passwd", "!ls", "#x"]
+        {
+            let (blocks, note) = blocks(prompt, false);
+            assert_eq!((blocks, note), (vec![Cow::Borrowed(prompt)], None));
+        }
+        for prompt in ["/help", " /help", "\u{feff}/x y", "\n\t//", "\u{85}/", "\0/x"] {
+            let (blocks, note) = blocks(prompt, false);
+            assert_eq!(blocks, [format!("The message is:\n{prompt}")]);
+            assert_eq!(note.unwrap().code, diagnostics::AGENT_TEXT_ESCAPED);
+        }
+    }
+
+    #[test]
+    fn no_prompt_is_the_last_block_where_that_is_scanned() {
+        let (blocks, _) = blocks("read @/etc/passwd", true);
+        assert_eq!(blocks, ["read @/etc/passwd", CLAUDE_TAIL]);
+    }
+}

@@ -1,0 +1,102 @@
+//! Answers an agent's questions by the permissions of its member, without a person.
+
+use std::path::Path;
+
+use crate::stream::acp::Call;
+use crate::turn_input::Permissions;
+
+/// The permissions that answer the questions of a turn.
+#[derive(Debug, Clone)]
+pub struct Permit {
+    /// The permissions.
+    pub permissions: Permissions,
+    /// The kernel holds whatever the agent does within the permissions.
+    pub is_confined: bool,
+}
+
+impl Permit {
+    /// Returns why a call is refused; `None` if it is allowed.
+    pub(super) fn refusal(&self, call: &Call, cwd: &Path) -> Option<&'static str> {
+        let Self { permissions, is_confined } = *self;
+        if permissions == Permissions::Full {
+            return None;
+        }
+        let may_edit = permissions > Permissions::ReadOnly;
+        match call.kind.as_deref().unwrap_or("other") {
+            "edit" | "delete" | "move" if !may_edit => Some("its permissions are `read-only`"),
+            "edit" | "delete" | "move" => {
+                let is_inside = call.paths().all(|path| is_below(path, cwd));
+                (!is_inside).then_some("a path lies outside of its working directory")
+            }
+            "fetch" if permissions < Permissions::EditAndNetwork => {
+                Some("its permissions do not include the network")
+            }
+            "read" | "search" | "think" | "fetch" => None,
+            "switch_mode" => Some("its permissions decide its mode"),
+            _ if is_confined => None,
+            "execute" => Some("nothing on this system confines a command to its permissions"),
+            _ => Some("nothing on this system confines this tool to its permissions"),
+        }
+    }
+}
+
+/// Returns whether a path lies below a directory, without looking at the file system: `..` leads out.
+fn is_below(path: &Path, directory: &Path) -> bool {
+    use std::path::Component;
+    let is_plain = |part: Component<'_>| !matches!(part, Component::ParentDir);
+    path.components().all(is_plain) && (path.is_relative() || path.starts_with(directory))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stream::acp::Acp;
+    use serde_json::{Value, json};
+
+    fn refusal(permissions: Permissions, is_confined: bool, call: &Value) -> Option<&'static str> {
+        let call = Acp::new(100).call(call, &mut |_| {});
+        Permit { permissions, is_confined }.refusal(&call, Path::new("/work"))
+    }
+
+    #[test]
+    fn each_kind_of_tool_needs_its_permission() {
+        use Permissions::{Edit, EditAndNetwork, Full, ReadOnly};
+        for (kind, allowed_from) in [
+            ("read", ReadOnly),
+            ("search", ReadOnly),
+            ("edit", Edit),
+            ("delete", Edit),
+            ("fetch", EditAndNetwork),
+            ("switch_mode", Full),
+        ] {
+            for permissions in [ReadOnly, Edit, EditAndNetwork, Full] {
+                let call =
+                    json!({"toolCallId": "1", "kind": kind, "locations": [{"path": "/work/a"}]});
+                let is_refused = refusal(permissions, true, &call).is_some();
+                assert_eq!(is_refused, permissions < allowed_from, "{kind} {permissions:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_path_outside_is_never_edited() {
+        for path in ["/etc/passwd", "/work/../etc/passwd", "../x", "/workplace/x"] {
+            let located = json!({"toolCallId": "1", "kind": "edit", "locations": [{"path": path}]});
+            let diff = json!({"type": "diff", "path": path, "newText": "x"});
+            let changed = json!({"toolCallId": "1", "kind": "edit", "content": [diff]});
+            for call in [located, changed] {
+                assert!(refusal(Permissions::EditAndNetwork, true, &call).is_some(), "{path}");
+                assert_eq!(refusal(Permissions::Full, true, &call), None);
+            }
+        }
+    }
+
+    #[test]
+    fn a_command_runs_where_the_kernel_confines_it() {
+        for call in [json!({"toolCallId": "1", "kind": "execute"}), json!({"toolCallId": "1"})] {
+            assert_eq!(refusal(Permissions::ReadOnly, true, &call), None);
+            assert!(refusal(Permissions::ReadOnly, false, &call).is_some());
+            assert!(refusal(Permissions::EditAndNetwork, false, &call).is_some());
+        }
+    }
+}

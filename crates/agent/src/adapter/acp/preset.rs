@@ -1,0 +1,265 @@
+//! The ACP agents that are known by name, as they were measured.
+
+use crate::turn_input::Permissions;
+use crate::vendor::Vendor;
+
+/// An ACP agent that is known by name.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Preset {
+    /// The name of the agent.
+    pub name: &'static str,
+    /// Its program.
+    pub command: &'static str,
+    /// The arguments that make the program speak ACP.
+    pub args: &'static [&'static str],
+    /// The npm package that installs it.
+    pub package: &'static str,
+    /// How to sign in.
+    pub sign_in: &'static str,
+    /// The CLI below it, whose directory and sign-in it uses.
+    pub vendor: Option<Vendor>,
+    /// The directories in the user's home that it reads, and that stay as they are but for its state.
+    pub(crate) directory: &'static [&'static str],
+    /// The directories in the user's home that it writes.
+    pub(crate) state: &'static [&'static str],
+    /// The variables that it is started with.
+    pub(crate) env: &'static [(&'static str, &'static str)],
+    /// What points the program to a model server, where that of its CLI does not.
+    pub(crate) endpoint: Option<&'static PresetEndpoint>,
+    /// The program acts on commands and files that the last block of a prompt names.
+    pub(crate) scans_last_block: bool,
+    /// The program reports failures as text.
+    pub(crate) tells_failures_as_text: bool,
+}
+
+/// What points a program to a model server: variables, and files in its home. `{base}` is the address.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct PresetEndpoint {
+    pub variables: &'static [(&'static str, &'static str)],
+    pub files: &'static [(&'static str, &'static str)],
+}
+
+const BASE: Preset = Preset {
+    name: "",
+    command: "",
+    args: &["acp"],
+    package: "",
+    sign_in: "",
+    vendor: None,
+    directory: &[],
+    state: &[],
+    env: &[],
+    endpoint: None,
+    scans_last_block: false,
+    tells_failures_as_text: false,
+};
+
+/// Every preset, by name.
+pub static PRESETS: [Preset; 8] = [
+    Preset {
+        name: "claude-acp",
+        command: "claude-agent-acp",
+        args: &[],
+        package: "@agentclientprotocol/claude-agent-acp",
+        sign_in: "Run `claude auth login`, or set ANTHROPIC_API_KEY.",
+        vendor: Some(Vendor::Claude),
+        env: &[
+            ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
+            ("DISABLE_AUTOUPDATER", "1"),
+            ("DISABLE_TELEMETRY", "1"),
+        ],
+        scans_last_block: true,
+        ..BASE
+    },
+    Preset {
+        name: "codex-acp",
+        command: "codex-acp",
+        args: &[],
+        package: "@agentclientprotocol/codex-acp",
+        sign_in: "Run `codex login`, or set CODEX_API_KEY.",
+        vendor: Some(Vendor::Codex),
+        endpoint: Some(&CODEX),
+        tells_failures_as_text: true,
+        ..BASE
+    },
+    Preset {
+        name: "copilot",
+        command: "copilot",
+        args: &["--acp", "--stdio"],
+        package: "@github/copilot",
+        sign_in: "Start `copilot` once and type `/login`, or set COPILOT_GITHUB_TOKEN.",
+        // It replaces files in its directory, and does not start where it cannot.
+        state: &[".cache/Microsoft/DeveloperTools", ".cache/copilot", ".copilot"],
+        env: &[("COPILOT_AUTO_UPDATE", "false")],
+        endpoint: Some(&COPILOT),
+        tells_failures_as_text: true,
+        ..BASE
+    },
+    Preset {
+        name: "gemini-acp",
+        command: "gemini",
+        args: &["--acp"],
+        package: "@google/gemini-cli",
+        sign_in: "Set GEMINI_API_KEY, or start `gemini` once and sign in.",
+        vendor: Some(Vendor::Gemini),
+        ..BASE
+    },
+    Preset {
+        name: "kilo",
+        command: "kilo",
+        package: "@kilocode/cli",
+        sign_in: "Run `kilo auth login`.",
+        directory: &[".config/kilo"],
+        state: &[".cache/kilo", ".local/share/kilo", ".local/state/kilo"],
+        env: &[("KILO_DISABLE_AUTOUPDATE", "1")],
+        endpoint: Some(&KILO),
+        ..BASE
+    },
+    Preset {
+        name: "kimi",
+        command: "kimi",
+        package: "@moonshot-ai/kimi-code",
+        sign_in: "Run `kimi login`.",
+        state: &[".kimi-code"],
+        endpoint: Some(&KIMI),
+        ..BASE
+    },
+    Preset {
+        name: "opencode",
+        command: "opencode",
+        package: "opencode-ai",
+        sign_in: "Run `opencode auth login`.",
+        directory: &[".config/opencode"],
+        state: &[".cache/opencode", ".local/share/opencode", ".local/state/opencode"],
+        endpoint: Some(&OPENCODE),
+        env: &[("OPENCODE_DISABLE_AUTOUPDATE", "1"), ("OPENCODE_DISABLE_LSP_DOWNLOAD", "1")],
+        ..BASE
+    },
+    Preset {
+        name: "qwen",
+        command: "qwen",
+        args: &["--acp"],
+        package: "@qwen-code/qwen-code",
+        sign_in: "Set OPENAI_API_KEY, or start `qwen` once and type `/auth`.",
+        state: &[".qwen"],
+        endpoint: Some(&QWEN),
+        ..BASE
+    },
+];
+
+const CODEX: PresetEndpoint = PresetEndpoint {
+    variables: &[("CODEX_HOME", "{home}/.codex"), ("REHEARSAL_KEY", "rehearsal")],
+    files: &[(
+        ".codex/config.toml",
+        "model = \"gpt-5.5\"\nmodel_provider = \"rehearsal\"\n\
+         [model_providers.rehearsal]\nname = \"rehearsal\"\nbase_url = \"{base}/v1\"\n\
+         env_key = \"REHEARSAL_KEY\"\nwire_api = \"responses\"\n\
+         request_max_retries = 1\nstream_max_retries = 1\n\
+         [analytics]\nenabled = false\n\
+         [features]\nplugins = false\napps = false\nremote_plugin = false\n",
+    )],
+};
+
+const COPILOT: PresetEndpoint = PresetEndpoint {
+    variables: &[
+        ("COPILOT_OFFLINE", "true"),
+        ("COPILOT_PROVIDER_BASE_URL", "{base}/v1"),
+        ("COPILOT_MODEL", "rehearsal"),
+        ("COPILOT_PROVIDER_MAX_PROMPT_TOKENS", "1000000"),
+    ],
+    files: &[],
+};
+
+const KILO: PresetEndpoint = PresetEndpoint {
+    variables: &[("KILO_DISABLE_MODELS_FETCH", "1"), ("KILO_TELEMETRY_LEVEL", "off")],
+    files: &[(".config/kilo/kilo.json", OPENCODE_JSON)],
+};
+
+const KIMI: PresetEndpoint = PresetEndpoint {
+    variables: &[],
+    files: &[(
+        ".kimi-code/config.toml",
+        "default_model = \"rehearsal\"\ntelemetry = false\n\
+         [providers.rehearsal]\ntype = \"openai\"\nbase_url = \"{base}/v1\"\n\
+         api_key = \"rehearsal\"\n\
+         [models.rehearsal]\nprovider = \"rehearsal\"\nmodel = \"rehearsal\"\n\
+         max_context_size = 1000000\n",
+    )],
+};
+
+const OPENCODE: PresetEndpoint = PresetEndpoint {
+    variables: &[("OPENCODE_DISABLE_MODELS_FETCH", "1")],
+    files: &[(".config/opencode/opencode.json", OPENCODE_JSON)],
+};
+
+const OPENCODE_JSON: &str = r#"{
+  "model": "rehearsal/rehearsal",
+  "small_model": "rehearsal/rehearsal",
+  "autoupdate": false,
+  "share": "disabled",
+  "permission": { "bash": "ask", "edit": "ask", "webfetch": "ask" },
+  "provider": {
+    "rehearsal": {
+      "npm": "@ai-sdk/openai-compatible",
+      "options": { "baseURL": "{base}/v1", "apiKey": "rehearsal" },
+      "models": { "rehearsal": { "tool_call": true, "limit": { "context": 1000000, "output": 32000 } } }
+    }
+  }
+}
+"#;
+
+const QWEN: PresetEndpoint = PresetEndpoint {
+    variables: &[
+        ("OPENAI_API_KEY", "rehearsal"),
+        ("OPENAI_BASE_URL", "{base}/v1"),
+        ("OPENAI_MODEL", "rehearsal"),
+    ],
+    files: &[(
+        ".qwen/settings.json",
+        r#"{
+  "security": { "auth": { "selectedType": "openai" } },
+  "model": { "name": "rehearsal" },
+  "privacy": { "usageStatisticsEnabled": false },
+  "general": { "enableAutoUpdate": false }
+}
+"#,
+    )],
+};
+
+impl Preset {
+    /// Finds a preset by its name.
+    pub fn named(name: &str) -> Option<&'static Self> {
+        PRESETS.iter().find(|preset| preset.name == name)
+    }
+
+    /// Returns the session mode that fits the permissions of a turn, where the default of the program does
+    /// not. `is_confined` tells whether the kernel enforces them.
+    pub(crate) fn mode(&self, permissions: Permissions, is_confined: bool) -> Option<&'static str> {
+        match (self.name, permissions) {
+            // Its default asks nothing. Its own sandbox does not start within ours.
+            ("codex-acp", Permissions::Ask) => Some("read-only"),
+            ("codex-acp", _) if is_confined => Some("agent-full-access"),
+            ("codex-acp", Permissions::ReadOnly) => Some("read-only"),
+            ("codex-acp", Permissions::Edit | Permissions::EditAndNetwork) => {
+                Some("workspace-write")
+            }
+            ("codex-acp", Permissions::Full) => Some("agent-full-access"),
+            // Its default lets a model decide what is asked.
+            ("qwen", _) => Some("default"),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::AgentKind;
+
+    #[test]
+    fn presets_are_sorted_and_no_kind_of_agent_has_their_names() {
+        assert!(PRESETS.is_sorted_by_key(|preset| preset.name));
+        let kinds = AgentKind::ALL.map(AgentKind::name);
+        assert!(PRESETS.iter().all(|preset| !kinds.contains(&preset.name)));
+    }
+}

@@ -1,0 +1,458 @@
+//! One turn over ACP: initialize, a session, its mode and model, the prompt, and questions in between.
+
+use std::collections::{HashMap, VecDeque};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use convoke_core::Diagnostic;
+use serde_json::{Value, json};
+
+use super::choice::{Choice, Found};
+use super::permit::Permit;
+use crate::diagnostics;
+use crate::event::{Event, EventKind};
+use crate::permission::{AnsweredBy, PermissionAnswer, PermissionQuestion};
+use crate::process::{Decision, Dialogue, Input};
+use crate::stream::acp::{Acp, Call, Message, failure};
+use crate::stream::{Reader, Sink, TurnPhase};
+use crate::turn::TurnResult;
+use crate::verdict::{Ending, Failure, FailureReason};
+
+/// The one version of the protocol that is spoken. Asked for a newer one, some agents answer in a draft of it.
+const VERSION: u64 = 1;
+/// The longest silence before the session is open; programs take up to 5 seconds to start.
+const OPENING: Duration = Duration::from_mins(2);
+/// The silence after which a loaded session has repeated its history: some repeat it after their response.
+const REPEATED: Duration = Duration::from_millis(500);
+/// The maximum number of questions that are open at the same time.
+const OPEN_QUESTIONS: usize = 64;
+/// The JSON-RPC errors of a method that is not known, and of a request that its sender withdrew.
+const UNKNOWN_METHOD: i64 = -32601;
+const WITHDRAWN: i64 = -32800;
+
+/// The settings of a turn over ACP.
+#[derive(Debug, Default)]
+pub struct SessionSettings {
+    /// The text blocks of the prompt.
+    pub prompt: Vec<String>,
+    /// The working directory.
+    pub cwd: PathBuf,
+    /// The session to resume.
+    pub resume: Option<String>,
+    /// The mode that the user has chosen.
+    pub mode: Option<String>,
+    /// The mode that fits the permissions, where the program's default does not.
+    pub fitting_mode: Option<&'static str>,
+    /// The model, by name; `None` if the program's arguments choose it.
+    pub model: Option<String>,
+    /// The model that the program's arguments choose.
+    pub started_model: Option<String>,
+    /// What the program is told about the session beside the protocol.
+    pub meta: Option<Value>,
+    /// The permissions that answer questions; `None` to ask a person.
+    pub permit: Option<Permit>,
+    /// The title of a call is the command that it runs.
+    pub title_is_command: bool,
+    /// How to sign in.
+    pub sign_in: Option<&'static str>,
+}
+
+/// The request that waits for its response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    Initialize,
+    Session,
+    /// Waiting for the end of a repeated history.
+    Repeating,
+    Choose,
+    Prompt,
+}
+
+/// A turn over ACP.
+pub struct Session {
+    reader: Acp,
+    settings: SessionSettings,
+    step: Step,
+    /// The id of the request that waits.
+    waiting: u64,
+    /// The ways to sign in that the agent offers.
+    ways_to_sign_in: Vec<String>,
+    id: Option<String>,
+    /// Whether the session repeats its history when it is opened.
+    repeats_history: bool,
+    /// The requests that choose mode and model.
+    choices: VecDeque<(&'static str, Value)>,
+    /// The options that allow and refuse, by the id of the question as JSON.
+    open: HashMap<String, Options>,
+    is_cancelling: bool,
+}
+
+#[derive(Debug)]
+struct Options {
+    allow: Option<String>,
+    refuse: Option<String>,
+}
+
+impl Session {
+    /// Creates a turn.
+    pub fn new(reader: Acp, settings: SessionSettings) -> Self {
+        Self {
+            reader,
+            settings,
+            step: Step::Initialize,
+            waiting: 0,
+            ways_to_sign_in: Vec::new(),
+            id: None,
+            repeats_history: false,
+            choices: VecDeque::new(),
+            open: HashMap::new(),
+            is_cancelling: false,
+        }
+    }
+
+    fn request(&mut self, step: Step, method: &str, params: &Value) -> Input {
+        self.step = step;
+        self.waiting += 1;
+        write(&json!({ "jsonrpc": "2.0", "id": self.waiting, "method": method, "params": params }))
+    }
+
+    fn fail(&mut self, failure: Failure, sink: &mut Sink<'_>) -> Input {
+        self.reader.fail(failure, sink);
+        Input::last(Vec::new())
+    }
+
+    fn refused(&mut self, error: &Value, sink: &mut Sink<'_>) -> Input {
+        let mut failure = failure(error);
+        match self.step {
+            Step::Session if failure.reason == FailureReason::Auth => {}
+            Step::Session if self.settings.resume.is_some() => {
+                failure.reason = FailureReason::Session;
+            }
+            Step::Choose => failure.reason = FailureReason::Model,
+            _ => {}
+        }
+        if failure.reason == FailureReason::Auth {
+            let ways = self.ways_to_sign_in.join(", ");
+            let own = self.settings.sign_in.map(|how| format!(". {how}"));
+            let offered = (!ways.is_empty()).then(|| format!(". The agent offers: {ways}"));
+            failure.message.extend(own.or(offered));
+        }
+        self.fail(failure, sink)
+    }
+
+    fn answered(&mut self, result: &Value, sink: &mut Sink<'_>) -> Input {
+        match self.step {
+            Step::Initialize => self.initialized(result, sink),
+            Step::Session => self.opened(result, sink),
+            Step::Choose => self.go_on(),
+            Step::Prompt => {
+                self.reader.over(result, sink);
+                Input::last(Vec::new())
+            }
+            Step::Repeating => Input::nothing(),
+        }
+    }
+
+    fn initialized(&mut self, result: &Value, sink: &mut Sink<'_>) -> Input {
+        let version = &result["protocolVersion"];
+        if version.as_u64() != Some(VERSION) {
+            let message =
+                format!("the agent speaks version {version} of ACP, and Convoke version {VERSION}");
+            return self.fail(Failure::new(FailureReason::Usage, message), sink);
+        }
+        let ways = result["authMethods"].as_array().map_or(&[][..], Vec::as_slice);
+        self.ways_to_sign_in = ways
+            .iter()
+            .take(8)
+            .filter_map(|way| {
+                let name = way["name"].as_str().or_else(|| way["id"].as_str())?;
+                let about = way["description"].as_str().filter(|about| !about.is_empty());
+                Some(about.map_or(name.to_owned(), |about| format!("{name} ({about})")))
+            })
+            .collect();
+        let abilities = &result["agentCapabilities"];
+        let can_resume = !abilities["sessionCapabilities"]["resume"].is_null();
+        let can_load = abilities["loadSession"] == true;
+        let mut params = json!({ "cwd": self.settings.cwd, "mcpServers": [] });
+        if let Some(meta) = &self.settings.meta {
+            params["_meta"] = meta.clone();
+        }
+        // An agent that can do neither starts anew, which is reported when the ids are compared.
+        self.id = self.settings.resume.clone().filter(|_| can_resume || can_load);
+        let Some(session) = &self.id else {
+            return self.request(Step::Session, "session/new", &params);
+        };
+        params["sessionId"] = json!(session);
+        self.repeats_history = !can_resume;
+        let method = if can_resume { "session/resume" } else { "session/load" };
+        self.request(Step::Session, method, &params)
+    }
+
+    fn opened(&mut self, result: &Value, sink: &mut Sink<'_>) -> Input {
+        let is_new = self.id.is_none();
+        if let Some(session) = result["sessionId"].as_str().filter(|_| is_new) {
+            self.id = Some(session.to_owned());
+        }
+        let Some(session) = self.id.clone() else {
+            let message = "the agent opened a session without an id";
+            return self.fail(Failure::new(FailureReason::Incomplete, message), sink);
+        };
+        let model = self.settings.model.clone().or_else(|| self.settings.started_model.clone());
+        self.reader.begin(&session, is_new, model.as_deref(), sink);
+        if let Some(failure) = self.choose(result, sink) {
+            return self.fail(failure, sink);
+        }
+        if self.repeats_history {
+            self.step = Step::Repeating;
+            return Input::nothing();
+        }
+        self.go_on()
+    }
+
+    /// Looks for mode and model in what the session offers.
+    fn choose(&mut self, offered: &Value, sink: &mut Sink<'_>) -> Option<Failure> {
+        let chosen = self.settings.mode.clone();
+        let fitting = self.settings.fitting_mode.filter(|_| chosen.is_none()).map(str::to_owned);
+        let wanted = [
+            (Choice::Mode, chosen, true),
+            (Choice::Mode, fitting, false),
+            (Choice::Model, self.settings.model.clone(), true),
+        ];
+        for (choice, name, is_required) in wanted {
+            let Some(name) = name else { continue };
+            let (message, is_wrong) = match choice.find(&name, offered) {
+                Found::Current => continue,
+                Found::Request(method, params) => {
+                    self.choices.push_back((method, params));
+                    continue;
+                }
+                Found::Missing(others) => {
+                    let others = others.join(", ");
+                    let word = choice.as_str();
+                    (format!("the agent has no {word} `{name}`; it has {others}"), is_required)
+                }
+                Found::NoChoice => {
+                    let word = choice.as_str();
+                    (format!("the agent offers no choice of a {word}, and uses its own"), false)
+                }
+            };
+            if is_wrong {
+                let reason = match choice {
+                    Choice::Model => FailureReason::Model,
+                    Choice::Mode => FailureReason::Usage,
+                };
+                return Some(Failure::new(reason, message));
+            }
+            self.reader.warn(Diagnostic::new(diagnostics::AGENT_NOTICE, message), sink);
+        }
+        None
+    }
+
+    /// Sends what comes next: a choice, else the prompt.
+    fn go_on(&mut self) -> Input {
+        let session = self.id.clone().unwrap_or_default();
+        if let Some((method, mut params)) = self.choices.pop_front() {
+            params["sessionId"] = session.into();
+            return self.request(Step::Choose, method, &params);
+        }
+        let prompt = std::mem::take(&mut self.settings.prompt);
+        let blocks = prompt.iter().map(|text| json!({ "type": "text", "text": text }));
+        let params = json!({ "sessionId": session, "prompt": blocks.collect::<Value>() });
+        self.request(Step::Prompt, "session/prompt", &params)
+    }
+
+    fn notified(&mut self, method: &str, params: &Value, line: &str, sink: &mut Sink<'_>) -> Input {
+        match method {
+            "session/update" => {
+                let is_ours = params["sessionId"].as_str() == self.id.as_deref();
+                // Before the prompt, a session repeats its history.
+                if self.step == Step::Prompt && is_ours {
+                    self.reader.update(&params["update"], line, sink);
+                } else if self.step == Step::Prompt {
+                    self.reader.unknown("session/update of another session", line, sink);
+                }
+                Input::nothing()
+            }
+            "$/cancel_request" => self.withdraw(&params["requestId"], sink),
+            // Extensions begin with an underscore.
+            method if method.starts_with('_') => Input::nothing(),
+            method => {
+                self.reader.unknown(method, line, sink);
+                Input::nothing()
+            }
+        }
+    }
+
+    fn requested(
+        &mut self,
+        id: &Value,
+        method: &str,
+        params: &Value,
+        line: &str,
+        sink: &mut Sink<'_>,
+    ) -> Input {
+        if method == "session/request_permission" {
+            return self.ask(id, params, sink);
+        }
+        // What is not advertised is asked for all the same by some, who do without.
+        if !method.starts_with("fs/") && !method.starts_with("terminal/") {
+            self.reader.unknown(method, line, sink);
+        }
+        let message = format!("`{method}` is not offered");
+        respond(id, "error", &json!({ "code": UNKNOWN_METHOD, "message": message }))
+    }
+
+    fn ask(&mut self, id: &Value, params: &Value, sink: &mut Sink<'_>) -> Input {
+        let offered = params["options"].as_array().map_or(&[][..], Vec::as_slice);
+        let of_kind = |kind: &str| {
+            let option = offered.iter().find(|option| option["kind"] == kind);
+            option.and_then(|option| option["optionId"].as_str()).map(str::to_owned)
+        };
+        // Never by position: the first option of some is "always".
+        let refuse = of_kind("reject_once").or_else(|| of_kind("reject_always"));
+        let options = Options { allow: of_kind("allow_once"), refuse };
+        let is_ours = params["sessionId"].as_str() == self.id.as_deref();
+        if self.is_cancelling
+            || !is_ours
+            || self.step != Step::Prompt
+            || self.open.len() >= OPEN_QUESTIONS
+        {
+            return answer(id, options, Decision::Withdrawn);
+        }
+        let call = self.reader.call(&params["toolCall"], sink);
+        if let Some(permit) = &self.settings.permit {
+            return match permit.refusal(&call, &self.settings.cwd) {
+                Some(why) => {
+                    self.reader.refuse(&call, why, sink);
+                    answer(id, options, Decision::Refused)
+                }
+                None => answer(id, options, Decision::Allowed),
+            };
+        }
+        let question = self.question(id, &call);
+        self.open.insert(question.id.clone(), options);
+        sink(Event::own(EventKind::PermissionAsked { question, expires_at: 0 }));
+        Input::nothing()
+    }
+
+    fn question(&self, id: &Value, call: &Call) -> PermissionQuestion {
+        let is_titled = self.settings.title_is_command && call.kind.as_deref() == Some("execute");
+        let titled = call.title().filter(|_| is_titled).map(str::to_owned);
+        let command = call.command().or(titled);
+        PermissionQuestion {
+            id: id.to_string(),
+            tool: call.tool().to_owned(),
+            is_command: command.is_some(),
+            summary: command.unwrap_or_else(|| call.summary()),
+            input: call.input_text(),
+            diff: call.diff(),
+        }
+    }
+
+    /// Takes back a question that the agent withdrew.
+    fn withdraw(&mut self, id: &Value, sink: &mut Sink<'_>) -> Input {
+        if self.open.remove(&id.to_string()).is_none() {
+            return Input::nothing();
+        }
+        let (answer, by) = (PermissionAnswer::Never, AnsweredBy::Withdrawn);
+        sink(Event::own(EventKind::PermissionAnswered { id: id.to_string(), answer, by }));
+        respond(id, "error", &json!({ "code": WITHDRAWN, "message": "withdrawn" }))
+    }
+}
+
+impl Dialogue for Session {
+    fn open(&mut self) -> Input {
+        let files = json!({ "readTextFile": false, "writeTextFile": false });
+        let client = json!({ "name": "convoke", "version": env!("CARGO_PKG_VERSION") });
+        let params = json!({
+            "protocolVersion": VERSION,
+            "clientCapabilities": { "fs": files, "terminal": false },
+            "clientInfo": client,
+        });
+        self.request(Step::Initialize, "initialize", &params)
+    }
+
+    fn line(&mut self, line: &[u8], sink: &mut Sink<'_>) -> Input {
+        let line = self.reader.text_of(line).into_owned();
+        match Message::parse(&line) {
+            Some(Message::Request { id, method, params }) => {
+                self.requested(&id, &method, &params, &line, sink)
+            }
+            Some(Message::Notification { method, params }) => {
+                self.notified(&method, &params, &line, sink)
+            }
+            Some(Message::Response { id, outcome }) if id == self.waiting => match outcome {
+                Ok(result) => self.answered(&result, sink),
+                Err(error) => self.refused(&error, sink),
+            },
+            Some(Message::Response { .. }) => Input::nothing(),
+            None => {
+                self.reader.noise(&line);
+                Input::nothing()
+            }
+        }
+    }
+
+    fn line_lacks(&mut self, bytes: u64) {
+        self.reader.line_lacks(bytes);
+    }
+
+    fn answer(&mut self, question: &str, decision: Decision) -> Input {
+        let Some(options) = self.open.remove(question) else { return Input::nothing() };
+        let id = serde_json::from_str(question).unwrap_or_default();
+        answer(&id, options, decision)
+    }
+
+    fn interrupt(&mut self) -> Option<Input> {
+        self.is_cancelling = true;
+        let session = self.id.as_ref().filter(|_| self.step == Step::Prompt)?;
+        let params = json!({ "sessionId": session });
+        Some(write(&json!({ "jsonrpc": "2.0", "method": "session/cancel", "params": params })))
+    }
+
+    fn phase(&self) -> TurnPhase {
+        self.reader.phase()
+    }
+
+    fn patience(&self) -> Option<Duration> {
+        match self.step {
+            Step::Initialize | Step::Session | Step::Choose => Some(OPENING),
+            Step::Repeating => Some(REPEATED),
+            Step::Prompt => None,
+        }
+    }
+
+    fn out_of_patience(&mut self) -> Option<Input> {
+        (self.step == Step::Repeating).then(|| self.go_on())
+    }
+
+    fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> TurnResult {
+        self.reader.finish(ending, sink)
+    }
+
+    fn session(&self) -> Option<&str> {
+        self.reader.session()
+    }
+}
+
+/// Returns the response to a question.
+fn answer(id: &Value, options: Options, decision: Decision) -> Input {
+    let option = match decision {
+        Decision::Allowed => options.allow,
+        Decision::Refused => options.refuse,
+        Decision::Withdrawn => None,
+    };
+    let outcome = match option {
+        Some(option) => json!({ "outcome": "selected", "optionId": option }),
+        None => json!({ "outcome": "cancelled" }),
+    };
+    respond(id, "result", &json!({ "outcome": outcome }))
+}
+
+fn respond(id: &Value, field: &str, value: &Value) -> Input {
+    write(&json!({ "jsonrpc": "2.0", "id": id, field: value }))
+}
+
+fn write(message: &Value) -> Input {
+    Input::more(format!("{message}\n").into_bytes())
+}

@@ -1,0 +1,244 @@
+//! Tool calls of an ACP agent, collected from the updates that describe them piece by piece.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::push;
+use crate::adapter::unified;
+use crate::event::{Event, EventKind, FileChange};
+use crate::stream::Sink;
+
+/// The maximum number of calls that are kept; later ones are reported with what one update says.
+const KEPT: usize = 1 << 12;
+/// The maximum size of the output that an agent reports piece by piece.
+const OUTPUT: usize = 1 << 20;
+
+/// The maximum size of two texts that are compared.
+const COMPARED: usize = 1 << 20;
+
+/// The tool calls of a turn.
+#[derive(Debug, Default)]
+pub(super) struct Tools {
+    calls: HashMap<String, Call>,
+}
+
+/// A tool call, as far as it is known.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Call {
+    id: String,
+    name: Option<String>,
+    title: Option<String>,
+    /// The kind of the protocol: `read`, `edit`, `execute` and so on.
+    pub kind: Option<String>,
+    input: Option<Value>,
+    content: Vec<Value>,
+    locations: Vec<String>,
+    /// Output that is reported beside the protocol.
+    output: String,
+    is_started: bool,
+    is_finished: bool,
+}
+
+impl Tools {
+    /// Returns whether an update begins or ends a call.
+    pub fn is_step(&self, update: &Value) -> bool {
+        let id = update["toolCallId"].as_str().unwrap_or_default();
+        let is_end = matches!(update["status"].as_str(), Some("completed" | "failed"));
+        self.calls.get(id).is_none_or(|call| is_end && !call.is_finished)
+    }
+
+    /// Reads a description of a call, and reports its start and its end once.
+    pub fn update(&mut self, update: &Value, sink: &mut Sink<'_>) {
+        self.with(update, |call| {
+            let status = update["status"].as_str().unwrap_or("pending");
+            // Some agents announce a call before they know its input.
+            if status != "pending" || !call.is_empty() {
+                call.start(sink);
+            }
+            if matches!(status, "completed" | "failed") {
+                call.finish(status == "completed", &update["rawOutput"], sink);
+            }
+        });
+    }
+
+    /// Reads a call that is asked about, reports its start, and returns what is known of it.
+    pub fn ask(&mut self, described: &Value, sink: &mut Sink<'_>) -> Call {
+        self.with(described, |call| {
+            call.start(sink);
+            call.clone()
+        })
+    }
+
+    /// Reports the calls that were announced and never described.
+    pub fn end(&mut self, sink: &mut Sink<'_>) {
+        let mut calls: Vec<&mut Call> =
+            self.calls.values_mut().filter(|call| !call.is_started).collect();
+        calls.sort_by(|a, b| a.id.cmp(&b.id));
+        for call in calls {
+            call.start(sink);
+        }
+    }
+
+    fn with<R>(&mut self, described: &Value, act: impl FnOnce(&mut Call) -> R) -> R {
+        let id = described["toolCallId"].as_str().unwrap_or_default();
+        let mut once = Call { id: id.to_owned(), ..Call::default() };
+        let is_kept = self.calls.contains_key(id) || self.calls.len() < KEPT;
+        let call =
+            if is_kept { self.calls.entry(id.to_owned()).or_insert(once) } else { &mut once };
+        call.merge(described);
+        act(call)
+    }
+}
+
+impl Call {
+    fn merge(&mut self, described: &Value) {
+        let text = |name: &str| described[name].as_str().map(str::to_owned);
+        let named = described["_meta"]["claudeCode"]["toolName"].as_str().map(str::to_owned);
+        self.name = text("name").or(named).or(self.name.take());
+        self.title = text("title").or(self.title.take());
+        self.kind = text("kind").or(self.kind.take());
+        let input = described.get("rawInput").filter(|input| !is_nothing(input));
+        self.input = input.cloned().or(self.input.take());
+        if let Some(Value::Array(content)) = described.get("content")
+            && !content.is_empty()
+        {
+            self.content.clone_from(content);
+        }
+        if let Some(Value::Array(locations)) = described.get("locations")
+            && !locations.is_empty()
+        {
+            let paths = locations.iter().filter_map(|location| location["path"].as_str());
+            self.locations = paths.map(str::to_owned).collect();
+        }
+        for name in ["terminal_output", "terminal_output_delta"] {
+            let data = described["_meta"][name]["data"].as_str().unwrap_or_default();
+            push(&mut self.output, data, OUTPUT);
+        }
+    }
+
+    /// Returns whether nothing is known of the call but that there is one.
+    fn is_empty(&self) -> bool {
+        self.input.is_none() && self.content.is_empty()
+    }
+
+    fn start(&mut self, sink: &mut Sink<'_>) {
+        if !std::mem::replace(&mut self.is_started, true) {
+            sink(Event::own(EventKind::ToolStarted {
+                id: Cow::Borrowed(&self.id),
+                name: Cow::Borrowed(self.tool()),
+                input: Cow::Owned(self.input_text()),
+            }));
+        }
+    }
+
+    fn finish(&mut self, ok: bool, raw: &Value, sink: &mut Sink<'_>) {
+        if std::mem::replace(&mut self.is_finished, true) {
+            return;
+        }
+        sink(Event::own(EventKind::ToolFinished {
+            id: Cow::Borrowed(&self.id),
+            ok,
+            output: Cow::Owned(self.output_text(raw)),
+        }));
+        let changes: Vec<FileChange<'_>> = self
+            .diffs()
+            .map(|diff| FileChange {
+                path: Cow::Borrowed(diff["path"].as_str().unwrap_or_default()),
+                change: Cow::Borrowed(if diff["oldText"].is_string() { "update" } else { "add" }),
+            })
+            .collect();
+        if ok && !changes.is_empty() {
+            sink(Event::own(EventKind::FileChange { changes }));
+        }
+    }
+
+    fn diffs(&self) -> impl Iterator<Item = &Value> {
+        self.content.iter().filter(|content| content["type"] == "diff")
+    }
+
+    /// Returns the name of the tool, as far as the agent tells it.
+    pub fn tool(&self) -> &str {
+        self.name.as_deref().or(self.kind.as_deref()).unwrap_or("tool")
+    }
+
+    /// Returns the input of the tool, as JSON text.
+    pub fn input_text(&self) -> String {
+        match (&self.input, &self.title) {
+            (Some(input), _) => input.to_string(),
+            (None, Some(title)) => {
+                let title = serde_json::json!({ "title": title, "locations": self.locations });
+                title.to_string()
+            }
+            (None, None) => "null".to_owned(),
+        }
+    }
+
+    fn output_text(&self, raw: &Value) -> String {
+        let texts = self.content.iter().filter_map(|content| content["content"]["text"].as_str());
+        let texts = texts.collect::<Vec<_>>().join("\n");
+        match raw {
+            _ if !texts.is_empty() => texts,
+            _ if !self.output.is_empty() => self.output.clone(),
+            Value::Null => String::new(),
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        }
+    }
+
+    /// Returns the command that a shell would run, if the agent tells it apart from its description.
+    pub fn command(&self) -> Option<String> {
+        if self.kind.as_deref().is_some_and(|kind| kind != "execute") {
+            return None;
+        }
+        match &self.input.as_ref()?["command"] {
+            Value::String(command) => Some(command.clone()),
+            Value::Array(words) => {
+                let words: Option<Vec<&str>> = words.iter().map(Value::as_str).collect();
+                words.map(|words| words.join(" "))
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns the title.
+    pub fn title(&self) -> Option<&str> {
+        self.title.as_deref()
+    }
+
+    /// Returns the call in one line.
+    pub fn summary(&self) -> String {
+        self.command().or_else(|| self.title.clone()).unwrap_or_else(|| self.tool().to_owned())
+    }
+
+    /// Returns the changes to files, as a person reads them.
+    pub fn diff(&self) -> Option<String> {
+        let diffs = self.diffs().map(|diff| {
+            let text = |name: &str| diff[name].as_str().unwrap_or_default();
+            let (path, before, after) = (text("path"), text("oldText"), text("newText"));
+            let bytes = before.len() + after.len();
+            if bytes > COMPARED {
+                return format!("{path}: {bytes} bytes, too many to compare\n");
+            }
+            unified(Path::new(path), before, after)
+        });
+        let diff: String = diffs.collect();
+        (!diff.is_empty()).then_some(diff)
+    }
+
+    /// Returns the files that the call names.
+    pub fn paths(&self) -> impl Iterator<Item = &Path> {
+        let changed = self.diffs().filter_map(|diff| diff["path"].as_str());
+        self.locations.iter().map(String::as_str).chain(changed).map(Path::new)
+    }
+}
+
+fn is_nothing(input: &Value) -> bool {
+    match input {
+        Value::Null => true,
+        Value::Object(fields) => fields.is_empty(),
+        _ => false,
+    }
+}

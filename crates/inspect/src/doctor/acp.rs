@@ -1,0 +1,31 @@
+//! Finds the ACP agents that are known by name.
+
+use std::path::PathBuf;
+
+use convoke_agent::adapter::Preset;
+use serde::Serialize;
+
+use crate::host_environment::HostEnvironment;
+
+/// An ACP agent that is installed. Whether it is signed in is not known before its first turn.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AcpReport {
+    /// The name of the agent.
+    pub agent: &'static str,
+    /// The program that runs.
+    pub program: PathBuf,
+    /// How to sign in.
+    pub sign_in: &'static str,
+}
+
+pub(super) fn examine(
+    presets: &[&'static Preset],
+    host_environment: &HostEnvironment,
+) -> Vec<AcpReport> {
+    let installed = presets.iter().filter_map(|preset| {
+        let program = host_environment.programs(preset.command).into_iter().next()?;
+        Some(AcpReport { agent: preset.name, program, sign_in: preset.sign_in })
+    });
+    installed.collect()
+}
