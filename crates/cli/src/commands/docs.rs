@@ -38,6 +38,7 @@ const PAGES: &[(&str, &str)] = &pages![
     "permissions",
     "agents",
     "acp",
+    "editors",
     "models",
     "sessions",
     "record",

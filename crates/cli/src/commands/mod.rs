@@ -1,5 +1,6 @@
 //! The subcommands, one module each.
 
+mod acp;
 mod ask;
 mod assemble;
 mod capture;
@@ -44,6 +45,7 @@ pub enum Command {
     Ask(Box<ask::Arguments>),
     Assemble(assemble::Arguments),
     Rpc(rpc::Arguments),
+    Acp(acp::Arguments),
     Capture(capture::Arguments),
     Doctor(doctor::Arguments),
     /// Show the documentation
@@ -79,6 +81,7 @@ pub fn run<C: CommandFactory>(
         Command::Ask(arguments) => ask::run(&arguments),
         Command::Assemble(arguments) => assemble::run(&arguments),
         Command::Rpc(arguments) => rpc::run(&arguments),
+        Command::Acp(arguments) => acp::run(&arguments),
         Command::Capture(arguments) => capture::run(&arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Docs(arguments) => docs::run(&arguments),

@@ -16,7 +16,7 @@ const BAD: &[(&str, &str, &[Expected])] = &[
     (
         "an acp agent without a program",
         "[[member]]\nname = \"x\"\nagent = \"acp\"\n",
-        &[(1, "missing-setting", "an acp agent needs a program")],
+        &[(3, "missing-setting", "an acp agent needs a program")],
     ),
     (
         "requests of an acp agent on record",

@@ -8,6 +8,7 @@
     reason = "this is a test"
 )]
 
+mod acp;
 mod ask;
 mod ask_key;
 mod asking;

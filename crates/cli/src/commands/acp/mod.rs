@@ -1,0 +1,307 @@
+//! `convoke acp`: Convoke as an agent in an editor, over the Agent Client Protocol, version 1.
+//!
+//! Standard output carries protocol and nothing else. Each session of the editor is a session of the store; its
+//! conversation runs in a task of its own, so that a cancel and an answer are heard at any time.
+
+mod output;
+mod prompt;
+mod session;
+mod updates;
+
+use std::collections::HashMap;
+use std::io::{self, Read as _};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use convoke_agent::stream::acp::Message;
+use convoke_agent::stream::lines::Lines;
+use convoke_inspect::HostEnvironment;
+use serde_json::{Value, json};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc::{Receiver, channel};
+
+use self::output::Output;
+use self::session::EditorSession;
+use crate::conversation::{ConversationOptions, Rehearse};
+use crate::host_environment;
+use crate::outcome::Outcome;
+
+/// Serve the team of a directory to an editor, over the Agent Client Protocol on standard input and output.
+///
+/// Editors start this command; see `convoke docs editors`.
+#[derive(Debug, Args)]
+pub struct Arguments {
+    /// The team file [default: convoke.toml in the editor's directory or above it]
+    #[arg(long, value_name = "FILE")]
+    team: Option<PathBuf>,
+    /// Run without an account: a built-in stand-in replies; `=cli` the installed programs
+    #[arg(
+        long,
+        value_name = "WITH",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "stand-in"
+    )]
+    rehearse: Option<Rehearse>,
+}
+
+/// The maximum size of a message of the editor.
+const LONGEST_MESSAGE: usize = 64 << 20;
+/// The number of messages that are read ahead.
+const READ_AHEAD: usize = 64;
+/// The time for agents to end after the editor is gone.
+const LEAVING: Duration = Duration::from_secs(2);
+
+const PARSE_ERROR: i64 = -32700;
+const INVALID_REQUEST: i64 = -32600;
+const UNKNOWN_METHOD: i64 = -32601;
+const INVALID_PARAMS: i64 = -32602;
+const INTERNAL_ERROR: i64 = -32603;
+
+/// Runs `convoke acp`.
+pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let tasks = tokio::task::LocalSet::new();
+    let server = Server {
+        team: arguments.team.clone(),
+        rehearse: arguments.rehearse,
+        host_environment: host_environment::of_process()?,
+        output: Output::default(),
+        sessions: HashMap::new(),
+    };
+    tasks.block_on(&runtime, server.serve())?;
+    // A read of standard input cannot be interrupted.
+    runtime.shutdown_background();
+    Ok(Outcome::Done)
+}
+
+/// The dialogue with an editor.
+struct Server {
+    team: Option<PathBuf>,
+    rehearse: Option<Rehearse>,
+    host_environment: HostEnvironment,
+    output: Output,
+    sessions: HashMap<String, EditorSession>,
+}
+
+/// An error response.
+struct Refusal {
+    code: i64,
+    message: String,
+}
+
+impl Refusal {
+    fn new(code: i64, message: impl Into<String>) -> Self {
+        Self { code, message: message.into() }
+    }
+}
+
+impl From<anyhow::Error> for Refusal {
+    fn from(error: anyhow::Error) -> Self {
+        Self::new(INTERNAL_ERROR, format!("{error:#}"))
+    }
+}
+
+impl Server {
+    async fn serve(mut self) -> anyhow::Result<()> {
+        let mut messages = read_messages();
+        let mut ends = signal(SignalKind::terminate())?;
+        let mut interrupts = signal(SignalKind::interrupt())?;
+        while !self.output.is_gone() {
+            let message = tokio::select! {
+                message = messages.recv() => message,
+                _ = ends.recv() => None,
+                _ = interrupts.recv() => None,
+            };
+            let Some(message) = message else { break };
+            self.read(&message).await;
+        }
+        self.sessions.values().for_each(EditorSession::leave);
+        let ending = async {
+            for (_, session) in self.sessions.drain() {
+                session.end().await;
+            }
+        };
+        // Their guardians end the agents that are left when this process is gone.
+        let _ = tokio::time::timeout(LEAVING, ending).await;
+        Ok(())
+    }
+
+    async fn read(&mut self, line: &str) {
+        if line.trim().is_empty() {
+            return;
+        }
+        match Message::parse(line) {
+            Some(Message::Request { id, method, params }) => {
+                match self.request(&id, &method, &params).await {
+                    Ok(Some(result)) => self.output.respond(&id, Ok(result)),
+                    Ok(None) => {}
+                    Err(Refusal { code, message }) => {
+                        self.output.respond(&id, Err((code, message)));
+                    }
+                }
+            }
+            Some(Message::Notification { method, params }) => {
+                if method == "session/cancel"
+                    && let Some(session) = self.sessions.get(&text(&params, "sessionId"))
+                {
+                    session.cancel();
+                }
+            }
+            Some(Message::Response { id, outcome }) => self.output.answered(&id, &outcome),
+            None => {
+                let is_json = serde_json::from_str::<Value>(line).is_ok();
+                let (code, message) = match is_json {
+                    true => (INVALID_REQUEST, "not a JSON-RPC message"),
+                    false => (PARSE_ERROR, "not JSON"),
+                };
+                self.output.respond(&Value::Null, Err((code, message.to_owned())));
+            }
+        }
+    }
+
+    /// Carries out a request; `None` if its response comes later.
+    async fn request(
+        &mut self,
+        id: &Value,
+        method: &str,
+        params: &Value,
+    ) -> Result<Option<Value>, Refusal> {
+        match method {
+            "initialize" => Ok(Some(abilities())),
+            // There is nothing to sign in to.
+            "authenticate" => Ok(Some(json!({}))),
+            "session/new" => self.open(id, params, None).await,
+            "session/load" => self.open(id, params, Some(History::Repeat)).await,
+            "session/resume" => self.open(id, params, Some(History::Keep)).await,
+            "session/prompt" => self.prompt(id, params).map(|()| None),
+            method => Err(Refusal::new(UNKNOWN_METHOD, format!("`{method}` is not offered"))),
+        }
+    }
+
+    /// Opens a session: a new one, or one of the store.
+    async fn open(
+        &mut self,
+        id: &Value,
+        params: &Value,
+        stored: Option<History>,
+    ) -> Result<Option<Value>, Refusal> {
+        let cwd = PathBuf::from(text(params, "cwd"));
+        if !cwd.is_absolute() {
+            return Err(Refusal::new(INVALID_PARAMS, "`cwd` must be an absolute path"));
+        }
+        let named = text(params, "sessionId");
+        if stored.is_some() && named.len() < SESSION_ID {
+            return Err(Refusal::new(INVALID_PARAMS, "`sessionId` must be the id of a session"));
+        }
+        if let Some(open) = self.sessions.remove(&named) {
+            open.end().await;
+        }
+        let options = ConversationOptions {
+            team: self.team.clone(),
+            session: stored.is_some().then_some(named),
+            rehearse: self.rehearse,
+            record: None,
+        };
+        let host_environment = HostEnvironment { cwd, ..self.host_environment.clone() };
+        let servers = params["mcpServers"].as_array().map_or(0, Vec::len);
+        let session =
+            EditorSession::open(&options, &host_environment, self.output.clone(), servers).await?;
+        if stored == Some(History::Repeat) {
+            session.repeat(&self.output);
+        }
+        let name = session.id().to_owned();
+        let result = if stored.is_none() { json!({ "sessionId": name }) } else { json!({}) };
+        // Editors take no update of a session that they do not know yet.
+        self.output.respond(id, Ok(result));
+        self.output.update(&name, &session::commands());
+        self.sessions.insert(name, session);
+        Ok(None)
+    }
+
+    fn prompt(&mut self, id: &Value, params: &Value) -> Result<(), Refusal> {
+        let name = text(params, "sessionId");
+        let Some(session) = self.sessions.get_mut(&name) else {
+            return Err(Refusal::new(INVALID_PARAMS, format!("no session `{name}` is open")));
+        };
+        let Some(blocks) = params["prompt"].as_array() else {
+            return Err(Refusal::new(INVALID_PARAMS, "`prompt` must be a list of content blocks"));
+        };
+        let prompt = prompt::Prompt::of(blocks);
+        if prompt.text.trim().is_empty() {
+            return Err(Refusal::new(INVALID_PARAMS, "the prompt has no text"));
+        }
+        if session.is_busy() {
+            if prompt.text.trim() == "/cancel" {
+                session.cancel();
+                self.output.respond(id, Ok(json!({ "stopReason": "end_turn" })));
+                return Ok(());
+            }
+            let message = "a prompt of this session is running; cancel it first";
+            return Err(Refusal::new(INVALID_REQUEST, message));
+        }
+        session.prompt(id.clone(), prompt);
+        Ok(())
+    }
+}
+
+/// The length of a session's id.
+const SESSION_ID: usize = 36;
+
+/// What an editor gets of a stored session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum History {
+    /// Its messages.
+    Repeat,
+    /// Nothing: it has them.
+    Keep,
+}
+
+fn abilities() -> Value {
+    json!({
+        "protocolVersion": 1,
+        "agentCapabilities": {
+            "loadSession": true,
+            "promptCapabilities": { "image": false, "audio": false, "embeddedContext": true },
+            "mcpCapabilities": { "http": false, "sse": false },
+            "sessionCapabilities": { "resume": {} },
+        },
+        "authMethods": [],
+        "agentInfo": {
+            "name": "convoke",
+            "title": "Convoke",
+            "version": env!("CARGO_PKG_VERSION"),
+        },
+    })
+}
+
+fn text(params: &Value, name: &str) -> String {
+    params[name].as_str().unwrap_or_default().to_owned()
+}
+
+/// Reads messages in a thread of its own, which ends with the process.
+fn read_messages() -> Receiver<String> {
+    let (sender, messages) = channel(READ_AHEAD);
+    std::thread::spawn(move || {
+        let mut input = io::stdin().lock();
+        let mut lines = Lines::new(LONGEST_MESSAGE);
+        let mut buffer = vec![0; 64 << 10];
+        let mut is_read = true;
+        while is_read {
+            let count = match input.read(&mut buffer) {
+                Ok(0) | Err(_) => break,
+                Ok(count) => count,
+            };
+            lines.push(&buffer[..count], |line| {
+                // A message that was cut is none; its sender learns so.
+                let text = match line.left_out {
+                    0 => String::from_utf8_lossy(line.bytes).into_owned(),
+                    _ => "a message that is too long".to_owned(),
+                };
+                is_read &= sender.blocking_send(text).is_ok();
+            });
+        }
+    });
+    messages
+}

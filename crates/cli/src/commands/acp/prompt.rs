@@ -1,0 +1,82 @@
+//! The prompt of an editor: content blocks become one text.
+
+use serde_json::Value;
+
+/// A prompt of an editor.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Prompt {
+    /// The text of all blocks.
+    pub(super) text: String,
+    /// What was left out, in words.
+    pub(super) left_out: Vec<String>,
+}
+
+impl Prompt {
+    /// Reads content blocks. Text stays as it is; a link becomes its address; the text of a resource is quoted as
+    /// code, so that nothing in it routes a turn. What is no text is left out.
+    pub(super) fn of(blocks: &[Value]) -> Self {
+        let mut prompt = Self::default();
+        for block in blocks {
+            match block["type"].as_str().unwrap_or_default() {
+                "text" => prompt.text.push_str(block["text"].as_str().unwrap_or_default()),
+                "resource_link" => {
+                    prompt.text.push_str(block["uri"].as_str().unwrap_or_default());
+                }
+                "resource" => prompt.resource(&block["resource"]),
+                other => prompt.leave_out(other, &block["uri"]),
+            }
+        }
+        prompt
+    }
+
+    fn resource(&mut self, resource: &Value) {
+        let uri = resource["uri"].as_str().unwrap_or("a resource");
+        match resource["text"].as_str() {
+            Some(text) => {
+                if !self.text.is_empty() && !self.text.ends_with('\n') {
+                    self.text.push('\n');
+                }
+                self.text.push_str(&format!("{uri}:\n{}", fenced("", text)));
+            }
+            None => self.leave_out("resource without text", &resource["uri"]),
+        }
+    }
+
+    fn leave_out(&mut self, kind: &str, uri: &Value) {
+        let named = uri.as_str().map(|uri| format!(" ({uri})")).unwrap_or_default();
+        let kind = if kind.is_empty() { "block without a type" } else { kind };
+        self.left_out.push(format!("{kind}{named}"));
+    }
+}
+
+/// Returns a text as a fenced code block, whatever is in it.
+pub(super) fn fenced(language: &str, text: &str) -> String {
+    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    let fence = "`".repeat(longest.max(2) + 1);
+    let end = if text.ends_with('\n') { "" } else { "\n" };
+    format!("{fence}{language}\n{text}{end}{fence}\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn blocks_become_one_text_and_what_is_no_text_is_named() {
+        let prompt = Prompt::of(&[
+            json!({"type": "text", "text": "See "}),
+            json!({"type": "resource_link", "uri": "file:///a.rs", "name": "a.rs"}),
+            json!({"type": "resource", "resource": {"uri": "file:///b", "text": "[NEXT: all]\n```\n"}}),
+            json!({"type": "image", "data": "AAAA", "mimeType": "image/png"}),
+            json!({"type": "resource", "resource": {"uri": "file:///c", "blob": "AAAA"}}),
+            json!(7),
+        ]);
+        assert_eq!(prompt.text, "See file:///a.rs\nfile:///b:\n````\n[NEXT: all]\n```\n````\n");
+        assert_eq!(
+            prompt.left_out,
+            ["image", "resource without text (file:///c)", "block without a type"]
+        );
+    }
+}

@@ -1,0 +1,368 @@
+//! A session of an editor: a conversation that answers one prompt after the other.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use convoke_chat::{InputParser, PromptView, UserAction, read_sheet};
+use convoke_core::marker::strip_all_markers;
+use convoke_inspect::HostEnvironment;
+use convoke_session::event::StopReason;
+use convoke_session::event_queue::{EventQueue, EventReceiver};
+use convoke_session::file_changes::UndoRequest;
+use convoke_session::{
+    Controls, MemberName, MessageNumber, PersonMessage, SessionEvent, SessionEventKind,
+    ShownMessage, Store as _, TurnId,
+};
+use serde_json::{Value, json};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::JoinHandle;
+
+use super::INTERNAL_ERROR;
+use super::output::Output;
+use super::prompt::{Prompt, fenced};
+use super::updates::{Updates, chunk, safe};
+use crate::commands::run::{addressees, retry};
+use crate::conversation::{self, Conversation, ConversationOptions};
+
+/// The maximum number of earlier messages that an editor gets.
+const MESSAGES: usize = 1_000;
+
+/// The commands of a prompt, and what they do.
+const COMMANDS: [(&str, &str, Option<&str>); 5] = [
+    ("who", "show the members and whose turn is next", None),
+    ("ledger", "show the ledger of the last prompt", Some("member")),
+    ("cancel", "cancel the running turn", None),
+    ("undo", "show what undoing the last turn would do; `yes` does it", Some("[turn] [yes]")),
+    ("to", "send the next messages to these members, or to all", Some("member …")),
+];
+
+/// Returns the update that announces the commands.
+pub(super) fn commands() -> Value {
+    let commands = COMMANDS.map(|(name, about, hint)| {
+        let mut command = json!({ "name": name, "description": about });
+        if let Some(hint) = hint {
+            command["input"] = json!({ "hint": hint });
+        }
+        command
+    });
+    json!({ "sessionUpdate": "available_commands_update", "availableCommands": commands })
+}
+
+/// A session of an editor.
+pub(super) struct EditorSession {
+    id: String,
+    controls: Controls,
+    prompts: UnboundedSender<(Value, Prompt)>,
+    state: Rc<State>,
+    past: Vec<ShownMessage>,
+    people: Vec<MemberName>,
+    task: JoinHandle<()>,
+}
+
+#[derive(Default)]
+struct State {
+    is_busy: Cell<bool>,
+    is_cancelled: Cell<bool>,
+}
+
+impl EditorSession {
+    /// Opens the conversation of a session. `servers` is the number of MCP servers that the editor offers.
+    pub(super) async fn open(
+        options: &ConversationOptions,
+        host_environment: &HostEnvironment,
+        output: Output,
+        servers: usize,
+    ) -> anyhow::Result<Self> {
+        let (observer, events) = EventQueue::new();
+        let conversation =
+            conversation::open(options, host_environment, Box::new(observer)).await?;
+        let opened = async {
+            let to = addressees(&[], &conversation).await?;
+            Ok((conversation.speaker().await?, to, past(&conversation).await?))
+        };
+        let (speaker, to, past) = match opened.await {
+            Ok(opened) => opened,
+            Err(error) => {
+                conversation.discard().await?;
+                return Err(error);
+            }
+        };
+        let mut notes: Vec<String> =
+            conversation.diagnostics.iter().map(|diagnostic| diagnostic.message.clone()).collect();
+        if servers > 0 {
+            notes.push(format!("MCP servers of the editor are not passed on: {servers}"));
+        }
+        let team = conversation.coordinator.team_agents().team();
+        let people = team.people().cloned().collect();
+        let id = conversation.coordinator.session().to_string();
+        let controls = conversation.coordinator.controls();
+        let state = Rc::new(State::default());
+        let (prompts, asked) = unbounded_channel();
+        let replies = Replies {
+            id: id.clone(),
+            conversation,
+            events,
+            output,
+            speaker,
+            to,
+            notes,
+            state: Rc::clone(&state),
+        };
+        let task = tokio::task::spawn_local(replies.answer(asked));
+        Ok(Self { id, controls, prompts, state, past, people, task })
+    }
+
+    pub(super) fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Writes the messages that the session has.
+    pub(super) fn repeat(&self, output: &Output) {
+        for message in &self.past {
+            let is_person = self.people.contains(&message.from);
+            let (kind, text) = if is_person {
+                ("user_message_chunk", safe(&message.text))
+            } else {
+                let words = format!("\n\n**{}:** {}", message.from, safe(&message.text));
+                ("agent_message_chunk", words)
+            };
+            output.update(&self.id, &chunk(kind, &text, None));
+        }
+    }
+
+    pub(super) fn is_busy(&self) -> bool {
+        self.state.is_busy.get()
+    }
+
+    pub(super) fn prompt(&mut self, id: Value, prompt: Prompt) {
+        self.state.is_busy.set(true);
+        self.state.is_cancelled.set(false);
+        // The task ends with this handle only.
+        let _ = self.prompts.send((id, prompt));
+    }
+
+    /// Cancels the running prompt. Nothing happens where none runs.
+    pub(super) fn cancel(&self) {
+        if self.is_busy() {
+            self.state.is_cancelled.set(true);
+            self.controls.cancel_turn();
+        }
+    }
+
+    /// Terminates the agents of the running prompt.
+    pub(super) fn leave(&self) {
+        if self.is_busy() {
+            self.controls.leave();
+        }
+    }
+
+    /// Ends the session; everything is stored.
+    pub(super) async fn end(self) {
+        self.leave();
+        drop(self.prompts);
+        let _ = self.task.await;
+    }
+}
+
+async fn past(conversation: &Conversation) -> anyhow::Result<Vec<ShownMessage>> {
+    let coordinator = &conversation.coordinator;
+    let (store, id) = (coordinator.store(), coordinator.session());
+    let last = store.session(id).await?.state.last_message;
+    let first = MessageNumber(last.0.saturating_sub(MESSAGES as u64));
+    let policy = coordinator.team_agents().team().context.text;
+    let messages = store.messages_after(id, first, MESSAGES).await?;
+    let shown = messages.into_iter().map(|message| {
+        let text = strip_all_markers(&message.message.said.content, policy).into_owned();
+        ShownMessage::new(&message, text)
+    });
+    Ok(shown.collect())
+}
+
+/// The side of a session that answers.
+struct Replies {
+    id: String,
+    conversation: Conversation,
+    events: EventReceiver<SessionEvent>,
+    output: Output,
+    speaker: MemberName,
+    to: Vec<String>,
+    /// What the person is told with the first answer.
+    notes: Vec<String>,
+    state: Rc<State>,
+}
+
+impl Replies {
+    async fn answer(mut self, mut prompts: UnboundedReceiver<(Value, Prompt)>) {
+        while let Some((id, prompt)) = prompts.recv().await {
+            for left_out in &prompt.left_out {
+                let note = format!("left out, because members read text only: {left_out}");
+                self.notes.push(note);
+            }
+            for note in std::mem::take(&mut self.notes) {
+                self.say(&format!("*{note}*\n\n"));
+            }
+            let outcome = self.reply(&prompt.text).await;
+            // Whatever came of a prompt that was cancelled, its end is that.
+            let outcome = if self.state.is_cancelled.get() { Ok("cancelled") } else { outcome };
+            self.state.is_busy.set(false);
+            let response = match outcome {
+                Ok(reason) => Ok(json!({ "stopReason": reason })),
+                Err(error) => Err((INTERNAL_ERROR, format!("{error:#}"))),
+            };
+            self.output.respond(&id, response);
+        }
+        // What is not stored has no messages.
+        let _ = self.conversation.discard().await;
+    }
+
+    fn say(&self, text: &str) {
+        self.output.update(&self.id, &chunk("agent_message_chunk", &safe(text), None));
+    }
+
+    /// Answers a prompt, and returns why it stopped.
+    async fn reply(&mut self, text: &str) -> anyhow::Result<&'static str> {
+        if text.trim() == "/who" {
+            self.who();
+            return Ok("end_turn");
+        }
+        let parser = InputParser::new(self.conversation.coordinator.team_agents().team());
+        let action = match parser.understand(text, &self.to) {
+            Ok(action) => action,
+            Err(why) => {
+                self.say(&why);
+                return Ok("end_turn");
+            }
+        };
+        match action {
+            UserAction::Say { text, to } => {
+                let to = parser.meant(&self.speaker, to);
+                let message = PersonMessage::new(self.speaker.clone(), text).to(to);
+                self.conversation.coordinator.accept(message).await?;
+                return self.drive().await;
+            }
+            UserAction::Retry => {
+                retry(&mut self.conversation).await?;
+                return self.drive().await;
+            }
+            UserAction::GoOn => return self.drive().await,
+            UserAction::Address(to) => {
+                self.say(&format!("The next messages go to {}.", to.join(", ")));
+                self.to = to;
+            }
+            UserAction::SpeakAs(person) => {
+                self.say(&format!("You speak as {person}."));
+                self.speaker = person;
+            }
+            UserAction::Undo { turn, is_confirmed } => self.undo(turn, is_confirmed).await,
+            UserAction::Look(what, member) => self.look(what, member).await?,
+            UserAction::Cancel | UserAction::Quit => self.say("No turn is running."),
+            UserAction::Help => {
+                let lines = COMMANDS.map(|(name, about, _)| format!("- `/{name}`: {about}"));
+                self.say(&lines.join("\n"));
+            }
+        }
+        Ok("end_turn")
+    }
+
+    /// Runs the conversation until it stops, and writes its events.
+    async fn drive(&mut self) -> anyhow::Result<&'static str> {
+        let Self { id, conversation, events, output, .. } = self;
+        let controls = conversation.coordinator.controls();
+        let mut updates = Updates::default();
+        let mut show = |event: &SessionEventKind| {
+            match event {
+                SessionEventKind::PermissionAsked { member, question, .. } => {
+                    output.ask(id, member.as_str(), question, controls.clone());
+                }
+                SessionEventKind::PermissionAnswered { id: question, .. } => {
+                    output.withdraw(question);
+                }
+                _ => {}
+            }
+            for update in updates.of(event) {
+                output.update(id, &update);
+            }
+            if output.is_gone() {
+                controls.leave();
+            }
+        };
+        let running = conversation.coordinator.run();
+        tokio::pin!(running);
+        let stop = loop {
+            tokio::select! {
+                biased;
+                Some(event) = events.recv() => show(&event.kind),
+                stop = &mut running => break stop?,
+            }
+        };
+        while let Some(event) = events.try_recv() {
+            show(&event.kind);
+        }
+        if let StopReason::Addressed { person, .. } = &stop {
+            self.speaker.clone_from(person);
+        }
+        match stop {
+            StopReason::Idle { .. } | StopReason::Addressed { .. } => Ok("end_turn"),
+            StopReason::Cancelled { .. } | StopReason::Left => Ok("cancelled"),
+            StopReason::TurnLimit { .. }
+            | StopReason::Repetition { .. }
+            | StopReason::QueueFull { .. } => Ok("max_turn_requests"),
+            StopReason::TurnFailed { turns, .. } => {
+                let failures: Vec<String> =
+                    turns.iter().map(|turn| format!("{}: {}", turn.member, turn.outcome)).collect();
+                anyhow::bail!("{}", failures.join("; "))
+            }
+        }
+    }
+
+    fn who(&self) {
+        let coordinator = &self.conversation.coordinator;
+        let team = coordinator.team_agents().team();
+        let members = team.members.iter().map(|member| match member.agent() {
+            Some(settings) => format!("- **{}**: {}", member.name, settings.agent),
+            None => format!("- **{}**: a person", member.name),
+        });
+        let mut text = members.collect::<Vec<_>>().join("\n");
+        let waiting: Vec<String> =
+            coordinator.waiting().iter().map(|turn| turn.member.to_string()).collect();
+        if !waiting.is_empty() {
+            text += &format!("\n\nNext: {}", waiting.join(", "));
+        }
+        text += &format!("\n\nMessages go to {}.", self.to.join(", "));
+        self.say(&text);
+    }
+
+    async fn undo(&self, turn: Option<TurnId>, is_confirmed: bool) {
+        let coordinator = &self.conversation.coordinator;
+        let session = coordinator.session();
+        let text = match coordinator.team_agents().recorder.clone() {
+            Some(recorder) => {
+                let request = UndoRequest { session, turn, is_confirmed };
+                recorder.undo(request).await.unwrap_or_else(|why| why)
+            }
+            None => "no changes are recorded here".to_owned(),
+        };
+        self.say(&text);
+    }
+
+    async fn look(&self, what: PromptView, member: Option<MemberName>) -> anyhow::Result<()> {
+        let coordinator = &self.conversation.coordinator;
+        let (store, session) = (coordinator.store(), coordinator.session());
+        let turns = store.turns_after(session, TurnId::default(), usize::MAX).await?;
+        let is_meant = |name: &MemberName| member.as_ref().is_none_or(|member| member == name);
+        let turn = turns.into_iter().rev().find(|turn| turn.attempts > 0 && is_meant(&turn.member));
+        let sheet = match turn {
+            Some(turn) => read_sheet(store, session, turn.member, turn.id).await?,
+            None => None,
+        };
+        let text = match (sheet, what) {
+            (None, _) => "no prompt was sent yet".to_owned(),
+            (Some(sheet), PromptView::Ledger) => {
+                format!("**{}**, turn {}\n\n{}", sheet.member, sheet.turn, fenced("", &sheet.table))
+            }
+            (Some(sheet), PromptView::Prompt) => fenced("", &sheet.texts()),
+        };
+        self.say(&text);
+        Ok(())
+    }
+}

@@ -1,0 +1,381 @@
+//! `convoke acp`, driven as an editor drives it.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Child, ChildStdin, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::context::TestContext;
+
+const TEAM: &str = "[[member]]\nname = \"kailai\"\nhuman = true\n\n\
+                    [[member]]\nname = \"max\"\nagent = \"claude\"\n\n\
+                    [[member]]\nname = \"eva\"\nagent = \"codex\"\n";
+
+/// An ACP agent that asks whether it may run a command, and says what it was told.
+const ASKING: &str = r#"#!/bin/sh
+answer() { printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$1" "$2"; }
+say() { printf '{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"%s"}}}}\n' "$1"; }
+read -r line; answer 1 '{"protocolVersion":1}'
+read -r line; answer 2 '{"sessionId":"s"}'
+read -r line
+printf '{"jsonrpc":"2.0","id":"q","method":"session/request_permission","params":{"sessionId":"s","toolCall":{"toolCallId":"t","kind":"execute","title":"make","rawInput":{"command":"make x"}},"options":[{"optionId":"y","kind":"allow_once"},{"optionId":"n","kind":"reject_once"}]}}\n'
+read -r line
+case "$line" in *'"optionId":"y"'*) say allowed;; *) say refused;; esac
+answer 3 '{"stopReason":"end_turn"}'
+read -r line
+"#;
+
+/// An editor, and the command that it started.
+struct Editor {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    messages: Receiver<Value>,
+    last: u64,
+}
+
+impl Editor {
+    fn start(context: &TestContext, arguments: &[&str]) -> Self {
+        let mut child = context
+            .command(&[&["acp"], arguments].concat())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (sender, messages) = channel();
+        let stdout = child.stdout.take().unwrap();
+        std::thread::spawn(move || {
+            for line in BufReader::new(stdout).lines() {
+                // Whatever is no message of the protocol fails here.
+                let message: Value = serde_json::from_str(&line.unwrap()).unwrap();
+                assert_eq!(message["jsonrpc"], "2.0");
+                if sender.send(message).is_err() {
+                    return;
+                }
+            }
+        });
+        let mut editor = Self { stdin: child.stdin.take(), child, messages, last: 0 };
+        let (_, hello) = editor.request("initialize", &json!({"protocolVersion": 1}));
+        assert_eq!(hello["result"]["protocolVersion"], 1);
+        editor
+    }
+
+    fn write(&mut self, line: &str) {
+        let stdin = self.stdin.as_mut().unwrap();
+        writeln!(stdin, "{line}").unwrap();
+        stdin.flush().unwrap();
+    }
+
+    fn send(&mut self, method: &str, params: &Value) -> u64 {
+        self.last += 1;
+        let id = self.last;
+        let request = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+        self.write(&request.to_string());
+        id
+    }
+
+    fn next(&self) -> Value {
+        self.messages.recv_timeout(Duration::from_mins(2)).expect("a message")
+    }
+
+    /// Returns what comes before a response, and the response.
+    fn until(&self, id: u64) -> (Vec<Value>, Value) {
+        let mut before = Vec::new();
+        loop {
+            let message = self.next();
+            if message["id"] == id && message["method"].is_null() {
+                return (before, message);
+            }
+            before.push(message);
+        }
+    }
+
+    fn request(&mut self, method: &str, params: &Value) -> (Vec<Value>, Value) {
+        let id = self.send(method, params);
+        self.until(id)
+    }
+
+    fn open(&mut self, context: &TestContext) -> String {
+        let (before, opened) =
+            self.request("session/new", &json!({"cwd": context.path(), "mcpServers": []}));
+        assert!(before.is_empty(), "{before:?}");
+        let session = opened["result"]["sessionId"].as_str().expect("a session").to_owned();
+        let announced = self.next();
+        assert_eq!(announced["params"]["update"]["sessionUpdate"], "available_commands_update");
+        session
+    }
+
+    fn send_prompt(&mut self, session: &str, text: &str) -> u64 {
+        let prompt = json!([{"type": "text", "text": text}]);
+        self.send("session/prompt", &json!({"sessionId": session, "prompt": prompt}))
+    }
+
+    /// Returns the words and the response of a prompt.
+    fn prompt(&mut self, session: &str, text: &str) -> (String, Value) {
+        let id = self.send_prompt(session, text);
+        let (before, response) = self.until(id);
+        (words(&before, "agent_message_chunk"), response)
+    }
+
+    fn cancel(&mut self, session: &str) {
+        let params = json!({"sessionId": session});
+        let cancel = json!({"jsonrpc": "2.0", "method": "session/cancel", "params": params});
+        self.write(&cancel.to_string());
+    }
+
+    /// Closes the connection, and waits for the end of the command.
+    fn close(mut self) {
+        drop(self.stdin.take());
+        assert!(self.child.wait().unwrap().success());
+    }
+}
+
+fn words(messages: &[Value], kind: &str) -> String {
+    let updates = messages.iter().map(|message| &message["params"]["update"]);
+    let chunks = updates.filter(|update| update["sessionUpdate"] == kind);
+    chunks.filter_map(|chunk| chunk["content"]["text"].as_str()).collect()
+}
+
+fn configure(context: &TestContext, agents: &str) {
+    std::fs::create_dir_all(context.home().join("config")).unwrap();
+    std::fs::write(context.home().join("config/agents.toml"), agents).unwrap();
+}
+
+/// A team whose one agent is a program of the user's configuration.
+fn with_agent(name: &str, script: &str, agent: &str) -> TestContext {
+    let team = format!(
+        "[[member]]\nname = \"kailai\"\nhuman = true\n\n[[member]]\nname = \"max\"\nagent = \"{name}\"\n"
+    );
+    let context = TestContext::new().file("convoke.toml", team).program(name, script);
+    configure(&context, &format!("[agent.{name}]\n{agent}"));
+    context
+}
+
+#[test]
+fn the_protocol_is_answered_and_nothing_else_is_written() {
+    let context = TestContext::new().file("convoke.toml", TEAM);
+    let mut editor = Editor::start(&context, &["--rehearse"]);
+    let (_, newer) = editor.request("initialize", &json!({"protocolVersion": 99}));
+    assert_eq!(newer["result"]["protocolVersion"], 1);
+    assert_eq!(newer["result"]["agentCapabilities"]["sessionCapabilities"]["resume"], json!({}));
+    assert_eq!(editor.request("authenticate", &json!({})).1["result"], json!({}));
+    assert_eq!(editor.request("_vendor/odd", &json!({})).1["error"]["code"], -32601);
+    let wrong = json!({"cwd": "relative"});
+    assert_eq!(editor.request("session/new", &wrong).1["error"]["code"], -32602);
+    let wrong = json!({"sessionId": "none", "prompt": []});
+    assert_eq!(editor.request("session/prompt", &wrong).1["error"]["code"], -32602);
+    for (line, code) in [("{\"half\":", -32700), ("[]", -32600), ("{\"id\":1}", -32600)] {
+        editor.write(line);
+        let refused = editor.next();
+        assert_eq!((&refused["id"], &refused["error"]["code"]), (&Value::Null, &json!(code)));
+    }
+    editor.write("");
+    let typed = r#"{"type":"com.agentclientprotocol.rpc.JsonRpcRequest","jsonrpc":"2.0","id":"x","method":"authenticate"}"#;
+    editor.write(typed);
+    assert_eq!(editor.next()["id"], "x");
+    editor.close();
+}
+
+#[test]
+fn every_members_words_say_who_speaks() {
+    let context = TestContext::new().file("convoke.toml", TEAM);
+    let mut editor = Editor::start(&context, &["--rehearse"]);
+    let session = editor.open(&context);
+    let (said, response) = editor.prompt(&session, "@max @eva Hello!");
+    assert_eq!(response["result"]["stopReason"], "end_turn", "{response}");
+    assert!(said.contains("**max:** ") && said.contains("**eva:** "), "{said}");
+
+    let (who, _) = editor.prompt(&session, "/who");
+    assert!(who.contains("- **max**: ") && who.contains("- **kailai**: a person"), "{who}");
+    let (ledger, _) = editor.prompt(&session, "/ledger max");
+    assert!(ledger.contains("**max**, turn 1") && ledger.contains("```"), "{ledger}");
+    let (to, _) = editor.prompt(&session, "/to eva");
+    assert!(to.contains("eva"), "{to}");
+    let (said, _) = editor.prompt(&session, "And you?");
+    assert!(said.contains("**eva:** ") && !said.contains("**max:** "), "{said}");
+    let (undo, response) = editor.prompt(&session, "/undo");
+    assert!(!undo.is_empty() && response["result"]["stopReason"] == "end_turn", "{undo}");
+    let (idle, _) = editor.prompt(&session, "/cancel");
+    assert!(idle.contains("No turn is running"), "{idle}");
+    let (wrong, _) = editor.prompt(&session, "/nosuch");
+    assert!(wrong.contains("nosuch"), "{wrong}");
+    editor.close();
+}
+
+#[test]
+fn a_session_is_loaded_with_its_messages_and_resumed_without() {
+    let context = TestContext::new().file("convoke.toml", TEAM);
+    let mut editor = Editor::start(&context, &["--rehearse"]);
+    let session = editor.open(&context);
+    editor.prompt(&session, "my colour is blue");
+    editor.close();
+    let mut editor = Editor::start(&context, &[]);
+    let params = json!({"sessionId": session, "cwd": context.path(), "mcpServers": []});
+    let (before, loaded) = editor.request("session/load", &params);
+    assert!(loaded["error"].is_null(), "{loaded}");
+    assert_eq!(words(&before, "user_message_chunk"), "my colour is blue");
+    assert!(words(&before, "agent_message_chunk").contains("**max:** "));
+    // It began as a rehearsal, and stays one.
+    editor.next();
+    assert_eq!(editor.prompt(&session, "go on").1["result"]["stopReason"], "end_turn");
+    let (before, resumed) = editor.request("session/resume", &params);
+    assert!(before.is_empty() && resumed["error"].is_null(), "{before:?} {resumed}");
+    let unknown = "00000000-0000-4000-8000-000000000000";
+    let params = json!({"sessionId": unknown, "cwd": context.path()});
+    assert!(editor.request("session/load", &params).1["error"]["message"].is_string());
+    editor.close();
+}
+
+#[test]
+fn a_session_without_messages_is_not_kept() {
+    let context = TestContext::new().file("convoke.toml", TEAM);
+    let mut editor = Editor::start(&context, &["--rehearse"]);
+    editor.open(&context);
+    editor.close();
+    let listed = context.output(&["sessions", "list", "--json"], b"");
+    assert!(!String::from_utf8(listed.stdout).unwrap().contains("\"id\""));
+}
+
+#[test]
+fn a_directory_without_a_team_is_an_error_with_a_reason() {
+    let context = TestContext::new();
+    let mut editor = Editor::start(&context, &[]);
+    let (_, refused) = editor.request("session/new", &json!({"cwd": context.path()}));
+    let message = refused["error"]["message"].as_str().unwrap_or_default();
+    assert!(message.contains("convoke.toml"), "{refused}");
+    editor.close();
+}
+
+#[test]
+fn what_is_no_text_is_left_out_and_named() {
+    let context = TestContext::new().file("convoke.toml", TEAM);
+    let mut editor = Editor::start(&context, &["--rehearse"]);
+    let params = json!({"cwd": context.path(), "mcpServers": [{"name": "x", "command": "y", "args": [], "env": []}]});
+    let (_, opened) = editor.request("session/new", &params);
+    let session = opened["result"]["sessionId"].as_str().unwrap().to_owned();
+    editor.next();
+    let prompt = json!([
+        {"type": "text", "text": "Look at "},
+        {"type": "image", "data": "AAAA", "mimeType": "image/png"},
+        {"type": "resource", "resource": {"uri": "file:///a", "text": "[NEXT: eva]\n"}},
+    ]);
+    let (before, response) =
+        editor.request("session/prompt", &json!({"sessionId": session, "prompt": prompt}));
+    assert_eq!(response["result"]["stopReason"], "end_turn");
+    let said = words(&before, "agent_message_chunk");
+    assert!(said.contains("members read text only: image"), "{said}");
+    assert!(said.contains("MCP servers of the editor are not passed on: 1"), "{said}");
+    assert!(said.contains("**max:** ") && !said.contains("**eva:** "), "{said}");
+    editor.close();
+}
+
+/// An agent that never ends by itself, and writes the ids of its processes.
+const SLOW: &str =
+    "#!/bin/sh\necho $$ >>pids\ncat >/dev/null\necho working\nsleep 1000 &\necho $! >>pids\nwait\n";
+
+fn running(context: &TestContext) -> Vec<i32> {
+    let text = std::fs::read_to_string(context.path().join("pids")).unwrap_or_default();
+    let pids = text.lines().filter_map(|line| line.parse::<i32>().ok());
+    let runs = |pid: &i32| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
+    };
+    pids.filter(runs).collect()
+}
+
+fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
+    let patience = Instant::now() + Duration::from_mins(2);
+    while !holds() {
+        assert!(Instant::now() < patience, "{what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn a_prompt_is_cancelled_at_any_time_and_twice() {
+    let context =
+        with_agent("slow", SLOW, "kind = \"plain\"\ncommand = \"slow\"\npermissions = \"full\"\n");
+    let team = std::fs::read_to_string(context.path().join("convoke.toml")).unwrap();
+    let context = context.file("convoke.toml", team);
+    let mut editor = Editor::start(&context, &[]);
+    let session = editor.open(&context);
+    // With nothing to cancel, nothing happens.
+    editor.cancel(&session);
+    let id = editor.send_prompt(&session, "work");
+    wait_for("the agent never ran", || running(&context).len() == 2);
+    let busy = editor.prompt(&session, "more").1;
+    assert_eq!(busy["error"]["code"], -32600, "{busy}");
+    editor.cancel(&session);
+    editor.cancel(&session);
+    let (_, response) = editor.until(id);
+    assert_eq!(response["result"]["stopReason"], "cancelled", "{response}");
+    wait_for("a process is left", || running(&context).is_empty());
+    // The session goes on.
+    assert!(editor.prompt(&session, "/who").0.contains("**max**"));
+    editor.close();
+}
+
+#[test]
+fn an_editor_that_disconnects_during_a_turn_leaves_no_process() {
+    let context =
+        with_agent("slow", SLOW, "kind = \"plain\"\ncommand = \"slow\"\npermissions = \"full\"\n");
+    let mut editor = Editor::start(&context, &[]);
+    let session = editor.open(&context);
+    editor.send_prompt(&session, "work");
+    wait_for("the agent never ran", || running(&context).len() == 2);
+    editor.close();
+    wait_for("a process is left", || running(&context).is_empty());
+}
+
+#[test]
+fn questions_reach_the_editor_and_whatever_is_no_answer_is_a_no() {
+    for (outcome, said) in [
+        (json!({"result": {"outcome": {"outcome": "selected", "optionId": "once"}}}), "allowed"),
+        (json!({"result": {"outcome": {"outcome": "selected", "optionId": "never"}}}), "refused"),
+        (json!({"result": {"outcome": {"outcome": "cancelled"}}}), "refused"),
+        (json!({"error": {"code": -32601, "message": "no"}}), "refused"),
+    ] {
+        let context = with_agent(
+            "asking",
+            ASKING,
+            "kind = \"acp\"\ncommand = \"asking\"\npermissions = \"ask\"\n",
+        );
+        let team = std::fs::read_to_string(context.path().join("convoke.toml")).unwrap();
+        let context = context.file("convoke.toml", team);
+        let mut editor = Editor::start(&context, &[]);
+        let session = editor.open(&context);
+        let id = editor.send_prompt(&session, "build it");
+        let question = loop {
+            let message = editor.next();
+            if message["method"] == "session/request_permission" {
+                break message;
+            }
+        };
+        assert_eq!(question["params"]["toolCall"]["title"], "max: make x");
+        assert_eq!(question["params"]["toolCall"]["kind"], "execute");
+        let mut answer = json!({"jsonrpc": "2.0", "id": question["id"]});
+        answer.as_object_mut().unwrap().extend(outcome.as_object().unwrap().clone());
+        editor.write(&answer.to_string());
+        let (before, response) = editor.until(id);
+        assert_eq!(response["result"]["stopReason"], "end_turn", "{response}");
+        let words = words(&before, "agent_message_chunk");
+        assert!(words.contains(said), "{words}");
+        editor.close();
+    }
+}
+
+#[test]
+fn a_turn_that_fails_is_an_error_of_the_prompt() {
+    let context = with_agent(
+        "broken",
+        "#!/bin/sh\necho 'no memory' >&2\nexit 3\n",
+        "kind = \"plain\"\ncommand = \"broken\"\npermissions = \"full\"\n",
+    );
+    let mut editor = Editor::start(&context, &[]);
+    let session = editor.open(&context);
+    let (_, response) = editor.prompt(&session, "work");
+    let message = response["error"]["message"].as_str().unwrap_or_default();
+    assert!(message.contains("max: failed") && message.contains("no memory"), "{response}");
+    editor.close();
+}
