@@ -152,9 +152,10 @@ impl Server {
             Some(Message::Response { id, outcome }) => self.output.answered(&id, &outcome),
             None => {
                 let is_json = serde_json::from_str::<Value>(line).is_ok();
-                let (code, message) = match is_json {
-                    true => (INVALID_REQUEST, "not a JSON-RPC message"),
-                    false => (PARSE_ERROR, "not JSON"),
+                let (code, message) = if is_json {
+                    (INVALID_REQUEST, "not a JSON-RPC message")
+                } else {
+                    (PARSE_ERROR, "not JSON")
                 };
                 self.output.respond(&Value::Null, Err((code, message.to_owned())));
             }

@@ -1,5 +1,7 @@
 //! The prompt of an editor: content blocks become one text.
 
+use std::fmt::Write as _;
+
 use serde_json::Value;
 
 /// A prompt of an editor.
@@ -36,7 +38,7 @@ impl Prompt {
                 if !self.text.is_empty() && !self.text.ends_with('\n') {
                     self.text.push('\n');
                 }
-                self.text.push_str(&format!("{uri}:\n{}", fenced("", text)));
+                let _ = write!(self.text, "{uri}:\n{}", fenced("", text));
             }
             None => self.leave_out("resource without text", &resource["uri"]),
         }

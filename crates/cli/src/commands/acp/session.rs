@@ -1,6 +1,7 @@
 //! A session of an editor: a conversation that answers one prompt after the other.
 
 use std::cell::Cell;
+use std::fmt::Write as _;
 use std::rc::Rc;
 
 use convoke_chat::{InputParser, PromptView, UserAction, read_sheet};
@@ -326,9 +327,9 @@ impl Replies {
         let waiting: Vec<String> =
             coordinator.waiting().iter().map(|turn| turn.member.to_string()).collect();
         if !waiting.is_empty() {
-            text += &format!("\n\nNext: {}", waiting.join(", "));
+            let _ = write!(text, "\n\nNext: {}", waiting.join(", "));
         }
-        text += &format!("\n\nMessages go to {}.", self.to.join(", "));
+        let _ = write!(text, "\n\nMessages go to {}.", self.to.join(", "));
         self.say(&text);
     }
 
