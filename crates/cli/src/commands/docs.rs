@@ -41,6 +41,7 @@ const PAGES: &[(&str, &str)] = &pages![
     "sessions",
     "record",
     "changes",
+    "serve",
     "explain",
     "request",
     "capture",
