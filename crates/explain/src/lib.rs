@@ -133,9 +133,10 @@ mod tests {
             let editions = [Edition::Gemini, Edition::Claude325, Edition::Codex0166];
             let report = explain(&tree, &Session::new("/r", "/h"), &editions);
             for agent in &report.agents {
-                let told = agent.diagnostics.iter().filter(|it| {
-                    it.message.contains("more than 100000 entries")
-                });
+                let told = agent
+                    .diagnostics
+                    .iter()
+                    .filter(|it| it.message.contains("more than 100000 entries"));
                 let expected = usize::from(readers.contains(&agent.edition));
                 assert_eq!(told.count(), expected, "{directory}: {:?}", agent.diagnostics);
             }

@@ -388,7 +388,8 @@ fn a_run_that_is_killed_in_the_middle_of_a_turn_comes_to_its_end_later() {
 #[test]
 fn a_retry_after_a_crash_names_the_command_that_goes_on() {
     let project = TestContext::new();
-    let (_, killed) = killed_at(&project, &SAMPLE, |event| event["event"]["event"]["kind"] == "text");
+    let (_, killed) =
+        killed_at(&project, &SAMPLE, |event| event["event"]["event"]["kind"] == "text");
     assert!(killed);
     let retried = project.output(&["run", "--session", "last", "--retry"], b"");
     assert_eq!(retried.status.code(), Some(2));

@@ -371,7 +371,8 @@ fn every_command_is_tried_on_a_terminal() {
         let has_json = help.lines().any(|line| line.trim_start().starts_with("--json"));
         let is_tried = |option: Option<&str>| {
             tried.iter().any(|row| {
-                let begins = command.iter().map(String::as_str).eq(row.iter().copied().take(command.len()));
+                let begins =
+                    command.iter().map(String::as_str).eq(row.iter().copied().take(command.len()));
                 begins && option.is_none_or(|option| row.contains(&option))
             })
         };

@@ -47,7 +47,10 @@ mod tests {
     #[test]
     fn the_options_of_the_user_stay_and_come_back() {
         assert_eq!(with_script("", "/a b/x.cjs"), r#"--require "/a b/x.cjs""#);
-        assert_eq!(with_script("--no-warnings", r#"/a"\b"#), r#"--no-warnings --require "/a\"\\b""#);
+        assert_eq!(
+            with_script("--no-warnings", r#"/a"\b"#),
+            r#"--no-warnings --require "/a\"\\b""#
+        );
         assert!(script("").starts_with("delete process.env.NODE_OPTIONS;\n"));
         assert!(script("-r \"x\"").starts_with("process.env.NODE_OPTIONS = \"-r \\\"x\\\"\";\n"));
     }
