@@ -1,7 +1,7 @@
 // @ts-check
 // A conversation as it happens: messages once and in order, texts of running turns as they grow, and what is said here.
 
-import { act, events, parse } from "./api.js";
+import { ApiError, act, events, parse } from "./api.js";
 import { enliven, say } from "./actions.js";
 
 const connection = /** @type {HTMLElement} */ (document.getElementById("connection"));
@@ -45,8 +45,12 @@ async function follow(conversation, signal) {
           wait = 250;
         },
       );
-    } catch {
-      // The server is gone, or the view is.
+    } catch (error) {
+      // Another server has another token; otherwise the server is gone, or the view is.
+      if (error instanceof ApiError && error.status === 401) {
+        document.dispatchEvent(new CustomEvent("show"));
+        return;
+      }
     }
     if (signal.aborted) return;
     connection.textContent = "not connected; trying again";
@@ -75,7 +79,7 @@ function hear(conversation, name, data) {
     standing.replaceChildren(content);
     const cost = document.getElementById("cost");
     cost?.replaceChildren(parse(data.cost));
-    removeEnded(conversation);
+    removeEnded(conversation, data.live);
   } else if (name === "live") {
     live(conversation, data);
   }
@@ -85,11 +89,11 @@ function hear(conversation, name, data) {
 /**
  * Removes the texts of turns that do not run any more: their replies are messages now.
  * @param {HTMLElement} conversation
+ * @param {number[]} running
  */
-function removeEnded(conversation) {
-  const running = [...conversation.querySelectorAll("#standing .running a")].map((link) => link.textContent);
+function removeEnded(conversation, running) {
   for (const text of conversation.querySelectorAll("#live > div")) {
-    if (!running.includes(`turn ${/** @type {HTMLElement} */ (text).dataset.turn}`)) text.remove();
+    if (!running.includes(Number(/** @type {HTMLElement} */ (text).dataset.turn))) text.remove();
   }
 }
 

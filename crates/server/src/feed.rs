@@ -263,6 +263,7 @@ impl Feed {
         let mut standing = Standing::clone(lock(&self.stored).as_ref()?);
         let heard = lock(&self.heard);
         standing.is_held_here = heard.is_held;
+        standing.live = heard.live.keys().copied().collect();
         standing.questions.clone_from(&heard.questions);
         standing.notes.clone_from(&heard.notes);
         standing.problem.clone_from(&heard.problem);

@@ -112,6 +112,8 @@ pub struct Standing {
     pub open: Vec<Turn>,
     /// The last turns that ended without a reply.
     pub unanswered: Vec<Turn>,
+    /// The turns whose texts are streamed.
+    pub live: Vec<TurnId>,
     /// The questions of agents.
     pub questions: Vec<Question>,
     /// The diagnostics since the session was opened.
@@ -147,6 +149,7 @@ impl Standing {
             is_held_here: false,
             open,
             unanswered,
+            live: Vec::new(),
             questions: Vec::new(),
             notes: Vec::new(),
             problem: None,

@@ -126,6 +126,7 @@ impl Follower {
             Form::Json => json!(standing),
             Form::Html => json!({
                 "head": standing.head,
+                "live": standing.live,
                 "html": views::conversation::standing(self.session, &standing).into_string(),
                 "cost": views::conversation::cost(&standing.costs).into_string(),
             }),

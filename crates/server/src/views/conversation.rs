@@ -156,7 +156,7 @@ pub fn standing(id: SessionId, standing: &Standing) -> Markup {
             p.running role="status" {
                 strong { (line(turn.member.as_str())) } " is at work on "
                 a href=(format!("/sessions/{id}/turns/{}", turn.id)) { "turn " (turn.id) }
-                @if !standing.is_held { " (interrupted: its process is gone; Resume tries again)" }
+                @if !standing.is_held { " (interrupted: its process is gone) " (action("Resume", &format!("/api/sessions/{id}/continue"), &json!({}))) }
                 @if standing.is_held_here { " " (action("Cancel", &format!("/api/sessions/{id}/cancel"), &json!({}))) }
             }
         }

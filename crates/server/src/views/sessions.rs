@@ -36,7 +36,7 @@ pub fn list(
         }
         @if let Some(found) = found {
             p role="status" { (count(found.len() as u64, "message")) " found" }
-            ol.found {
+            ol.hits {
                 @for message in found {
                     li {
                         a href=(format!("/sessions/{}#message-{}", message.session, message.number)) { (short(message.session)) ", message " (message.number) }

@@ -69,8 +69,8 @@ async fn two_viewers_see_a_turn_of_the_page_as_it_is_written() {
     assert_eq!(cancelled.status, 200, "{cancelled:?}");
     loop {
         let standing = late.next_named("standing").await.data;
-        if standing["open"].as_array().unwrap().is_empty() {
-            assert_eq!(standing["unanswered"][0]["state"], "cancelled", "{standing}");
+        if let Some(turn) = standing["unanswered"].get(0) {
+            assert_eq!(turn["state"], "cancelled", "{standing}");
             break;
         }
     }
