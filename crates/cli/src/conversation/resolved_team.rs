@@ -25,7 +25,7 @@ use convoke_inspect::record::{ProgramHome, Recording, RecordingAgent, RelayingAg
 use convoke_model::{ModelAgent, Settings};
 use convoke_redact::Redactor;
 use convoke_session::prompt::InstructionFile;
-use convoke_session::{MemberAgent, MemberName, SessionId, SqliteStore, TeamAgents};
+use convoke_session::{AnyStore, MemberAgent, MemberName, SessionId, TeamAgents};
 use convoke_team::{PermissionRules, Record};
 
 use super::change_recorder::{Recorder, changes_of};
@@ -59,7 +59,7 @@ pub(super) struct AgentResolver<'a> {
     pub(super) done: HashMap<MemberName, usize>,
     /// The session that the threads of models belong to, and their store.
     pub(super) session: SessionId,
-    pub(super) store: &'a SqliteStore,
+    pub(super) store: &'a AnyStore,
     pub(super) home: &'a Home,
     pub(super) host_environment: &'a HostEnvironment,
     /// What the user wants recorded, whatever the team file says.

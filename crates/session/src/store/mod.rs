@@ -4,10 +4,13 @@
 //! through [`ThreadStore`], and a whole session by [`Store::import`]. The meaning of the rows is decided elsewhere, so
 //! that another database can implement it. Every implementation of [`Store`] must pass [`crate::conformance`].
 
+mod any;
 mod excerpt;
 pub mod failpoint;
 pub mod postgres;
 pub mod sqlite;
+
+pub use self::any::{AnyHold, AnyImport, AnyStore};
 
 use std::future::Future;
 use std::path::PathBuf;
@@ -196,6 +199,9 @@ pub trait Store: ThreadStore + Sized + 'static {
 pub trait SessionHold: Send + Sync + 'static {
     /// Returns when the session may have got another holder. What this process is doing for it has to end.
     fn lost(&self) -> impl Future<Output = ()> + Send + 'static;
+
+    /// Releases the session, and returns when others can hold it.
+    fn release(self) -> impl Future<Output = ()> + Send;
 }
 
 /// A session that is being written whole: pages of its rows in order, then the end. Dropping it leaves

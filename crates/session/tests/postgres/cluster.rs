@@ -24,7 +24,10 @@ impl Cluster {
         }
         let cluster = Self { dir, programs: programs() };
         let data = cluster.data();
-        cluster.run("initdb", &["-A", "trust", "-U", "convoke", "--no-sync", "-E", "UTF8", "--locale=C", "-D", &data]);
+        cluster.run(
+            "initdb",
+            &["-A", "trust", "-U", "convoke", "--no-sync", "-E", "UTF8", "--locale=C", "-D", &data],
+        );
         cluster.run_server();
         cluster
     }

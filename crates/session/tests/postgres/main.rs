@@ -124,7 +124,10 @@ async fn every_character_comes_back() {
     step.messages = vec![message(1, None, "max", &["a\0b"], &long)];
     store.commit(new.id, step.clone()).await.unwrap();
     assert_eq!(store.session(new.id).await.unwrap().began, new);
-    assert_eq!(store.messages_after(new.id, convoke_session::MessageNumber(0), 9).await.unwrap(), step.messages);
+    assert_eq!(
+        store.messages_after(new.id, convoke_session::MessageNumber(0), 9).await.unwrap(),
+        step.messages
+    );
     let found = store.search(&["worde".to_owned(), "end".to_owned()], 9).await.unwrap();
     assert_eq!(found.len(), 1);
 }

@@ -20,7 +20,7 @@ use std::io::{self, Write};
 
 use clap::{Args, Subcommand};
 use clap_complete::ArgValueCompleter;
-use convoke_session::{SessionId, SqliteStore, TurnId};
+use convoke_session::{AnyStore, SessionId, TurnId};
 use serde::Serialize;
 
 use crate::commands::completions;
@@ -110,7 +110,7 @@ struct Which {
 }
 
 impl Which {
-    async fn find(&self, store: &SqliteStore) -> anyhow::Result<SessionId> {
+    async fn find(&self, store: &AnyStore) -> anyhow::Result<SessionId> {
         find(store, &self.id).await
     }
 }

@@ -51,10 +51,7 @@ pub(super) fn text(row: &DatabaseRow, column: &str) -> Result<String, StoreError
     decode(row.try_get(column)?, column)
 }
 
-pub(super) fn optional_text(
-    row: &DatabaseRow,
-    column: &str,
-) -> Result<Option<String>, StoreError> {
+pub(super) fn optional_text(row: &DatabaseRow, column: &str) -> Result<Option<String>, StoreError> {
     let bytes: Option<Vec<u8>> = row.try_get(column)?;
     bytes.map(|bytes| decode(bytes, column)).transpose()
 }

@@ -133,7 +133,13 @@ impl Fence {
 
     /// Waits for the releases of dropped leases.
     pub(super) async fn finish_releases(&self) {
-        let releases = std::mem::take(&mut *lock(&self.leases.releases));
+        self.leases.finish_releases().await;
+    }
+}
+
+impl Leases {
+    async fn finish_releases(&self) {
+        let releases = std::mem::take(&mut *lock(&self.releases));
         for release in releases {
             // A release that failed ends with its lease.
             let _ = release.await;
@@ -143,7 +149,9 @@ impl Fence {
 
 impl SessionLease {
     /// Releases the lease of a session that was deleted.
-    pub(super) fn discard(self) {}
+    pub(super) async fn discard(self) {
+        self.release().await;
+    }
 }
 
 impl SessionHold for SessionLease {
@@ -152,9 +160,15 @@ impl SessionHold for SessionLease {
         async move {
             // Without a sender the lease was dropped, and nobody waits for it any more.
             if lost.wait_for(|lost| *lost).await.is_err() {
-                std::future::pending().await
+                std::future::pending::<()>().await;
             }
         }
+    }
+
+    async fn release(self) {
+        let leases = Arc::clone(&self.leases);
+        drop(self);
+        leases.finish_releases().await;
     }
 }
 

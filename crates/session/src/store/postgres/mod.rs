@@ -110,8 +110,10 @@ impl PostgresStore {
 
     async fn read_only(&self) -> Result<Self, StoreError> {
         // The single connection reads in one transaction, which sees the database as of its first statement.
-        let pool = pool(1).connect_with(self.writer.pool.connect_options().as_ref().clone()).await?;
-        let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SELECT 1 FROM session LIMIT 1;";
+        let pool =
+            pool(1).connect_with(self.writer.pool.connect_options().as_ref().clone()).await?;
+        let begin =
+            "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SELECT 1 FROM session LIMIT 1;";
         sqlx::raw_sql(begin).execute(&pool).await?;
         Ok(Self { writer: Writer { pool, ..self.writer.clone() } })
     }

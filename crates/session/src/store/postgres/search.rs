@@ -79,7 +79,9 @@ pub(super) async fn messages(
     for word in unspaced {
         query.push(" AND POSITION(").push_bind(text_value(word)).push(" IN message.content) > 0");
     }
-    query.push(" ORDER BY session.updated_at DESC, message.session DESC, message.number DESC LIMIT ");
+    query.push(
+        " ORDER BY session.updated_at DESC, message.session DESC, message.number DESC LIMIT ",
+    );
     query.push_bind(sql(limit as u64));
     let rows = query.build().fetch_all(pool).await?;
     let found = |row: &DatabaseRow| {

@@ -13,10 +13,7 @@ pub(super) async fn of_session(
     pool: &Pool,
     session: SessionId,
 ) -> Result<Vec<MemberCost>, StoreError> {
-    let rows = sqlx::query(COSTS)
-        .bind(session.to_string())
-        .fetch_all(pool)
-        .await?;
+    let rows = sqlx::query(COSTS).bind(session.to_string()).fetch_all(pool).await?;
     rows.iter().map(member_cost).collect()
 }
 

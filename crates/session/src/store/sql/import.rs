@@ -30,10 +30,7 @@ struct OpenThread {
 }
 
 impl OpenImport {
-    pub(super) async fn begin(
-        writer: &Writer,
-        new: NewSession,
-    ) -> Result<Self, StoreError> {
+    pub(super) async fn begin(writer: &Writer, new: NewSession) -> Result<Self, StoreError> {
         let Writer { pool, failpoint, .. } = writer;
         failpoint.reach();
         let (session, failpoint) = (new.id, failpoint.clone());

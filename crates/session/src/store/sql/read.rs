@@ -9,7 +9,8 @@ use serde_json::Value;
 use sqlx::{QueryBuilder, Row};
 
 use super::database::{
-    BEGINNING, Database, DatabaseRow, Pool, beginning, optional_text, sql, text, text_value};
+    BEGINNING, Database, DatabaseRow, Pool, beginning, optional_text, sql, text, text_value,
+};
 use super::packed::unpack;
 use crate::content::ContentHash;
 use crate::id::{Head, MemberName, MessageNumber, Millis, SessionId, TurnId};
@@ -250,10 +251,7 @@ async fn visible_before(
     Ok(found)
 }
 
-pub(super) async fn open_turns(
-    pool: &Pool,
-    session: SessionId,
-) -> Result<Vec<Turn>, StoreError> {
+pub(super) async fn open_turns(pool: &Pool, session: SessionId) -> Result<Vec<Turn>, StoreError> {
     let rows = sqlx::query(
         "SELECT number, member, answers, intent, asker, state, reply, problem, attempts, \
          queued_at, ended_at FROM turn WHERE session = $1 AND state IN ('queued', 'running') ORDER BY number",

@@ -180,10 +180,7 @@ pub(super) async fn texts(
 }
 
 /// Returns the number of a thread's last request; 0 when it has none.
-async fn last_number(
-    connection: &mut Connection,
-    thread: &ThreadId,
-) -> Result<u64, StoreError> {
+async fn last_number(connection: &mut Connection, thread: &ThreadId) -> Result<u64, StoreError> {
     let last = "SELECT COALESCE(MAX(number), 0) AS number FROM request WHERE thread = $1";
     let row = sqlx::query(last).bind(thread.as_str()).fetch_one(connection).await?;
     unsigned(&row, "number")

@@ -12,7 +12,7 @@ use crate::request::RequestDelta;
 use crate::session::{
     FoundMessage, MemberCost, NewSession, NumberedMessage, RemovedSession, Session, Summary,
 };
-use crate::store::{Commit, Holder, Store, StoreError, Window};
+use crate::store::{Commit, Holder, SessionHold as _, Store, StoreError, Window};
 use crate::thread::{LoneThread, ThreadOwner};
 use crate::turn::{Attempt, Turn};
 
@@ -62,8 +62,10 @@ impl Store for SqlStore {
     }
 
     async fn set_removed(&self, session: SessionId, at: Option<Millis>) -> Result<(), StoreError> {
-        let _hold = self.hold_briefly(session).await?;
-        write::set_removed(&self.writer, session, at).await
+        let hold = self.hold_briefly(session).await?;
+        let removed = write::set_removed(&self.writer, session, at).await;
+        hold.release().await;
+        removed
     }
 
     async fn rename(&self, session: SessionId, name: &str) -> Result<(), StoreError> {
@@ -168,7 +170,7 @@ impl Store for SqlStore {
         let hold = self.hold_briefly(session).await?;
         write::remove(&self.writer, session).await?;
         self.give_back_pages().await;
-        hold.discard();
+        hold.discard().await;
         Ok(())
     }
 }
@@ -187,9 +189,7 @@ impl ThreadStore for SqlStore {
         record: &'s RequestRecord,
         before: Option<&'s RequestTexts>,
     ) -> Stored<'s, u64> {
-        Box::pin(
-            async move { Ok(requests::add(&self.writer, record, before).await?) },
-        )
+        Box::pin(async move { Ok(requests::add(&self.writer, record, before).await?) })
     }
 
     fn set_outcome<'s>(
@@ -198,9 +198,9 @@ impl ThreadStore for SqlStore {
         number: u64,
         outcome: &'s RequestOutcome,
     ) -> Stored<'s, ()> {
-        Box::pin(async move {
-            Ok(requests::set_outcome(&self.writer, thread, number, outcome).await?)
-        })
+        Box::pin(
+            async move { Ok(requests::set_outcome(&self.writer, thread, number, outcome).await?) },
+        )
     }
 
     fn requests<'s>(&'s self, thread: &'s ThreadId) -> Stored<'s, Vec<RequestRecord<()>>> {

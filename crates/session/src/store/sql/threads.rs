@@ -12,15 +12,11 @@ use crate::store::StoreError;
 use crate::store::failpoint::Failpoint;
 use crate::thread::{LoneThread, ThreadOwner};
 
-pub(super) async fn lines(
-    pool: &Pool,
-    thread: &ThreadId,
-) -> Result<Vec<ThreadLine>, StoreError> {
-    let rows =
-        sqlx::query("SELECT line, as_of FROM thread_line WHERE thread = $1 ORDER BY number")
-            .bind(thread.as_str())
-            .fetch_all(pool)
-            .await?;
+pub(super) async fn lines(pool: &Pool, thread: &ThreadId) -> Result<Vec<ThreadLine>, StoreError> {
+    let rows = sqlx::query("SELECT line, as_of FROM thread_line WHERE thread = $1 ORDER BY number")
+        .bind(thread.as_str())
+        .fetch_all(pool)
+        .await?;
     let line = |row: &DatabaseRow| {
         let as_of: Option<i64> = row.try_get("as_of")?;
         let as_of = as_of.and_then(|number| u64::try_from(number).ok()).map(MessageNumber);
@@ -78,10 +74,7 @@ fn id(name: &str) -> Result<ThreadId, StoreError> {
         .ok_or_else(|| StoreError::Damaged(format!("`{name}` cannot be the id of a thread")))
 }
 
-pub(super) async fn remove_lone(
-    writer: &Writer,
-    thread: &ThreadId,
-) -> Result<bool, StoreError> {
+pub(super) async fn remove_lone(writer: &Writer, thread: &ThreadId) -> Result<bool, StoreError> {
     let Writer { pool, failpoint, .. } = writer;
     failpoint.reach();
     let mut transaction = pool.begin_with(BEGIN).await?;
@@ -122,10 +115,7 @@ pub(super) async fn append(
 }
 
 /// Appends lines in a transaction of their own; a thread that does not exist yet is no session's.
-pub(super) async fn extend(
-    writer: &Writer,
-    append: &ThreadAppend,
-) -> Result<(), StoreError> {
+pub(super) async fn extend(writer: &Writer, append: &ThreadAppend) -> Result<(), StoreError> {
     let Writer { pool, failpoint, fence } = writer;
     failpoint.reach();
     let mut transaction = pool.begin_with(BEGIN).await?;

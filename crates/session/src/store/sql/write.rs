@@ -140,12 +140,14 @@ pub(super) async fn write_content(
     // Checked first, because compression costs more.
     let known = sqlx::query("SELECT 1 FROM content WHERE hash = $1").bind(hash);
     if known.fetch_optional(&mut *connection).await?.is_none() {
-        sqlx::query("INSERT INTO content (hash, bytes, packed) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING")
-            .bind(hash)
-            .bind(sql(reference.bytes))
-            .bind(pack(content.text()))
-            .execute(&mut *connection)
-            .await?;
+        sqlx::query(
+            "INSERT INTO content (hash, bytes, packed) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
+        )
+        .bind(hash)
+        .bind(sql(reference.bytes))
+        .bind(pack(content.text()))
+        .execute(&mut *connection)
+        .await?;
     }
     Ok(())
 }
@@ -205,7 +207,9 @@ pub(super) async fn write_turns(
          attempts, queued_at, ended_at) ",
     );
     write.push_values(turns, |mut row, turn| {
-        row.push_bind(session).push_bind(sql(turn.id.0)).push_bind(text_value(turn.member.as_str()));
+        row.push_bind(session)
+            .push_bind(sql(turn.id.0))
+            .push_bind(text_value(turn.member.as_str()));
         row.push_bind(sql(turn.answers.0)).push_bind(format!("{:?}", turn.intent));
         row.push_bind(text_value(turn.asker.as_str())).push_bind(turn.state.as_str());
         row.push_bind(turn.reply.map(|number| sql(number.0)));

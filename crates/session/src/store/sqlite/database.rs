@@ -52,10 +52,7 @@ pub(super) fn text(row: &DatabaseRow, column: &str) -> Result<String, StoreError
     Ok(row.try_get(column)?)
 }
 
-pub(super) fn optional_text(
-    row: &DatabaseRow,
-    column: &str,
-) -> Result<Option<String>, StoreError> {
+pub(super) fn optional_text(row: &DatabaseRow, column: &str) -> Result<Option<String>, StoreError> {
     Ok(row.try_get(column)?)
 }
 

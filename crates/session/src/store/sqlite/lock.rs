@@ -24,7 +24,8 @@ pub struct SessionLock {
 
 impl SessionLock {
     /// Removes the lock file of a deleted session.
-    pub(super) fn discard(self) {
+    #[expect(clippy::unused_async, reason = "other databases wait")]
+    pub(super) async fn discard(self) {
         // A leftover file is harmless.
         let _ = std::fs::remove_file(&self.path);
     }
@@ -35,6 +36,8 @@ impl SessionHold for SessionLock {
     fn lost(&self) -> impl Future<Output = ()> + Send + 'static {
         std::future::pending()
     }
+
+    async fn release(self) {}
 }
 
 pub(super) fn acquire(

@@ -28,11 +28,11 @@ use sqlx::sqlite::{
     SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
 };
 
+use self::SqliteStore as SqlStore;
 use self::database::Fence;
 pub use self::import::OpenImport as SqliteImport;
 use self::lock::SessionLock as Hold;
 pub use self::lock::SessionLock;
-use self::SqliteStore as SqlStore;
 use super::failpoint::Failpoint;
 use super::{Holder, StoreError};
 use crate::id::{Millis, SessionId};
@@ -107,6 +107,7 @@ impl SqliteStore {
         self.writer.pool.close().await;
     }
 
+    #[expect(clippy::unused_async, reason = "other databases wait")]
     async fn take_hold(
         &self,
         session: SessionId,
