@@ -20,6 +20,9 @@ pub struct StoreSettings {
     store: Option<String>,
 }
 
+/// The variable with the password of the store. Agents do not inherit it.
+pub const PASSWORD: &str = "CONVOKE_STORE_PASSWORD";
+
 static SETTINGS: OnceLock<StoreSettings> = OnceLock::new();
 
 impl StoreSettings {
@@ -47,8 +50,14 @@ pub async fn open_store(host_environment: &HostEnvironment) -> anyhow::Result<An
         let store = SqliteStore::open(&home.data).await.context("cannot open the sessions")?;
         return Ok(store.into());
     };
-    check(&url)?;
-    let store = PostgresStore::open(&url).await;
+    open_url(host_environment, &url).await
+}
+
+/// Opens the store of a URL.
+pub async fn open_url(host_environment: &HostEnvironment, url: &str) -> anyhow::Result<AnyStore> {
+    check(url)?;
+    let password = host_environment.variable(PASSWORD).and_then(|password| password.to_str());
+    let store = PostgresStore::open(url, password).await;
     Ok(store.with_context(|| format!("cannot open the store {url}"))?.into())
 }
 
@@ -83,7 +92,7 @@ fn check(url: &str) -> Result<(), UsageError> {
     let user = authority.rsplit_once('@').map_or("", |(user, _)| user);
     if user.contains(':') || rest.contains("password=") {
         return Err(UsageError(
-            "the URL of the store must not contain a password: set PGPASSWORD, or write it to ~/.pgpass".to_owned(),
+            "the URL of the store must not contain a password: set CONVOKE_STORE_PASSWORD, or write it to ~/.pgpass".to_owned(),
         ));
     }
     Ok(())

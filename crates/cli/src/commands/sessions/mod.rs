@@ -3,6 +3,7 @@
 mod cache;
 mod compact;
 mod conversation;
+mod copy;
 mod diff;
 pub(in crate::commands) mod list;
 mod markdown;
@@ -55,6 +56,8 @@ enum StoredCommand {
     Show(show::Arguments),
     /// Copy a session up to a message
     Fork(transfer::Fork),
+    /// Copy sessions to another store
+    Copy(copy::Arguments),
     /// Search the messages of all sessions of this directory
     Search(search::Arguments),
     /// Change the name of a session
@@ -90,6 +93,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
             StoredCommand::Fork(arguments) => transfer::fork(arguments, &store).await,
             StoredCommand::Export(arguments) => transfer::export(arguments, &store).await,
             StoredCommand::Import(arguments) => transfer::import(arguments, &store).await,
+            StoredCommand::Copy(arguments) => copy::run(arguments, &store).await,
             StoredCommand::Search(arguments) => search::run(arguments, &store).await,
             StoredCommand::Rename(arguments) => rename::run(arguments, &store).await,
             StoredCommand::Rm(arguments) => remove::remove(arguments, &store).await,

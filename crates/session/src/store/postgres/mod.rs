@@ -55,22 +55,25 @@ impl PostgresStore {
     /// Opens the store at a URL, such as `postgres://user@host/database`. The tables are created if necessary; those of
     /// another version are refused.
     ///
-    /// A password comes from the URL, from `PGPASSWORD` or from the file that `PGPASSFILE` names. Connections to other
+    /// Without a password, that of the URL, of `PGPASSWORD` or of `~/.pgpass` is used. Connections to other
     /// machines are encrypted, and the certificate is verified, unless the URL says `sslmode`.
-    pub async fn open(url: &str) -> Result<Self, StoreError> {
-        Self::open_with(url, LEASE, Failpoint::default()).await
-    }
-
-    /// Opens the store with the duration of a lease and a failpoint.
-    pub async fn open_with(
-        url: &str,
-        lease: Duration,
-        failpoint: Failpoint,
-    ) -> Result<Self, StoreError> {
+    pub async fn open(url: &str, password: Option<&str>) -> Result<Self, StoreError> {
         let mut options: PgConnectOptions = url.parse()?;
+        if let Some(password) = password {
+            options = options.password(password);
+        }
         if !is_local(&options) && !url.contains("sslmode=") {
             options = options.ssl_mode(PgSslMode::VerifyFull);
         }
+        Self::open_with(options, LEASE, Failpoint::default()).await
+    }
+
+    /// Opens the store with the options of a connection, the duration of a lease and a failpoint.
+    pub async fn open_with(
+        options: PgConnectOptions,
+        lease: Duration,
+        failpoint: Failpoint,
+    ) -> Result<Self, StoreError> {
         let pool = pool(8).connect_with(options.application_name("convoke")).await?;
         schema::prepare(&pool).await?;
         let fence = Fence::new(pool.clone(), lease);
