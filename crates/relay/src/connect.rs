@@ -155,7 +155,12 @@ fn tls(env: &[(OsString, OsString)]) -> Result<TlsConnector, String> {
 }
 
 /// Has a proxy open a connection.
-pub(crate) async fn tunnel(stream: &mut TcpStream, proxy: &Proxy, host: &str, port: u16) -> io::Result<()> {
+pub(crate) async fn tunnel(
+    stream: &mut TcpStream,
+    proxy: &Proxy,
+    host: &str,
+    port: u16,
+) -> io::Result<()> {
     let authorization = proxy.authorization.as_ref();
     let authorization = authorization.map(|it| format!("Proxy-Authorization: {it}\r\n"));
     let authorization = authorization.unwrap_or_default();

@@ -51,8 +51,14 @@ mod tests {
     #[test]
     fn this_machine_and_its_networks_are_not_public() {
         let is_public = |text: &str| is_public(text.parse().unwrap());
-        for address in ["1.1.1.1", "160.79.104.10", "100.128.0.1", "2606:4700::1", "::ffff:8.8.8.8", "64:ff9b::808:808"]
-        {
+        for address in [
+            "1.1.1.1",
+            "160.79.104.10",
+            "100.128.0.1",
+            "2606:4700::1",
+            "::ffff:8.8.8.8",
+            "64:ff9b::808:808",
+        ] {
             assert!(is_public(address), "{address}");
         }
         for address in [

@@ -157,7 +157,9 @@ async fn nothing_else_is_tunnelled_to() {
         let (status, _) = ask(&relay, target, credential).await;
         assert!(status.contains(expected), "{target}: {status}");
     }
-    let head = format!("GET http://plain.example.com/ HTTP/1.1\r\nHost: plain.example.com\r\n{credential}\r\n");
+    let head = format!(
+        "GET http://plain.example.com/ HTTP/1.1\r\nHost: plain.example.com\r\n{credential}\r\n"
+    );
     let mut stream = TcpStream::connect(("127.0.0.1", relay.port())).await.unwrap();
     stream.write_all(head.as_bytes()).await.unwrap();
     assert!(read_head(&mut stream).await.contains("403"));

@@ -183,7 +183,10 @@ fn proxies(started: &Started<'_>, relay: RelayAddress<'_>) -> Vec<(&'static str,
     if let Some(proxy) = relay.proxy {
         // The relay itself uses the user's proxy, and knows the hosts that it is not used for.
         let to_relay = PROXIES.map(|name| (name, proxy.into()));
-        return to_relay.into_iter().chain(NO_PROXY.map(|name| (name, "127.0.0.1".into()))).collect();
+        return to_relay
+            .into_iter()
+            .chain(NO_PROXY.map(|name| (name, "127.0.0.1".into())))
+            .collect();
     }
     let beside = NO_PROXY.map(|name| {
         let mut value = started.variable(name).map(OsStr::to_owned).unwrap_or_default();

@@ -177,8 +177,7 @@ fn each_way_of_signing_in_has_its_hosts() {
     assert_eq!(hosts(&bare, Vendor::Claude, &[("ANTHROPIC_API_KEY", "k")]), own);
     assert_eq!(hosts(&bare, Vendor::Claude, &[gate]), own);
     assert_eq!(hosts(&bare, Vendor::Claude, &[gate, ("ANTHROPIC_AUTH_TOKEN", "k")]), [""; 0]);
-    let google =
-        ["oauth2.googleapis.com", "sts.googleapis.com", "iamcredentials.googleapis.com"];
+    let google = ["oauth2.googleapis.com", "sts.googleapis.com", "iamcredentials.googleapis.com"];
     assert_eq!(hosts(&bare, Vendor::Claude, &[("CLAUDE_CODE_USE_VERTEX", "1")]), google);
     assert_eq!(hosts(&bare, Vendor::Codex, &[]), ["auth.openai.com", "chatgpt.com"]);
     assert_eq!(hosts(&bare, Vendor::Codex, &[("CODEX_API_KEY", "k")]), [""; 0]);

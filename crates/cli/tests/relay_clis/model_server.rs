@@ -63,7 +63,8 @@ fn serve(stream: TcpStream, kept: &Mutex<Vec<Got>>, command: Option<&str>) {
         let is_call = method == "POST" && !is_other.iter().any(|it| got.path.contains(it));
         // A program may ask for a title or a choice of models before it has the model act.
         let may_act = is_call && has_tools(&got.body);
-        let command = command.filter(|_| may_act && !kept.lock().unwrap().iter().any(|it| has_tools(&it.body)));
+        let command = command
+            .filter(|_| may_act && !kept.lock().unwrap().iter().any(|it| has_tools(&it.body)));
         let (status, kind, body) = answer(&got, is_call, command);
         if is_call {
             kept.lock().unwrap().push(got);
@@ -108,11 +109,7 @@ fn has_tools(body: &[u8]) -> bool {
     tools.or(wrapped).is_some_and(|tools| !tools.is_empty())
 }
 
-fn answer(
-    got: &Got,
-    is_call: bool,
-    command: Option<&str>,
-) -> (&'static str, &'static str, String) {
+fn answer(got: &Got, is_call: bool, command: Option<&str>) -> (&'static str, &'static str, String) {
     const SAID: &str = "Behind the relay.";
     let events = |events: &[Value]| {
         let lines = events.iter().map(|event| match event["type"].as_str() {

@@ -84,10 +84,7 @@ fn serve(
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_no_client_auth()
-        .with_single_cert(
-            vec![certificate.der().clone()],
-            key.serialize_der().try_into().unwrap(),
-        )
+        .with_single_cert(vec![certificate.der().clone()], key.serialize_der().try_into().unwrap())
         .unwrap();
     let connection = ServerConnection::new(Arc::new(config)).unwrap();
     let mut stream = BufReader::new(StreamOwned::new(connection, stream));
@@ -95,11 +92,8 @@ fn serve(
         let body = String::from_utf8_lossy(&got.body).into_owned();
         let is_renewal = got.path.contains("token");
         asked.lock().unwrap().push(Asked { host: host.clone(), path: got.path, body });
-        let (status, answer) = if is_renewal {
-            ("200 OK", renewed(&host))
-        } else {
-            ("404 Not Found", json!({}))
-        };
+        let (status, answer) =
+            if is_renewal { ("200 OK", renewed(&host)) } else { ("404 Not Found", json!({})) };
         let answer = answer.to_string();
         let head = format!(
             "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
