@@ -13,7 +13,7 @@ use convoke_agent::config::{AgentKind, Catalog};
 use convoke_agent::id::ThreadId;
 use convoke_agent::permission::Approvals;
 use convoke_agent::process::guardian::Guardian;
-use convoke_agent::sandbox::{Route, SandboxSettings};
+use convoke_agent::sandbox::{Enforcer, Gap, Route, SandboxSettings};
 use convoke_agent::turn_input::Permissions;
 use convoke_core::Diagnostic;
 use convoke_files::absolute;
@@ -181,13 +181,23 @@ impl AgentResolver<'_> {
         member_agent.trust = self.project.trust();
         member_agent.permissions = resolved.permissions;
         member_agent.approvals = Approvals::new(self.rules.clone());
-        // Nothing but its own word keeps a program without permissions of its own from writing.
-        let is_free = matches!(resolved.definition.kind, AgentKind::Plain);
-        member_agent.may_write = resolved.permissions != Permissions::ReadOnly || is_free;
+        member_agent.may_write = self.may_write(resolved);
         if let Some(cwd) = &settings.cwd {
             member_agent.cwd = self.project.directory.join(cwd);
         }
         Ok(member_agent)
+    }
+
+    /// Returns whether a member may change files of the working directory.
+    fn may_write(&self, resolved: &ResolvedAgent) -> bool {
+        let newest_abi = self.host_environment.newest_landlock();
+        let enforcer = Enforcer::on_this_machine(resolved.definition.kind.vendor(), newest_abi);
+        let gaps = enforcer.gaps(resolved.permissions, Route::Direct);
+        resolved.permissions != Permissions::ReadOnly
+            // The user's own configuration lets it change some paths.
+            || !resolved.definition.sandbox.writable.is_empty()
+            // An old kernel lets a file be emptied that can only be read.
+            || gaps.contains(&Gap::Truncate)
     }
 
     /// Points a member's CLI to a rehearsal server; a stand-in replaces a member without a known CLI.
