@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use convoke_session::{MessageNumber, SessionId, SqliteStore, Store as _, TurnId};
+use convoke_session::{AnyStore, MessageNumber, SessionId, Store as _, TurnId};
 use maud::{DOCTYPE, PreEscaped, html};
 
 use crate::assets::STYLE;
@@ -27,7 +27,7 @@ pub enum DocumentError {
 
 /// Writes a session: every message, and for every turn the ledger and the exact texts. Memory is O(page).
 pub async fn write(
-    store: &SqliteStore,
+    store: &AnyStore,
     id: SessionId,
     out: &mut (impl Write + Send),
 ) -> Result<(), DocumentError> {

@@ -14,7 +14,7 @@ use convoke_core::Diagnostic;
 use convoke_session::event_queue::Observer;
 use convoke_session::progress::SoFar;
 use convoke_session::{
-    SessionEvent, SessionEventKind, SessionId, SqliteStore, StopReason, Store as _, StoreError,
+    AnyStore, SessionEvent, SessionEventKind, SessionId, StopReason, Store as _, StoreError,
     TurnId, TurnState,
 };
 use serde_json::Value;
@@ -31,12 +31,12 @@ const NOTES: usize = 20;
 
 /// The feeds of the sessions that are watched or held.
 pub(crate) struct Feeds {
-    store: SqliteStore,
+    store: AnyStore,
     feeds: Mutex<HashMap<SessionId, Weak<Feed>>>,
 }
 
 impl Feeds {
-    pub fn new(store: SqliteStore) -> Self {
+    pub fn new(store: AnyStore) -> Self {
         Self { store, feeds: Mutex::default() }
     }
 
@@ -357,9 +357,9 @@ impl Feed {
     }
 
     /// Reads the store if the head of the session has moved. Returns whether the feed has changed.
-    async fn refresh(&self, store: &SqliteStore) -> Result<bool, StoreError> {
+    async fn refresh(&self, store: &AnyStore) -> Result<bool, StoreError> {
         let session = store.session(self.session).await?;
-        let is_held = store.is_held(self.session);
+        let is_held = store.is_held(self.session).await?;
         let before = lock(&self.stored).clone();
         let is_same = |before: &Arc<Standing>| {
             before.head == session.head.0
@@ -386,7 +386,7 @@ impl Feed {
     /// Reads the stored progress of turns that another process runs.
     async fn follow_progress(
         &self,
-        store: &SqliteStore,
+        store: &AnyStore,
         running: &[TurnId],
     ) -> Result<(), StoreError> {
         let mut progress = Vec::new();
@@ -418,7 +418,7 @@ fn add_note(heard: &mut Heard, diagnostic: Diagnostic) {
 }
 
 /// Follows the store until nobody has the feed any more.
-async fn follow(store: SqliteStore, feed: Weak<Feed>) {
+async fn follow(store: AnyStore, feed: Weak<Feed>) {
     loop {
         let Some(feed) = feed.upgrade() else { return };
         // A store that fails once is read again; viewers keep what they have.

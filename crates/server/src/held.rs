@@ -10,8 +10,7 @@ use std::time::Duration;
 use convoke_agent::permission::PermissionAnswer;
 use convoke_session::event_queue::Observer;
 use convoke_session::{
-    Controls, Coordinator, CoordinatorError, PersonMessage, SessionId, SqliteStore, StopReason,
-    TurnId,
+    AnyStore, Controls, Coordinator, CoordinatorError, PersonMessage, SessionId, StopReason, TurnId,
 };
 use convoke_team::Team;
 use serde::Serialize;
@@ -324,7 +323,7 @@ fn answer(reply: Reply, result: Result<Option<String>, CoordinatorError>) -> Res
 
 /// Runs turns until the conversation stops, and takes requests meanwhile.
 async fn run(
-    coordinator: &mut Coordinator<SqliteStore>,
+    coordinator: &mut Coordinator<AnyStore>,
     asked: &mut mpsc::Receiver<SessionRequest>,
 ) -> Result<StopReason, CoordinatorError> {
     let controls = coordinator.controls();

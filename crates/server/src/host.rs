@@ -9,7 +9,7 @@ use convoke_core::Diagnostic;
 use convoke_explain::Report;
 use convoke_session::event_queue::Observer;
 use convoke_session::file_changes::UndoRequest;
-use convoke_session::{Coordinator, MemberName, SessionId, SqliteStore};
+use convoke_session::{AnyStore, Coordinator, MemberName, SessionId};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -52,7 +52,7 @@ pub trait Host: Send + Sync + 'static {
 /// A session that was opened with its agents.
 pub struct OpenedSession {
     /// The coordinator.
-    pub coordinator: Coordinator<SqliteStore>,
+    pub coordinator: Coordinator<AnyStore>,
     /// The diagnostics of opening it.
     pub diagnostics: Vec<Diagnostic>,
     /// What must live as long as the conversation, for example the model servers of a rehearsal.

@@ -23,7 +23,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use convoke_session::event_queue::Observer;
-use convoke_session::{SessionId, SqliteStore};
+use convoke_session::{AnyStore, SessionId};
 use tokio::net::TcpListener;
 
 use self::feed::Feeds;
@@ -54,7 +54,7 @@ pub struct Server {
 
 /// What the handlers of requests share.
 pub(crate) struct App {
-    pub store: SqliteStore,
+    pub store: AnyStore,
     pub host: Arc<dyn Host>,
     pub guard: Guard,
     pub scope: Scope,
@@ -68,7 +68,7 @@ impl Server {
     pub async fn bind(
         port: u16,
         allowed_hosts: Vec<String>,
-        store: SqliteStore,
+        store: AnyStore,
         host: Arc<dyn Host>,
         scope: Scope,
     ) -> io::Result<Self> {

@@ -10,8 +10,8 @@ use convoke_core::ledger::Ledger;
 use convoke_core::marker::strip_all_markers;
 use convoke_session::progress::SoFar;
 use convoke_session::{
-    Attempt, MemberCost, MemberName, MessageNumber, NumberedMessage, Session, SessionId,
-    SqliteStore, StopReason, Store as _, StoreError, Summary, Turn, TurnId, TurnState,
+    AnyStore, Attempt, MemberCost, MemberName, MessageNumber, NumberedMessage, Session, SessionId,
+    StopReason, Store as _, StoreError, Summary, Turn, TurnId, TurnState,
 };
 use convoke_team::Team;
 use serde::Serialize;
@@ -43,12 +43,12 @@ pub struct ListedSession {
 
 impl ListedSession {
     /// Reads what the list shows of a session.
-    pub async fn read(store: &SqliteStore, summary: Summary) -> Result<Self, StoreError> {
+    pub async fn read(store: &AnyStore, summary: Summary) -> Result<Self, StoreError> {
         let team = team_of(&store.session(summary.id).await?);
         let members = team.iter().flat_map(Team::names).map(ToString::to_string).collect();
         let costs = store.costs(summary.id).await?;
         let cost_usd = total_cost(&costs);
-        let is_held = store.is_held(summary.id);
+        let is_held = store.is_held(summary.id).await?;
         Ok(Self { summary, members, cost_usd, is_held })
     }
 
@@ -129,7 +129,7 @@ pub struct Standing {
 impl Standing {
     /// Reads the standing of a session.
     pub async fn read(
-        store: &SqliteStore,
+        store: &AnyStore,
         session: Session,
         is_held: bool,
     ) -> Result<Self, StoreError> {
@@ -189,7 +189,7 @@ pub struct MessagePage {
 
 /// Reads at most `limit` messages before one. O(limit + log of the session).
 pub async fn messages_before(
-    store: &SqliteStore,
+    store: &AnyStore,
     session: &Session,
     before: MessageNumber,
     limit: usize,
@@ -203,7 +203,7 @@ pub async fn messages_before(
 
 /// Reads at most `limit` messages after one.
 pub async fn messages_after(
-    store: &SqliteStore,
+    store: &AnyStore,
     session: &Session,
     after: MessageNumber,
     limit: usize,
@@ -214,7 +214,7 @@ pub async fn messages_after(
 
 /// Adds texts and turns to messages.
 pub async fn shown(
-    store: &SqliteStore,
+    store: &AnyStore,
     session: &Session,
     messages: Vec<NumberedMessage>,
 ) -> Result<Vec<ShownMessage>, StoreError> {
@@ -235,7 +235,7 @@ pub async fn shown(
 /// Reads the turns that answer messages of a range. A message queues its turns when it is stored, so their numbers are
 /// in the order of the messages.
 async fn turns_answering(
-    store: &SqliteStore,
+    store: &AnyStore,
     session: &Session,
     answered: Range<u64>,
 ) -> Result<Vec<Turn>, StoreError> {
@@ -285,7 +285,7 @@ pub struct SentTurn {
 
 /// Reads a turn; `None` if there is none.
 pub async fn turn(
-    store: &SqliteStore,
+    store: &AnyStore,
     session: SessionId,
     id: TurnId,
 ) -> Result<Option<Turn>, StoreError> {
@@ -297,7 +297,7 @@ pub async fn turn(
 impl SentTurn {
     /// Reads a turn and an attempt, by default the last; `None` if nothing was sent in it.
     pub async fn read(
-        store: &SqliteStore,
+        store: &AnyStore,
         session: SessionId,
         turn: Turn,
         attempt: Option<u32>,
@@ -332,7 +332,7 @@ impl SentTurn {
     /// Returns the stored events, and the partial reply.
     pub async fn came_back(
         &self,
-        store: &SqliteStore,
+        store: &AnyStore,
         session: SessionId,
     ) -> Result<SoFar, StoreError> {
         let Attempt { turn, number, ended, .. } = &self.attempt;
@@ -352,7 +352,7 @@ impl SentTurn {
 
 /// Reads the requests of an attempt, by default those of the last attempt with requests.
 pub async fn requests(
-    store: &SqliteStore,
+    store: &AnyStore,
     session: SessionId,
     turn: &Turn,
     attempt: Option<u32>,

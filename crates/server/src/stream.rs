@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use convoke_session::{MessageNumber, SessionId, SqliteStore, Store as _, StoreError, TurnId};
+use convoke_session::{AnyStore, MessageNumber, SessionId, Store as _, StoreError, TurnId};
 use futures_util::Stream;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -34,7 +34,7 @@ pub(crate) type Part = Result<Bytes, std::convert::Infallible>;
 
 /// Follows a session from after a message on, until the client is gone.
 pub(crate) fn follow(
-    store: SqliteStore,
+    store: AnyStore,
     session: SessionId,
     viewer: Viewer,
     after: Option<MessageNumber>,
@@ -66,7 +66,7 @@ pub(crate) fn follow(
 }
 
 struct Follower {
-    store: SqliteStore,
+    store: AnyStore,
     session: SessionId,
     viewer: Viewer,
     form: Form,

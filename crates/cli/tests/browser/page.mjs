@@ -109,7 +109,7 @@ try {
       assert.ok(wide <= width, `${name} is ${wide} wide in ${width}`);
     }
     await page.setViewportSize({ width: 1280, height: 900 });
-    if (IMAGES) {
+    if (IMAGES && ["conversation", "turn", "diff"].includes(name)) {
       mkdirSync(IMAGES, { recursive: true });
       await page.evaluate(() => scrollTo(0, 0));
       await page.screenshot({ path: join(IMAGES, `${name}.png`) });

@@ -98,7 +98,7 @@ pub(super) async fn session(
     let id = app.session_id(&id)?;
     let session = app.store.session(id).await?;
     let page = message_page(&app, &session, &query).await?;
-    let is_held = app.store.is_held(id);
+    let is_held = app.store.is_held(id).await?;
     let standing = match app.feeds.of(id).standing() {
         Some(standing) if standing.head == session.head.0 => standing,
         _ => Standing::read(&app.store, session.clone(), is_held).await?,

@@ -13,7 +13,8 @@ use convoke_server::{
 use convoke_session::event_queue::Observer;
 use convoke_session::file_changes::UndoRequest;
 use convoke_session::{
-    Coordinator, MemberAgent, NewSession, PersonMessage, SessionId, SqliteStore, TeamAgents,
+    AnyStore, Coordinator, MemberAgent, NewSession, PersonMessage, SessionId, SqliteStore,
+    TeamAgents,
 };
 use convoke_team::Team;
 use serde_json::Value;
@@ -29,7 +30,7 @@ const TEAM: &str = "name = \"test\"\n[[member]]\nname = \"kim\"\nhuman = true\n\
 /// A server and its store.
 pub struct TestServer {
     pub directory: TempDir,
-    pub store: SqliteStore,
+    pub store: AnyStore,
     pub port: u16,
     pub token: String,
     host: Arc<TestHost>,
@@ -39,7 +40,7 @@ pub struct TestServer {
 
 /// A host whose agents say what the test has put into `steps`.
 pub struct TestHost {
-    store: SqliteStore,
+    store: AnyStore,
     directory: PathBuf,
     max: Mutex<StandIn>,
 }
@@ -56,7 +57,7 @@ impl TestServer {
 
     pub async fn scoped(turns: Vec<Vec<Step>>, scope: Scope, hosts: Vec<String>) -> Self {
         let directory = TempDir::new().unwrap();
-        let store = SqliteStore::open(directory.path()).await.unwrap();
+        let store: AnyStore = SqliteStore::open(directory.path()).await.unwrap().into();
         let max = Mutex::new(StandIn::new(Script { turns }));
         let host =
             Arc::new(TestHost { store: store.clone(), directory: directory.path().into(), max });
@@ -126,7 +127,7 @@ impl TestServer {
 }
 
 async fn serve(
-    store: &SqliteStore,
+    store: &AnyStore,
     host: &Arc<TestHost>,
     scope: Scope,
     hosts: Vec<String>,

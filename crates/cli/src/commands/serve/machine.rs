@@ -11,7 +11,7 @@ use convoke_server::{
 };
 use convoke_session::event_queue::Observer;
 use convoke_session::file_changes::UndoRequest;
-use convoke_session::{MemberName, SessionId, SqliteStore};
+use convoke_session::{AnyStore, MemberName, SessionId};
 
 use crate::commands::explain;
 use crate::commands::sessions::{cache, transfer};
@@ -23,7 +23,7 @@ use crate::conversation::{self, Conversation, ConversationOptions, Rehearse};
 /// The machine of a page.
 pub(super) struct Machine {
     host_environment: Arc<HostEnvironment>,
-    store: SqliteStore,
+    store: AnyStore,
     here: Here,
     team: Option<PathBuf>,
     rehearse: Option<Rehearse>,
@@ -32,7 +32,7 @@ pub(super) struct Machine {
 impl Machine {
     pub(super) fn new(
         host_environment: HostEnvironment,
-        store: SqliteStore,
+        store: AnyStore,
         team: Option<PathBuf>,
         rehearse: Option<Rehearse>,
     ) -> Self {

@@ -15,7 +15,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use self::machine::Machine;
 use crate::conversation::Rehearse;
-use crate::conversation::sessions::open_store;
+use crate::conversation::store::open_store;
 use crate::host_environment;
 use crate::outcome::{Outcome, UsageError};
 use crate::terminal::stdout;
