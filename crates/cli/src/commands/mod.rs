@@ -16,6 +16,7 @@ mod prompt;
 mod request;
 mod rpc;
 mod run;
+mod serve;
 mod sessions;
 mod trust;
 mod undo;
@@ -33,6 +34,7 @@ pub enum Command {
     Run(run::Arguments),
     Chat(chat::Arguments),
     Sessions(sessions::Arguments),
+    Serve(serve::Arguments),
     /// Show what each turn changed in the working directory
     Changes(changes::Arguments),
     /// Bring the files back to before a turn
@@ -71,6 +73,7 @@ pub fn run<C: CommandFactory>(
         Command::Run(arguments) => run::run(&arguments),
         Command::Chat(arguments) => chat::run(arguments),
         Command::Sessions(arguments) => sessions::run(arguments),
+        Command::Serve(arguments) => serve::run(&arguments),
         Command::Changes(arguments) => changes::run(&arguments),
         Command::Undo(arguments) => undo::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
