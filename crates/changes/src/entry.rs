@@ -18,11 +18,12 @@ use crate::manifest::MODE_BITS;
 use crate::tree_path::TreePath;
 
 /// The flags of a descriptor that only names a directory.
-const NAMED: OFlags = OFlags::DIRECTORY.union(OFlags::CLOEXEC).union(if cfg!(target_os = "linux") {
-    OFlags::from_bits_retain(0o10_000_000) // O_PATH: needs no permission to read.
-} else {
-    OFlags::RDONLY
-});
+const NAMED: OFlags =
+    OFlags::DIRECTORY.union(OFlags::CLOEXEC).union(if cfg!(target_os = "linux") {
+        OFlags::from_bits_retain(0o10_000_000) // O_PATH: needs no permission to read.
+    } else {
+        OFlags::RDONLY
+    });
 
 /// A name in an open directory.
 #[derive(Debug)]
@@ -98,14 +99,12 @@ impl Entry {
     pub(crate) fn set_directory_mode(&self, mode: FileMode) -> io::Result<()> {
         let mode = Mode::from_raw_mode(mode);
         let readable = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        match openat(&self.parent, self.name(), readable, Mode::empty()) {
-            Ok(directory) => Ok(fchmod(directory, mode)?),
-            Err(_) => {
-                // One that may not be read can still be named.
-                let named = openat(&self.parent, self.name(), NAMED | OFlags::NOFOLLOW, Mode::empty())?;
-                Ok(chmod(format!("/proc/self/fd/{}", named.as_raw_fd()), mode)?)
-            }
+        if let Ok(directory) = openat(&self.parent, self.name(), readable, Mode::empty()) {
+            return Ok(fchmod(directory, mode)?);
         }
+        // One that may not be read can still be named.
+        let named = openat(&self.parent, self.name(), NAMED | OFlags::NOFOLLOW, Mode::empty())?;
+        Ok(chmod(format!("/proc/self/fd/{}", named.as_raw_fd()), mode)?)
     }
 
     /// Moves a staged file here, by a copy beside it if the file systems differ.

@@ -19,7 +19,7 @@ use tokio::sync::{Mutex, oneshot};
 use crate::connect::Connection;
 use crate::copy::{Passing, content_type};
 use crate::server::Shared;
-use crate::tee::{AnswerBody, AnswerContent, AnswerTee, RequestTee, KeptBytes};
+use crate::tee::{AnswerBody, AnswerContent, AnswerTee, KeptBytes, RequestTee};
 
 /// The connection to the endpoint that belongs to one connection of the program.
 pub(crate) type Upstreams = Mutex<Option<Connection<RequestTee>>>;

@@ -74,11 +74,7 @@ pub(crate) struct RequestTee {
 
 impl RequestTee {
     /// Copies the body into `kept`, if anybody wants a copy.
-    pub fn new(
-        body: Incoming,
-        kept: KeptBytes,
-        done: Option<oneshot::Sender<BodyCopy>>,
-    ) -> Self {
+    pub fn new(body: Incoming, kept: KeptBytes, done: Option<oneshot::Sender<BodyCopy>>) -> Self {
         Self { body, kept: Some(kept), bytes: 0, hash: Sha256::new(), done }
     }
 
