@@ -16,9 +16,6 @@ const KEPT: usize = 1 << 12;
 /// The maximum size of the output that an agent reports piece by piece.
 const OUTPUT: usize = 1 << 20;
 
-/// The maximum size of two texts that are compared.
-const COMPARED: usize = 1 << 20;
-
 /// The tool calls of a turn.
 #[derive(Debug, Default)]
 pub(super) struct Tools {
@@ -218,10 +215,6 @@ impl Call {
         let diffs = self.diffs().map(|diff| {
             let text = |name: &str| diff[name].as_str().unwrap_or_default();
             let (path, before, after) = (text("path"), text("oldText"), text("newText"));
-            let bytes = before.len() + after.len();
-            if bytes > COMPARED {
-                return format!("{path}: {bytes} bytes, too many to compare\n");
-            }
             unified(Path::new(path), before, after)
         });
         let diff: String = diffs.collect();
