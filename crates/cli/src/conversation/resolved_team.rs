@@ -25,7 +25,7 @@ use convoke_inspect::record::{ProgramHome, Recording, RecordingAgent, RelayingAg
 use convoke_model::{ModelAgent, Settings};
 use convoke_redact::Redactor;
 use convoke_session::prompt::InstructionFile;
-use convoke_session::{MemberAgent, MemberName, SessionId, SqliteStore, TeamAgents};
+use convoke_session::{AnyStore, MemberAgent, MemberName, SessionId, TeamAgents};
 use convoke_team::{PermissionRules, Record};
 
 use super::change_recorder::{Recorder, changes_of};
@@ -33,7 +33,7 @@ use super::home::Home;
 use super::project::{Origin, Project};
 use super::rehearsal_servers::RehearsalServers;
 use super::resolved_agent::{ResolvedAgent, resolve_agent};
-use super::{AgentBackend, sample};
+use super::{AgentBackend, sample, store};
 use crate::diagnostics::own;
 use crate::machine;
 use crate::outcome::UsageError;
@@ -59,7 +59,7 @@ pub(super) struct AgentResolver<'a> {
     pub(super) done: HashMap<MemberName, usize>,
     /// The session that the threads of models belong to, and their store.
     pub(super) session: SessionId,
-    pub(super) store: &'a SqliteStore,
+    pub(super) store: &'a AnyStore,
     pub(super) home: &'a Home,
     pub(super) host_environment: &'a HostEnvironment,
     /// What the user wants recorded, whatever the team file says.
@@ -360,11 +360,12 @@ impl AgentResolver<'_> {
     }
 }
 
-/// Returns whether a CLI inherits a variable: not if it holds the key of a model, unless the CLI itself signs
-/// in with it.
+/// Returns whether a CLI inherits a variable: not if it holds the password of the store, or the key of a model with
+/// which the CLI itself does not sign in.
 fn is_inherited(name: &OsStr, kind: AgentKind, model_keys: &BTreeSet<OsString>) -> bool {
     let signs_in_with = kind.vendor().map_or(&[][..], |vendor| vendor.facts().sign_in.keys);
-    !model_keys.contains(name) || signs_in_with.iter().any(|own| name == *own)
+    let is_key = model_keys.contains(name) && !signs_in_with.iter().any(|own| name == *own);
+    !is_key && name != store::PASSWORD
 }
 
 #[cfg(test)]
@@ -376,7 +377,13 @@ mod tests {
         let keys: BTreeSet<OsString> =
             ["ANTHROPIC_API_KEY", "CODEX_API_KEY", "MODEL_KEY"].map(OsString::from).into();
         let inherited = |kind: AgentKind| {
-            let all = ["ANTHROPIC_API_KEY", "CODEX_API_KEY", "MODEL_KEY", "PATH"];
+            let all = [
+                "ANTHROPIC_API_KEY",
+                "CODEX_API_KEY",
+                "CONVOKE_STORE_PASSWORD",
+                "MODEL_KEY",
+                "PATH",
+            ];
             all.into_iter()
                 .filter(|it| is_inherited(OsStr::new(it), kind, &keys))
                 .collect::<Vec<_>>()

@@ -1,8 +1,9 @@
 //! `convoke sessions`: commands on stored sessions.
 
-mod cache;
+pub(in crate::commands) mod cache;
 mod compact;
 mod conversation;
+mod copy;
 mod diff;
 pub(in crate::commands) mod list;
 mod markdown;
@@ -13,14 +14,14 @@ mod resume;
 mod search;
 pub(in crate::commands) mod sent;
 mod show;
-mod transfer;
+pub(in crate::commands) mod transfer;
 mod turn;
 
 use std::io::{self, Write};
 
 use clap::{Args, Subcommand};
 use clap_complete::ArgValueCompleter;
-use convoke_session::{SessionId, SqliteStore, TurnId};
+use convoke_session::{AnyStore, SessionId, TurnId};
 use serde::Serialize;
 
 use crate::commands::completions;
@@ -55,11 +56,13 @@ enum StoredCommand {
     Show(show::Arguments),
     /// Copy a session up to a message
     Fork(transfer::Fork),
+    /// Copy sessions to another store
+    Copy(copy::Arguments),
     /// Search the messages of all sessions of this directory
     Search(search::Arguments),
     /// Change the name of a session
     Rename(rename::Arguments),
-    /// Write a session as a snapshot, as Markdown, or everything with --all
+    /// Write a session as a snapshot, as Markdown, as HTML, or everything with --all
     Export(transfer::Export),
     /// Create a session from an exported file
     Import(transfer::Import),
@@ -90,6 +93,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
             StoredCommand::Fork(arguments) => transfer::fork(arguments, &store).await,
             StoredCommand::Export(arguments) => transfer::export(arguments, &store).await,
             StoredCommand::Import(arguments) => transfer::import(arguments, &store).await,
+            StoredCommand::Copy(arguments) => copy::run(arguments, &store).await,
             StoredCommand::Search(arguments) => search::run(arguments, &store).await,
             StoredCommand::Rename(arguments) => rename::run(arguments, &store).await,
             StoredCommand::Rm(arguments) => remove::remove(arguments, &store).await,
@@ -110,7 +114,7 @@ struct Which {
 }
 
 impl Which {
-    async fn find(&self, store: &SqliteStore) -> anyhow::Result<SessionId> {
+    async fn find(&self, store: &AnyStore) -> anyhow::Result<SessionId> {
         find(store, &self.id).await
     }
 }
