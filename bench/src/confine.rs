@@ -25,12 +25,7 @@ pub fn run() {
         };
         let nanos = |time: Duration| time.as_secs_f64() * 1e9;
         let step = nanos(confined) - nanos(plain);
-        row(&[
-            entries.to_string(),
-            time(nanos(plain)),
-            time(nanos(confined)),
-            time(step.max(0.0)),
-        ]);
+        row(&[entries.to_string(), time(nanos(plain)), time(nanos(confined)), time(step.max(0.0))]);
     }
 }
 

@@ -174,7 +174,8 @@ fn two_questions_at_once_are_answered_in_any_order() {
             if let [(first, _), (second, summary)] = &open[..] {
                 assert_eq!(summary, "make 2");
                 for (id, answer) in [(second, "once"), (first, "never")] {
-                    let answer = serde_json::json!({"type": "permission", "id": id, "answer": answer});
+                    let answer =
+                        serde_json::json!({"type": "permission", "id": id, "answer": answer});
                     writeln!(stdin, "{answer}").unwrap();
                 }
             }

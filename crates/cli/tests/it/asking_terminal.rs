@@ -25,7 +25,9 @@ fn terminal(second: &str, limits: &str) -> Option<Terminal> {
     let team = format!(
         "[[member]]\nname = \"kailai\"\nhuman = true\n\n[[member]]\nname = \"max\"\nagent = \"claude\"\n\n{limits}"
     );
-    let context = TestContext::new().file("convoke.toml", team).program("claude", &ASKING.replace("SECOND", second));
+    let context = TestContext::new()
+        .file("convoke.toml", team)
+        .program("claude", &ASKING.replace("SECOND", second));
     let command = context.path().join("bin/claude");
     let command = command.display();
     let agents = format!("[agent.claude]\ncommand = '{command}'\npermissions = \"ask\"\n");
