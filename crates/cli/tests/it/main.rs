@@ -12,6 +12,7 @@ mod acp;
 mod ask;
 mod ask_key;
 mod asking;
+mod asking_terminal;
 mod assemble;
 mod capture;
 mod changes;
