@@ -103,7 +103,7 @@ impl Change {
             (_, None) => Status::Deleted,
             (Some(Node::File { content: a, .. }), Some(Node::File { content: b, .. }))
             | (Some(Node::Link { content: a }), Some(Node::Link { content: b })) => {
-                if a == b && *a != Content::Pending { Status::Mode } else { Status::Modified }
+                if a == b && a.oid().is_some() { Status::Mode } else { Status::Modified }
             }
             (Some(Node::Directory { .. }), Some(Node::Directory { .. })) => Status::Mode,
             _ => Status::Type,
