@@ -14,6 +14,7 @@ pub mod sample;
 pub mod sessions;
 pub mod team_redaction;
 pub mod trust;
+mod workspaces;
 
 use std::path::{Path, PathBuf};
 

@@ -36,6 +36,7 @@ mod threads;
 mod trust;
 mod vectors;
 mod verify;
+mod workspaces;
 
 use context::TestContext;
 
