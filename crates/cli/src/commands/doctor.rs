@@ -132,11 +132,13 @@ fn leftover_workspaces(host_environment: &HostEnvironment) -> anyhow::Result<Vec
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let sessions = runtime.block_on(async {
+        // Whether the store can be opened is for those commands to say that need it.
         let store = open_store(host_environment).await?;
         let removed = store.removed_sessions().await?.into_iter().map(|it| it.session.id);
         let ids = store.sessions().await?.into_iter().map(|it| it.id).chain(removed);
         anyhow::Ok(ids.map(|id| id.to_string()).collect::<HashSet<String>>())
-    })?;
+    });
+    let Ok(sessions) = sessions else { return Ok(Vec::new()) };
     let leftovers = changes_of(host_environment).leftovers(&sessions)?;
     let finding = |leftover: convoke_changes::Leftover| {
         let path = leftover.path.display();

@@ -11,7 +11,7 @@ use clap::Args;
 use convoke_agent::id::now;
 use convoke_core::Diagnostic;
 use convoke_session::transfer::{self, ArchiveSource, ImportLimits, TransferError};
-use convoke_session::{MessageNumber, NewSession, SessionId, SqliteStore, Store as _, TurnId};
+use convoke_session::{AnyStore, MessageNumber, NewSession, SessionId, Store as _, TurnId};
 use serde_json::json;
 
 use super::{Which, markdown, write_json};
@@ -42,7 +42,7 @@ pub(super) struct Fork {
     deny: Deny,
 }
 
-pub(super) async fn fork(arguments: &Fork, store: &SqliteStore) -> anyhow::Result<Outcome> {
+pub(super) async fn fork(arguments: &Fork, store: &AnyStore) -> anyhow::Result<Outcome> {
     let session = arguments.which.find(store).await?;
     let copy = SessionId::generate();
     let after = arguments.after.map(MessageNumber);
@@ -60,7 +60,7 @@ pub(super) async fn fork(arguments: &Fork, store: &SqliteStore) -> anyhow::Resul
 
 /// Copies what is recorded of the changes of the copied turns. Returns a diagnostic about workspaces.
 async fn fork_changes(
-    store: &SqliteStore,
+    store: &AnyStore,
     session: SessionId,
     copy: SessionId,
 ) -> anyhow::Result<Option<Diagnostic>> {
@@ -102,7 +102,7 @@ pub(super) struct Export {
     json: bool,
 }
 
-pub(super) async fn export(arguments: &Export, store: &SqliteStore) -> anyhow::Result<Outcome> {
+pub(super) async fn export(arguments: &Export, store: &AnyStore) -> anyhow::Result<Outcome> {
     let session = arguments.which.find(store).await?;
     let written = match &arguments.output {
         None => write(arguments, store, session, stdout()).await,
@@ -130,7 +130,7 @@ pub(super) async fn export(arguments: &Export, store: &SqliteStore) -> anyhow::R
 
 async fn write(
     arguments: &Export,
-    store: &SqliteStore,
+    store: &AnyStore,
     session: SessionId,
     out: impl Write + Send,
 ) -> anyhow::Result<()> {
@@ -171,7 +171,7 @@ pub(super) struct Import {
     deny: Deny,
 }
 
-pub(super) async fn import(arguments: &Import, store: &SqliteStore) -> anyhow::Result<Outcome> {
+pub(super) async fn import(arguments: &Import, store: &AnyStore) -> anyhow::Result<Outcome> {
     let shown = arguments.file.display();
     let file: Box<dyn Read + Send> = if arguments.file == Path::new("-") {
         Box::new(stdin())
