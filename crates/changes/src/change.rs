@@ -116,6 +116,12 @@ impl Change {
         Self { path: self.path.clone(), before: self.after.clone(), after: self.before.clone() }
     }
 
+    /// Tells whether the contents before and after are known, at least by their hashes.
+    fn is_known(&self) -> bool {
+        let nodes = [&self.before, &self.after].into_iter().flatten();
+        nodes.filter_map(Node::content).all(|content| content.oid().is_some())
+    }
+
     /// Tells whether the change is worth a line of its own: directories that only hold changed files are
     /// not.
     pub(crate) fn is_shown(&self, all: &[Self]) -> bool {
@@ -236,7 +242,9 @@ pub(crate) fn joined<'a>(records: impl IntoIterator<Item = &'a [Change]>) -> Vec
             .and_modify(|joined| joined.after.clone_from(&change.after))
             .or_insert_with(|| change.clone());
     }
-    all.into_values().filter(|change| change.before != change.after).collect()
+    // What is not known of two contents may differ.
+    let is_change = |change: &Change| change.before != change.after || !change.is_known();
+    all.into_values().filter(is_change).collect()
 }
 
 /// Tells whether a path, or a directory above it, was ignored or unreadable.
