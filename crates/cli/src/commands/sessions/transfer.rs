@@ -9,11 +9,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use clap::Args;
 use convoke_agent::id::now;
-<<<<<<< HEAD
 use convoke_core::Diagnostic;
-=======
 use convoke_server::{ExportForm, document};
->>>>>>> main
 use convoke_session::transfer::{self, ArchiveSource, ImportLimits, TransferError};
 use convoke_session::{AnyStore, MessageNumber, NewSession, SessionId, Store as _, TurnId};
 use serde_json::json;
