@@ -18,6 +18,7 @@ mod content;
 mod copier;
 pub mod diagnostics;
 mod diff;
+mod entry;
 mod error;
 mod failpoint;
 mod git;
