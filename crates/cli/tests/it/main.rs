@@ -11,6 +11,7 @@
 mod ask;
 mod ask_key;
 mod asking;
+mod asking_terminal;
 mod assemble;
 mod capture;
 mod changes;
