@@ -37,8 +37,15 @@ impl AgentKind {
             (Self::Api, "record") => {
                 ("whose requests are always recorded", "remove it".to_owned())
             }
+<<<<<<< HEAD
             (Self::Acp, "mode") => return None,
             (Self::Acp | Self::Plain, _) if is_of_models(setting) => (
+=======
+            (Self::Api | Self::StandIn, "workspace" | "workspace-copy" | "workspace-link") => {
+                ("which changes no files", "remove it".to_owned())
+            }
+            (Self::Plain, _) if is_of_models(setting) => (
+>>>>>>> main
                 "which runs a program of yours",
                 "pass it in `args` or `env`, or write `agent = \"api\"`".to_owned(),
             ),
@@ -131,6 +138,7 @@ mod tests {
             "key-env",
             "context-window",
             "tools",
+            "workspace",
             "role-summary",
             "instructions",
             "instructions-file",
@@ -139,13 +147,17 @@ mod tests {
         ];
         let used = |kind: AgentKind| {
             let used: Vec<&str> = all.into_iter().filter(|it| kind.unused(it).is_none()).collect();
-            used.strip_suffix(&all[12..]).unwrap().join(" ")
+            used.strip_suffix(&all[13..]).unwrap().join(" ")
         };
         for kind in [AgentKind::Claude, AgentKind::Codex, AgentKind::Gemini] {
-            assert_eq!(used(kind), "model command args env cwd sandbox");
+            assert_eq!(used(kind), "model command args env cwd sandbox workspace");
         }
+<<<<<<< HEAD
         assert_eq!(used(AgentKind::Acp), "model command args env cwd sandbox");
         assert_eq!(used(AgentKind::Plain), "command args env cwd sandbox");
+=======
+        assert_eq!(used(AgentKind::Plain), "command args env cwd sandbox workspace");
+>>>>>>> main
         let of_models = "base-url wire developer-role key-env context-window tools";
         assert_eq!(used(AgentKind::Api), format!("model cwd {of_models}"));
         assert_eq!(used(AgentKind::StandIn), "");

@@ -39,6 +39,7 @@ mod threads;
 mod trust;
 mod vectors;
 mod verify;
+mod workspaces;
 
 use context::TestContext;
 
