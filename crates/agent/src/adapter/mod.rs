@@ -217,8 +217,6 @@ impl Context<'_> {
         let own = self.definition.env.values().map(OsStr::new);
         let texts = env.chain(own).chain(call.args.iter().map(OsString::as_os_str));
         let addresses = texts.filter_map(OsStr::to_str).map(str::to_owned);
-<<<<<<< HEAD
-        let users_home = home.clone();
         let in_home = |names: &[&str]| -> Vec<PathBuf> {
             let home = home.as_ref();
             names.iter().filter_map(|name| Some(home?.join(name))).collect()
@@ -228,10 +226,8 @@ impl Context<'_> {
             readable: in_home(preset.directory),
             directories: in_home(preset.state),
         });
-=======
         let mut additions = self.definition.sandbox.clone().in_home(home.as_deref());
         additions.readable.extend(self.turn_input.readable.iter().cloned());
->>>>>>> main
         Sandbox {
             enforcer: self.enforcer,
             permissions: self.permissions(),

@@ -37,15 +37,11 @@ impl AgentKind {
             (Self::Api, "record") => {
                 ("whose requests are always recorded", "remove it".to_owned())
             }
-<<<<<<< HEAD
             (Self::Acp, "mode") => return None,
-            (Self::Acp | Self::Plain, _) if is_of_models(setting) => (
-=======
             (Self::Api | Self::StandIn, "workspace" | "workspace-copy" | "workspace-link") => {
                 ("which changes no files", "remove it".to_owned())
             }
-            (Self::Plain, _) if is_of_models(setting) => (
->>>>>>> main
+            (Self::Acp | Self::Plain, _) if is_of_models(setting) => (
                 "which runs a program of yours",
                 "pass it in `args` or `env`, or write `agent = \"api\"`".to_owned(),
             ),
@@ -152,12 +148,8 @@ mod tests {
         for kind in [AgentKind::Claude, AgentKind::Codex, AgentKind::Gemini] {
             assert_eq!(used(kind), "model command args env cwd sandbox workspace");
         }
-<<<<<<< HEAD
-        assert_eq!(used(AgentKind::Acp), "model command args env cwd sandbox");
-        assert_eq!(used(AgentKind::Plain), "command args env cwd sandbox");
-=======
+        assert_eq!(used(AgentKind::Acp), "model command args env cwd sandbox workspace");
         assert_eq!(used(AgentKind::Plain), "command args env cwd sandbox workspace");
->>>>>>> main
         let of_models = "base-url wire developer-role key-env context-window tools";
         assert_eq!(used(AgentKind::Api), format!("model cwd {of_models}"));
         assert_eq!(used(AgentKind::StandIn), "");
