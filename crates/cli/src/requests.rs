@@ -34,6 +34,14 @@ impl FromStr for Wanted {
     }
 }
 
+/// Returns the bytes of a request that were sent.
+pub fn sent_bytes<T>(record: &RequestRecord<T>) -> u64 {
+    match record.outcome.end {
+        Some(RequestEnd::Unsent) => 0,
+        _ => record.meta.bytes,
+    }
+}
+
 /// Returns a stored request as JSON, with its texts.
 pub fn json(record: &RequestRecord<()>, texts: &RequestTexts) -> serde_json::Result<Value> {
     let RequestRecord { thread, number, attempt, meta, outcome, .. } = record;
@@ -42,7 +50,7 @@ pub fn json(record: &RequestRecord<()>, texts: &RequestTexts) -> serde_json::Res
     Ok(json!({
         "thread": thread, "request": number,
         "turn": attempt.map(|it| it.turn), "attempt": attempt.map(|it| it.attempt),
-        "at": meta.at, "path": meta.path, "purpose": meta.purpose, "bytes": meta.bytes,
+        "at": meta.at, "path": meta.path, "purpose": meta.purpose, "bytes": sent_bytes(record),
         "unchangedBytes": meta.unchanged_bytes, "redacted": meta.redacted, "wire": meta.wire,
         "sentSha256": meta.sent_sha256, "masked": meta.masked, "headers": headers,
         "failedAttempts": outcome.failed, "ended": outcome.end, "usage": outcome.usage,
@@ -54,6 +62,9 @@ pub fn json(record: &RequestRecord<()>, texts: &RequestTexts) -> serde_json::Res
 /// Returns the title of a request: number, purpose, size and unchanged bytes.
 pub fn title<T>(record: &RequestRecord<T>) -> String {
     let RequestMeta { purpose, bytes, unchanged_bytes, .. } = &record.meta;
+    if sent_bytes(record) == 0 {
+        return format!("request {}, {}, 0 bytes sent", record.number, purpose.as_str());
+    }
     format!(
         "request {}, {}, {} bytes, {} unchanged",
         record.number,
@@ -78,6 +89,7 @@ pub fn remarks<T>(record: &RequestRecord<T>) -> Vec<String> {
     }
     match end {
         Some(RequestEnd::Answered | RequestEnd::Failed) => {}
+        Some(RequestEnd::Unsent) => remarks.push("nothing was sent".to_owned()),
         Some(RequestEnd::Cancelled) => remarks.push("cancelled".to_owned()),
         Some(RequestEnd::TimedOut) => remarks.push("the turn timed out".to_owned()),
         None => remarks.push("unknown outcome".to_owned()),

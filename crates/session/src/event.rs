@@ -3,13 +3,17 @@
 //! Their JSON form is the output of `convoke run --json`, one object a line: `type` names the event, all
 //! names are in camel case, and fields are only ever added.
 
+use std::fmt;
+
 use convoke_agent::Verdict;
 use convoke_agent::permission::{AnsweredBy, PermissionAnswer, PermissionQuestion};
+use convoke_core::figures::thousands;
 use convoke_core::marker::Intent;
 use convoke_core::{Diagnostic, MessageId};
 use serde::ser::SerializeStruct as _;
 use serde::{Serialize, Serializer};
 
+use crate::attachment::Attachment;
 use crate::content::ContentRef;
 use crate::file_changes::{ChangeCounts, ChangedBy};
 use crate::id::{MemberName, MessageNumber, Millis, SessionId, TurnId};
@@ -179,6 +183,24 @@ pub struct ShownMessage {
     pub in_reply_to: Option<MessageId>,
     /// The text without markers.
     pub text: String,
+    /// The files that it attaches.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub attachments: Vec<ShownAttachment>,
+}
+
+/// A file that a message attaches, as it is shown.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ShownAttachment {
+    /// The path.
+    pub path: String,
+    /// The size.
+    pub bytes: u64,
+}
+
+impl fmt::Display for ShownAttachment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, {} bytes", self.path, thousands(self.bytes))
+    }
 }
 
 impl ShownMessage {
@@ -192,6 +214,10 @@ impl ShownMessage {
             to: message.addressees().iter().map(|name| MemberName::new(&**name)).collect(),
             in_reply_to: message.said.in_reply_to.clone(),
             text,
+            attachments: Attachment::of(message)
+                .into_iter()
+                .map(|Attachment { path, text }| ShownAttachment { path, bytes: text.len() as u64 })
+                .collect(),
         }
     }
 }

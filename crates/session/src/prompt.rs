@@ -17,6 +17,7 @@ use convoke_core::{
 use convoke_team::{Member, Team};
 use serde::{Deserialize, Serialize};
 
+use crate::attachment::{Attachment, with_attachments};
 use crate::id::{MemberName, MessageNumber, SessionId};
 use crate::session::NumberedMessage;
 use crate::store::{Reader, Store, StoreError, Window};
@@ -170,7 +171,10 @@ impl PromptRecord {
             strip_all_markers(&message.message.said.content, self.options.text).into_owned()
         };
         let text = clean(&material.current);
-        let texts: Vec<String> = material.earlier.iter().map(clean).collect();
+        let attached = Attachment::of(&material.current.message);
+        let earlier_text =
+            |message: &NumberedMessage| with_attachments(clean(message), &message.message);
+        let texts: Vec<String> = material.earlier.iter().map(earlier_text).collect();
         let earlier = material
             .earlier
             .iter()
@@ -192,6 +196,7 @@ impl PromptRecord {
             earlier,
             self.options.window,
         );
+        input.attachments = attached.iter().map(Attachment::file).collect();
         // The newest of the context: it is dropped last.
         input.context_messages.extend(self.changes.as_deref().map(|text| PromptContextMessage {
             from: Cow::Borrowed(CHANGES_SPEAKER),

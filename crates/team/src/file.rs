@@ -37,6 +37,9 @@ pub(crate) fn parse(
         for member in &members {
             check_member(member, references, &mut problems);
         }
+        if problems.is_empty() && errors.is_empty() {
+            problems.extend(no_agent(&members));
+        }
     }
     if !errors.is_empty() {
         let syntax = errors.iter().map(|error| syntax_problem(text, error)).collect();
@@ -46,6 +49,21 @@ pub(crate) fn parse(
         Some(errors) => Err(errors),
         None => Ok(Team { members: members.into_iter().map(|read| read.member).collect(), ..team }),
     }
+}
+
+/// Returns the problem of a team in which nobody could answer.
+fn no_agent(members: &[ReadMember]) -> Option<Problem> {
+    let last = members.last()?;
+    if members.iter().any(|read| read.member.agent().is_some()) {
+        return None;
+    }
+    Some(Problem {
+        span: last.places.get("name").map_or(0..0, |place| place.value.clone()),
+        code: TeamFileCode::Missing,
+        message: "the team has no agent: every member is a person".to_owned(),
+        fix: "add a `[[member]]` with a `name` and an agent, such as `agent = \"claude\"`"
+            .to_owned(),
+    })
 }
 
 /// Joins the syntax errors, one for each line, with the problems that are none of their consequences.
@@ -258,7 +276,11 @@ fn read_member(section: &mut Section<'_>, header: Range<usize>) -> Option<Member
     let window = read_window(section);
     let max_bytes = read_max_bytes(section);
     let human = section.boolean("human");
-    let agent = section.string("agent", "agent = \"claude\"");
+    let form =
+        Form { types: &["string"], must_be: "the name of an agent", example: "agent = \"claude\"" };
+    let agent = section.read("agent", &form, |value| {
+        value.as_str().map(str::to_owned).filter(|name| !name.trim().is_empty())
+    });
     let is_agent = section.has("agent");
     if human == Some(true) && is_agent {
         let span = section.places["agent"].key.clone();
@@ -435,6 +457,8 @@ fn problem_with_name(name: &str) -> Option<(String, &'static str)> {
             "contains a bracket, comma, colon or exclamation mark, which markers use",
             "write a name of letters and digits",
         )
+    } else if name.starts_with('@') {
+        ("begins with `@`, which stands before a name in messages", "remove the `@`")
     } else {
         return None;
     };

@@ -144,6 +144,8 @@ pub enum RequestEnd {
     Answered,
     /// With the failure of its last attempt.
     Failed,
+    /// Without a connection: nothing of it was sent.
+    Unsent,
     /// By cancellation of the turn.
     Cancelled,
     /// By the time limit of the turn.

@@ -8,10 +8,12 @@
     reason = "this is a test"
 )]
 
+mod accounts;
 mod ask;
 mod ask_key;
 mod asking;
 mod assemble;
+mod attach;
 mod capture;
 mod changes;
 mod chat;
@@ -36,6 +38,7 @@ mod threads;
 mod trust;
 mod vectors;
 mod verify;
+mod widths;
 
 use context::TestContext;
 

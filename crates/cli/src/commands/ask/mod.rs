@@ -218,9 +218,11 @@ async fn conclude(
     store: &SqliteStore,
 ) -> anyhow::Result<Outcome> {
     let Followed { ended, thread, shown } = followed;
+    // A request is stored before its connection is refused.
+    let is_refused = matches!(&ended.verdict, Verdict::Failed(failure) if failure.reason == FailureReason::Unreachable);
     let thread = match &ended.resume {
         Some(resume) => Some(AskedThread::GoesOn(resume.session.clone())),
-        None => thread.filter(|_| !requests.is_empty()).map(AskedThread::OnlySent),
+        None => thread.filter(|_| is_refused || !requests.is_empty()).map(AskedThread::OnlySent),
     };
     let is_shown = arguments.json || arguments.explain;
     let requests = if is_shown { requests } else { &[] };

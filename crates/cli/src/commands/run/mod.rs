@@ -83,7 +83,7 @@ async fn hold(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let observer = Box::new(observer);
     let mut conversation =
         conversation::open(&arguments.conversation, &host_environment, observer).await?;
-    let saying = match message::what_to_say(arguments, &conversation).await {
+    let saying = match message::what_to_say(arguments, &conversation, &host_environment).await {
         Ok(saying) => saying,
         Err(error) => {
             conversation.discard().await?;
@@ -284,9 +284,6 @@ impl Show {
             if !is_quiet() {
                 summary::opening(view, conversation)?;
             }
-            for model in conversation.models() {
-                view.knows_model(model);
-            }
             for turn in conversation.coordinator.waiting() {
                 if let Some(author) = conversation.author(turn.answers).await? {
                     view.knows(turn.answers, author);
@@ -310,16 +307,11 @@ impl Show {
     }
 
     fn event(&mut self, event: &SessionEvent) -> io::Result<()> {
+        let event = json::as_counted(event, self.rehearsal);
+        self.totals.note(&event.kind);
         match &mut self.audience {
-            Audience::Person(view) => {
-                self.totals.note(&event.kind);
-                view.show(&event.kind)
-            }
-            Audience::Program => {
-                let event = json::as_counted(event, self.rehearsal);
-                self.totals.note(&event.kind);
-                json::event(&event, self.rehearsal)
-            }
+            Audience::Person(view) => view.show(&event.kind),
+            Audience::Program => json::event(&event, self.rehearsal),
         }
     }
 

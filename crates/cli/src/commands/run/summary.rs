@@ -93,14 +93,7 @@ pub(super) fn closing<W: Write>(
     view.line(&format!("\n{ended} {}", paint.faint(&format!("({})", seconds(elapsed)))))?;
     if !totals.members.is_empty() {
         view.line("")?;
-        let mut members = totals.members.clone();
-        if conversation.backend == AgentBackend::StandIns {
-            // A stand-in has no model, and its token counts are estimates.
-            for member in &mut members {
-                member.counted_tokens = None;
-            }
-        }
-        for line in table(&members) {
+        for line in table(&totals.members) {
             view.line(&line)?;
         }
         let requests = totals.members.iter();

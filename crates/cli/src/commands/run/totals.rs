@@ -3,9 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
-use convoke_agent::Verdict;
 use convoke_agent::event::EventKind;
-use convoke_agent::verdict::FailureReason;
 use convoke_core::{Code, Diagnostic};
 use convoke_session::{MemberName, SessionEventKind, TurnId, TurnState};
 use serde::Serialize;
@@ -126,9 +124,7 @@ impl Totals {
             SessionEventKind::TurnEnded { turn, member, state, result, elapsed_ms, .. } => {
                 let (bytes, tokens) = self.under_way.remove(turn).unwrap_or_default();
                 let totals = self.of(member);
-                if matches!(&result.verdict, Verdict::Failed(failure) if failure.reason == FailureReason::Start)
-                {
-                    // Nobody was there to be sent anything.
+                if !result.verdict.is_sent() {
                     totals.sent_bytes -= bytes;
                     totals.sent_tokens_estimate -= tokens;
                 }

@@ -43,8 +43,6 @@ pub(super) struct View<W> {
     /// The turns queued by the newest message, until the end of its turn is shown.
     called: Vec<Queued>,
     speakers: HashMap<MessageNumber, MemberName>,
-    /// The model members: their requests contain more than their prompts.
-    models: Vec<MemberName>,
     /// What was said of sandboxes.
     partial: HashSet<String>,
 }
@@ -85,7 +83,6 @@ impl<W: Write> View<W> {
             live: false,
             called: Vec::new(),
             speakers: HashMap::new(),
-            models: Vec::new(),
             partial: HashSet::new(),
         }
     }
@@ -98,11 +95,6 @@ impl<W: Write> View<W> {
     /// Records the author of an earlier message.
     pub(super) fn knows(&mut self, message: MessageNumber, author: MemberName) {
         self.speakers.insert(message, author);
-    }
-
-    /// Records that a member is a model.
-    pub(super) fn knows_model(&mut self, member: MemberName) {
-        self.models.push(member);
     }
 
     /// Writes a separate line.
@@ -165,10 +157,8 @@ impl<W: Write> View<W> {
                 let bytes = prompt.bytes + system.map_or(0, |system| system.bytes);
                 let again =
                     if *attempt > 1 { format!(", attempt {attempt}") } else { String::new() };
-                // The requests of a model contain more and are shown when the turn has ended.
-                let what = if self.models.contains(member) { "its prompt has" } else { "sent" };
                 let about = format!(
-                    "turn {turn}{again}, {} · {what} {} bytes, about {} tokens",
+                    "turn {turn}{again}, {} · a prompt of {} bytes, about {} tokens",
                     self.answering(*answers),
                     number(bytes),
                     number(*tokens_estimate)
@@ -198,10 +188,14 @@ impl<W: Write> View<W> {
                 if let Some(received) = received {
                     let received = received.to_string();
                     self.line(&paint.faint(&format!("  {}", printable(&received))))?;
-                } else if requests.count > 0 {
-                    let counted = result.usage.as_ref().map(|usage| format!("; {}", tokens(usage)));
-                    let sent = format!("  {requests}{}", counted.unwrap_or_default());
-                    self.line(&paint.faint(&sent))?;
+                } else {
+                    let sent = (requests.count > 0).then(|| requests.to_string());
+                    let counted = result.usage.as_ref();
+                    let counted = counted.map(|usage| format!("counted {}", tokens(usage)));
+                    let figures: Vec<String> = sent.into_iter().chain(counted).collect();
+                    if !figures.is_empty() {
+                        self.line(&paint.faint(&format!("  {}", figures.join("; "))))?;
+                    }
                 }
                 let line = if *state == TurnState::Done {
                     paint.faint(&self.went_on(&elapsed))
@@ -302,7 +296,12 @@ impl<W: Write> View<W> {
                 let to = if to.is_empty() { "everyone".to_owned() } else { to.join(", ") };
                 let name = self.layout.paint.strong(from.as_str());
                 self.line(&format!("\n{name} → {to}"))?;
-                self.paragraph(text)
+                self.paragraph(text)?;
+                let paint = self.layout.paint;
+                message.attachments.iter().try_for_each(|attachment| {
+                    let line = format!("  + {}", printable(&attachment.to_string()));
+                    self.line(&paint.faint(&line))
+                })
             }
         }
     }
@@ -325,7 +324,7 @@ impl<W: Write> View<W> {
             requests: Requests::default(),
             received: None,
             doing: None,
-            text: FlowingText::new(2, self.layout.columns),
+            text: FlowingText::of_reply(2, self.layout.columns),
             pieces: false,
         });
         Ok(())

@@ -146,7 +146,7 @@ async fn show_turn(
 
 /// Writes a text byte for byte; on a terminal, ends its last line.
 pub(super) fn write_exactly(text: &str) -> io::Result<()> {
-    let mut out = stdout();
+    let mut out = stdout().verbatim();
     out.write_all(text.as_bytes())?;
     if out.is_terminal() && !text.ends_with('\n') {
         out.write_all(b"\n")?;
@@ -158,7 +158,7 @@ async fn turn_json(sent: &SentTurn, store: &SqliteStore) -> anyhow::Result<Value
     let ledger: Value = serde_json::from_str(&sent.ledger(store).await?)?;
     Ok(json!({
         "turn": sent.turn, "attempts": sent.attempts, "attempt": sent.attempt.number,
-        "prompt": sent.prompt, "systemFlag": sent.system, "ledger": ledger,
+        "prompt": sent.prompt, "systemFlag": sent.system, "ledger": ledger, "sentBytes": sent.sent_bytes(),
     }))
 }
 
@@ -183,6 +183,9 @@ fn describe(sent: &SentTurn, paint: Paint) -> String {
             None => text += "    not ended; --partial shows the reply so far\n",
             Some(ended) => {
                 let _ = writeln!(text, "    ended   {}", ended.verdict);
+                if !ended.verdict.is_sent() {
+                    text += "    sent            0 bytes\n";
+                }
                 if let Some(usage) = &ended.usage {
                     let _ = writeln!(text, "    counted {}", tokens(usage));
                 }

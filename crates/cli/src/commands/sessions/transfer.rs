@@ -72,7 +72,7 @@ pub(super) struct Export {
 pub(super) async fn export(arguments: &Export, store: &SqliteStore) -> anyhow::Result<Outcome> {
     let session = arguments.which.find(store).await?;
     let written = match &arguments.output {
-        None => write(arguments, store, session, stdout()).await,
+        None => write(arguments, store, session, stdout().verbatim()).await,
         Some(path) => {
             let file = create_private(path)?;
             let written = write(arguments, store, session, file).await;
