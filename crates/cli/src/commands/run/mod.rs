@@ -17,6 +17,7 @@ use clap_complete::ArgValueCompleter;
 use convoke_agent::id::now;
 use convoke_agent::permission::Approvals;
 use convoke_core::Diagnostic;
+use convoke_inspect::HostEnvironment;
 use convoke_session::event::StopReason;
 use convoke_session::event_queue::{EventQueue, EventReceiver};
 use convoke_session::{
@@ -78,12 +79,24 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
 
 async fn hold(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let host_environment = host_environment::of_process()?;
-    let began = Instant::now();
-    let (observer, mut events) = EventQueue::new();
+    let (observer, events) = EventQueue::new();
     let observer = Box::new(observer);
-    let mut conversation =
+    let conversation =
         conversation::open(&arguments.conversation, &host_environment, observer).await?;
-    let saying = match message::what_to_say(arguments, &conversation, &host_environment).await {
+    let store = conversation.coordinator.store().clone();
+    let outcome = Box::pin(converse(arguments, conversation, events, &host_environment)).await;
+    store.close().await;
+    outcome
+}
+
+async fn converse(
+    arguments: &Arguments,
+    mut conversation: Conversation,
+    mut events: EventReceiver<SessionEvent>,
+    host_environment: &HostEnvironment,
+) -> anyhow::Result<Outcome> {
+    let began = Instant::now();
+    let saying = match message::what_to_say(arguments, &conversation, host_environment).await {
         Ok(saying) => saying,
         Err(error) => {
             conversation.discard().await?;

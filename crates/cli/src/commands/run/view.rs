@@ -10,6 +10,7 @@ use convoke_agent::event::{EventKind, Received, TextPart};
 use convoke_agent::permission::PermissionQuestion;
 use convoke_core::marker::Intent;
 use convoke_core::{Diagnostic, Severity};
+use convoke_inspect::diagnostics::RELAY_HOST_REFUSED;
 use convoke_session::file_changes::ChangedBy;
 use convoke_session::{
     MemberName, MessageNumber, SessionEventKind, ShownMessage, TurnId, TurnState,
@@ -43,7 +44,7 @@ pub(super) struct View<W> {
     /// The turns queued by the newest message, until the end of its turn is shown.
     called: Vec<Queued>,
     speakers: HashMap<MessageNumber, MemberName>,
-    /// What was said of sandboxes.
+    /// What was said of sandboxes and refused hosts.
     partial: HashSet<String>,
 }
 
@@ -109,7 +110,8 @@ impl<W: Write> View<W> {
             return Ok(());
         }
         // The same of every turn: once is enough.
-        if diagnostic.code == SANDBOX_PARTIAL && !self.partial.insert(diagnostic.message.clone()) {
+        let is_of_every_turn = [SANDBOX_PARTIAL, RELAY_HOST_REFUSED].contains(&diagnostic.code);
+        if is_of_every_turn && !self.partial.insert(diagnostic.message.clone()) {
             return Ok(());
         }
         let paint = self.layout.paint;

@@ -4,7 +4,7 @@ use std::io::{self, BufWriter, Write};
 
 use convoke_core::marker::strip_all_markers;
 use convoke_session::{
-    MessageNumber, NumberedMessage, Session, SessionId, SqliteStore, Store as _, StoreError, Turn,
+    AnyStore, MessageNumber, NumberedMessage, Session, SessionId, Store as _, StoreError, Turn,
     TurnId, TurnState,
 };
 use convoke_team::Team;
@@ -21,13 +21,13 @@ const PAGE: usize = 256;
 
 /// Reads the turns of a session page by page.
 pub(super) struct TurnPages<'s> {
-    store: &'s SqliteStore,
+    store: &'s AnyStore,
     session: SessionId,
     after: TurnId,
 }
 
 impl<'s> TurnPages<'s> {
-    pub(super) fn of(store: &'s SqliteStore, session: SessionId) -> Self {
+    pub(super) fn of(store: &'s AnyStore, session: SessionId) -> Self {
         Self { store, session, after: TurnId::default() }
     }
 
@@ -41,13 +41,13 @@ impl<'s> TurnPages<'s> {
 
 /// Reads the messages of a session page by page.
 pub(super) struct MessagePages<'s> {
-    store: &'s SqliteStore,
+    store: &'s AnyStore,
     session: SessionId,
     after: MessageNumber,
 }
 
 impl<'s> MessagePages<'s> {
-    pub(super) fn of(store: &'s SqliteStore, session: SessionId) -> Self {
+    pub(super) fn of(store: &'s AnyStore, session: SessionId) -> Self {
         Self { store, session, after: MessageNumber::default() }
     }
 
@@ -60,12 +60,12 @@ impl<'s> MessagePages<'s> {
 }
 
 /// Writes a session as one JSON object.
-pub(super) async fn write_json(store: &SqliteStore, id: SessionId) -> anyhow::Result<()> {
+pub(super) async fn write_json(store: &AnyStore, id: SessionId) -> anyhow::Result<()> {
     let store = &store.snapshot().await?;
     let Session { began, updated_at, state, .. } = store.session(id).await?;
     let head = json!({
         "session": id, "name": began.name, "directory": began.directory,
-        "rehearsal": began.rehearsal, "held": store.is_held(id),
+        "rehearsal": began.rehearsal, "held": store.is_held(id).await?,
         "createdAt": began.created_at, "updatedAt": updated_at, "task": state.task,
         "costs": store.costs(id).await?,
     });
@@ -116,7 +116,7 @@ impl JsonList {
 }
 
 /// Writes a session as text: its messages, then the turns without a reply. Memory: two numbers per reply.
-pub(super) async fn write_text(store: &SqliteStore, id: SessionId) -> anyhow::Result<()> {
+pub(super) async fn write_text(store: &AnyStore, id: SessionId) -> anyhow::Result<()> {
     let store = &store.snapshot().await?;
     let session = store.session(id).await?;
     let paint = Paint::for_stream(&stdout());
@@ -153,11 +153,7 @@ pub(super) async fn write_text(store: &SqliteStore, id: SessionId) -> anyhow::Re
 }
 
 /// Writes what the session cost, by member, as far as agents reported it.
-async fn write_costs(
-    out: &mut impl Write,
-    store: &SqliteStore,
-    id: SessionId,
-) -> anyhow::Result<()> {
+async fn write_costs(out: &mut impl Write, store: &AnyStore, id: SessionId) -> anyhow::Result<()> {
     let costs = store.costs(id).await?;
     let costs: Vec<_> =
         costs.iter().filter_map(|cost| Some((cost.member.as_str(), cost.cost_usd?))).collect();
@@ -173,7 +169,7 @@ async fn write_costs(
 
 /// Returns the number of each reply with its turn, in order.
 async fn replies(
-    store: &SqliteStore,
+    store: &AnyStore,
     id: SessionId,
 ) -> Result<Vec<(MessageNumber, TurnId)>, StoreError> {
     let mut replies = Vec::new();
@@ -191,11 +187,11 @@ async fn replies(
 
 async fn write_unanswered(
     out: &mut impl Write,
-    store: &SqliteStore,
+    store: &AnyStore,
     id: SessionId,
 ) -> anyhow::Result<()> {
     // A turn whose process died is still stored as running.
-    let is_abandoned = !store.is_held(id);
+    let is_abandoned = !store.is_held(id).await?;
     let mut is_first = true;
     let mut turns = TurnPages::of(store, id);
     loop {
