@@ -70,7 +70,7 @@ impl Console {
             self.signals = signals;
         }
         self.keys = Some(EventStream::new());
-        edited.map_err(|why| format!("{}: {why}; the message is as it was", self.editor))
+        edited.map_err(|why| format!("{why}; the message is as it was"))
     }
 
     async fn run_editor(&mut self, text: &str) -> Result<String, String> {

@@ -134,6 +134,8 @@ struct MarkerFilter {
     is_code: bool,
     /// Whether something was shown.
     has_begun: bool,
+    /// Whether something of this line was shown.
+    is_in_line: bool,
     /// Whether a line break is skipped: the line had nothing but markers.
     skips_break: bool,
 }
@@ -167,7 +169,7 @@ impl MarkerFilter {
                 self.release(&mut shown);
             } else if c == ']' {
                 self.held.clear();
-                self.skips_break = !self.has_begun || self.space.contains('\n');
+                self.skips_break = !self.is_in_line;
             }
         }
         shown
@@ -197,7 +199,11 @@ impl MarkerFilter {
             self.is_fenced ^= is_fence;
             self.line_start.clear();
             self.is_code = false;
-            if !std::mem::take(&mut self.skips_break) && self.has_begun {
+            if std::mem::take(&mut self.is_in_line) {
+                // The line is complete, and whoever waits for it gets it.
+                self.space.clear();
+                shown.push(c);
+            } else if !std::mem::take(&mut self.skips_break) && self.has_begun {
                 self.space.push(c);
             }
             return;
@@ -212,6 +218,7 @@ impl MarkerFilter {
         self.is_code ^= c == '`';
         self.skips_break = false;
         self.has_begun = true;
+        self.is_in_line = true;
         shown.push_str(&std::mem::take(&mut self.space));
         shown.push(c);
     }
@@ -239,13 +246,15 @@ mod tests {
         ] {
             let mut whole = MarkerFilter::default();
             let at_once = whole.push(text) + &whole.finish();
-            assert_eq!(at_once, shown, "{text:?}");
+            assert_eq!(at_once.trim_end(), shown, "{text:?}");
             let mut pieces = MarkerFilter::default();
             let mut by_char: String =
                 text.chars().map(|c| pieces.push(c.encode_utf8(&mut [0; 4]))).collect();
             by_char.push_str(&pieces.finish());
-            assert_eq!(by_char, shown, "{text:?}, piece by piece");
+            assert_eq!(by_char.trim_end(), shown, "{text:?}, piece by piece");
         }
+        let mut lines = MarkerFilter::default();
+        assert_eq!(lines.push("begun\n"), "begun\n", "a line is not held back");
     }
 
     fn flowed(pieces: &[&str], columns: Option<usize>) -> String {
