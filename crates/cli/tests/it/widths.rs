@@ -19,7 +19,7 @@ use Compared::{Whole, Width};
 
 /// The commands, in the order in which they run: later ones show what earlier ones stored.
 const COMMANDS: &[(Compared, &[&str])] = &[
-    (Whole, &["--help"]),
+    (Width, &["--help"]),
     (Whole, &["run", "--help"]),
     (Whole, &["explain", "--help"]),
     (Whole, &["check"]),
