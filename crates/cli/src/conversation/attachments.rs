@@ -255,7 +255,7 @@ mod tests {
         };
         for (text, expected) in [
             ("see @a.rs and (@b/c.rs).", "a.rs|b/c.rs)."),
-            ("@\"a b.txt\" and @\"open", "a b.txt|\"open"),
+            ("@\"a b.txt\" and @\"open", "a b.txt"),
             ("mail me@example.com", ""),
             ("`@a.rs` and ``x ` @b.rs`` @c.rs", "c.rs"),
             ("an open ` and @a.rs", "a.rs"),

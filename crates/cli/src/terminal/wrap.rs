@@ -135,7 +135,7 @@ mod tests {
             ),
             ("漢字漢字 漢字漢字 漢字漢字\n", "漢字漢字 漢字漢字\n漢字漢字\n"),
             ("no line break? ", "no line break? "),
-            ("\r\u{1b}[2K  live one two three", "\r\u{1b}[2K  live one two\n  three"),
+            ("\r\u{1b}[2K  live one two threes", "\r\u{1b}[2K  live one two\n  threes"),
         ] {
             assert_eq!(wrapped(text, 20), shown, "{text:?}");
         }

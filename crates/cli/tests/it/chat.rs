@@ -386,10 +386,10 @@ fn the_bell_rings_when_the_turns_are_over() {
 #[test]
 fn earlier_messages_are_read_from_the_store_when_one_scrolls_up() {
     let context = TestContext::new();
-    let lines: String =
+    let lines: Vec<String> =
         (1..=260).map(|number| format!("[NEXT: nobody] remark {number}\n")).collect();
     let Some(terminal) = Terminal::open_in(context) else { return };
-    std::fs::write(terminal.context.path().join("lines"), lines).expect("a file");
+    std::fs::write(terminal.context.path().join("lines"), lines.concat()).expect("a file");
     let program = env!("CARGO_BIN_EXE_convoke");
     terminal.enter(&format!("{program} chat --rehearse <lines >/dev/null 2>&1; echo stored"));
     terminal.wait_for("\nstored");

@@ -388,7 +388,7 @@ async fn a_server_that_is_not_there_and_one_without_tls_are_told_apart_from_answ
     let gone = held.local_addr().unwrap();
     let limits = CallLimits { retries: 1, ..patient() };
     let nobody = events(&client_at(&format!("http://{gone}/v1"), Wire::Chat, limits)).await;
-    assert_eq!(retries(&nobody), [(1, None, FailureReason::Network)]);
+    assert_eq!(retries(&nobody), [(1, None, FailureReason::Unreachable)]);
     assert!(failure(&nobody).to_string().contains("cannot reach"), "{nobody:?}");
 
     let server = start(Script::default()).await.unwrap();

@@ -523,7 +523,7 @@ mod tests {
         });
         assert_eq!(
             screen,
-            "\nmax  turn 1, answers message 1 · sent 6 bytes, about 2 tokens\n\
+            "\nmax  turn 1, answers message 1 · a prompt of 6 bytes, about 2 tokens\n\
              \rESC[2K  ⠋ max works · 0.0 s · 0 events\rESC[2K  Hello there\n\
              \rESC[2K  ⠋ max writes · 0.0 s · 2 events"
         );
