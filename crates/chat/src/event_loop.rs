@@ -1,5 +1,6 @@
 //! The event loop: feeds keys, conversation events and time to the model, runs its effects, and draws it.
 
+use std::future::pending;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,12 +14,12 @@ use convoke_session::{
     SessionEventKind, SessionId, Store, StoreError, TurnId,
 };
 use crossterm::event::Event as TerminalEvent;
-use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::{mpsc, oneshot};
 
 use crate::console::{Caught, Console, next_key};
 use crate::history;
-use crate::model::{Chat, Effect, Input, Setup, Waiting};
+use crate::model::{Chat, Effect, Input, RemoteRequest, Setup, Waiting};
 use crate::sent_prompt;
 use crate::terminal::Screen;
 use crate::user_action::PromptView;
@@ -54,6 +55,8 @@ enum Update {
     Standing(Vec<Waiting>, Option<String>),
     /// A request could not be carried out, and nothing changed.
     Refused(String),
+    /// There is a text to keep in the conversation.
+    Note(String),
 }
 
 impl From<Update> for Input {
@@ -62,6 +65,7 @@ impl From<Update> for Input {
             Update::Event(event) => Self::Event(event),
             Update::Standing(queue, task) => Self::Standing(queue, task),
             Update::Refused(why) => Self::Refused(why),
+            Update::Note(text) => Self::Note(text),
         }
     }
 }
@@ -78,6 +82,13 @@ fn merge(last: &mut Update, next: Update) -> Option<Update> {
 pub struct Updates {
     queue: EventQueue<Update>,
     receiver: EventReceiver<Update>,
+}
+
+impl Updates {
+    /// Shows a text in the conversation.
+    pub fn note(&self, text: String) {
+        self.queue.push(Update::Note(text));
+    }
 }
 
 /// The sum of a chat that has ended.
@@ -114,6 +125,11 @@ enum Request {
     Keep(Vec<PersonMessage>),
 }
 
+/// Tells whether a request from elsewhere waits for the running turn, or why it is refused.
+pub type RemoteReply = oneshot::Sender<Result<bool, String>>;
+/// Requests of people who take part from elsewhere.
+pub type RemoteRequests = mpsc::Receiver<(RemoteRequest, RemoteReply)>;
+
 /// The most requests that wait. The screen sends one at a time, and at last that to close.
 const REQUEST_LIMIT: usize = 4;
 
@@ -137,6 +153,7 @@ pub async fn hold<S: Store + Clone>(
     updates: Updates,
     setup: Setup,
     host: Host,
+    remote: Option<RemoteRequests>,
 ) -> Result<Closing, ChatError> {
     let past = history::read(&coordinator).await?;
     let console = Console::take(host.editor)?;
@@ -153,7 +170,8 @@ pub async fn hold<S: Store + Clone>(
         requests: Some(requests),
     };
     let conversation = answer_requests(coordinator, asked, queue);
-    let (answered, shown) = tokio::join!(conversation, show(chat, console, receiver, effects));
+    let shown = show(chat, console, receiver, effects, remote);
+    let (answered, shown) = tokio::join!(conversation, shown);
     answered?;
     shown
 }
@@ -283,6 +301,7 @@ async fn show<S: Store>(
     mut console: Console,
     mut updates: EventReceiver<Update>,
     mut effects: EffectRunner<S>,
+    mut remote: Option<RemoteRequests>,
 ) -> Result<Closing, ChatError> {
     let began = Instant::now();
     let mut batch = Vec::new();
@@ -314,6 +333,13 @@ async fn show<S: Store>(
                     console.screen.size().ok().map(Input::Resize)
                 }
             },
+            (request, reply) = next_remote(&mut remote) => {
+                let admitted = chat.admits(&request);
+                let is_admitted = admitted.is_ok();
+                // Who asked may be gone.
+                let _ = reply.send(admitted);
+                is_admitted.then_some(Input::Remote(request))
+            }
             count = updates.recv_many(&mut batch, BATCH), if batch.len() < BATCH => {
                 is_over = count == 0;
                 None
@@ -337,6 +363,17 @@ async fn show<S: Store>(
         drawn = Instant::now();
     }
     broken.map_or(Ok(Closing { codes: chat.codes }), |error| Err(error.into()))
+}
+
+/// Waits for a request from elsewhere, for ever without anybody who sends one.
+async fn next_remote(remote: &mut Option<RemoteRequests>) -> (RemoteRequest, RemoteReply) {
+    if let Some(requests) = remote
+        && let Some(request) = requests.recv().await
+    {
+        return request;
+    }
+    *remote = None;
+    pending().await
 }
 
 /// Applies an input to the state and carries out its effects.

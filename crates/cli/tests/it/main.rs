@@ -12,6 +12,7 @@ mod accounts;
 mod ask;
 mod ask_key;
 mod asking;
+mod asking_terminal;
 mod assemble;
 mod attach;
 mod capture;

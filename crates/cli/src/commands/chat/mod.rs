@@ -11,6 +11,7 @@ use convoke_session::{MessageNumber, Store as _};
 
 use crate::commands::completions;
 use crate::commands::run::{Arguments as RunArguments, addressees};
+use crate::commands::serve::page::{self, SessionPage};
 use crate::commands::sessions::short;
 use crate::conversation::attachments::ProjectAttachments;
 use crate::conversation::project::Origin;
@@ -39,6 +40,9 @@ pub struct Arguments {
     /// Whether the terminal's bell rings when a turn needs you; `CONVOKE_BELL` sets the default
     #[arg(long, value_name = "WHEN", value_enum)]
     bell: Option<Bell>,
+    /// Serve a page of this conversation too
+    #[arg(long)]
+    page: bool,
     /// Read lines, and write one JSON event per line
     #[arg(long)]
     json: bool,
@@ -78,8 +82,8 @@ pub fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     if !arguments.json && has_screen() {
         return runtime.block_on(hold(&arguments));
     }
-    let Arguments { conversation, to, json, deny, bell: _ } = arguments;
-    let arguments = RunArguments { task: None, conversation, to, retry: false, json, deny };
+    let Arguments { conversation, to, page, json, deny, bell: _ } = arguments;
+    let arguments = RunArguments { task: None, conversation, to, retry: false, page, json, deny };
     runtime.block_on(lines::converse(&arguments))
 }
 
@@ -92,6 +96,7 @@ fn has_screen() -> bool {
 async fn hold(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let host_environment = host_environment::of_process()?;
     let (observer, updates) = convoke_chat::updates();
+    let (observer, page_observer) = page::shared(observer);
     let conversation =
         conversation::open(&arguments.conversation, &host_environment, observer).await?;
     let setup = match setup(arguments, &conversation).await {
@@ -100,6 +105,13 @@ async fn hold(arguments: &Arguments) -> anyhow::Result<Outcome> {
             conversation.discard().await?;
             return Err(error);
         }
+    };
+    let remote = if arguments.page {
+        let page = SessionPage::open(&host_environment, &conversation, &page_observer).await?;
+        updates.note(format!("page: {}", page.url));
+        Some(page.into_remote())
+    } else {
+        None
     };
     let session = short(conversation.coordinator.session());
     let option = conversation.option;
@@ -111,7 +123,7 @@ async fn hold(arguments: &Arguments) -> anyhow::Result<Outcome> {
     };
     // The rehearsal servers end with the conversation.
     let Conversation { coordinator, rehearsal_servers, is_new, .. } = conversation;
-    let closing = Box::pin(convoke_chat::hold(coordinator, updates, setup, host)).await?;
+    let closing = Box::pin(convoke_chat::hold(coordinator, updates, setup, host, remote)).await?;
     drop(rehearsal_servers);
     if is_new && store.session(id).await?.state.last_message == MessageNumber::default() {
         store.remove(id).await?;

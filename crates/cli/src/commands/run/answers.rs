@@ -3,13 +3,15 @@
 //! They come on standard input, which nothing else reads while a conversation runs.
 
 use std::collections::VecDeque;
-use std::io::{BufRead as _, IsTerminal as _, Read as _, stdin};
+use std::io::{BufRead, IsTerminal as _, Read as _, stdin};
 
 use convoke_agent::permission::PermissionAnswer;
+use convoke_server::{SessionRequest, interject};
 use convoke_session::{Controls, SessionEventKind};
 use serde::Deserialize;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
+use crate::commands::serve::page::{self, SessionPage};
 use crate::conversation::Conversation;
 
 /// The bytes of a line that are read.
@@ -21,6 +23,10 @@ pub(in crate::commands) struct Answers {
     lines: Option<UnboundedReceiver<Line>>,
     /// The questions that wait, the oldest first.
     open: VecDeque<String>,
+    /// The page of the conversation, on which people take part too.
+    page: Option<SessionPage>,
+    /// Whether a message of the page was handed in.
+    has_interjected: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,10 +37,12 @@ enum Form {
     Json,
 }
 
-/// A line of standard input, or its end.
+/// A line of standard input, its end, or what somebody does on the page.
 pub(super) enum Line {
     Text(String),
     End,
+    /// A request of the page.
+    Request(SessionRequest),
 }
 
 /// What became of a line.
@@ -44,6 +52,8 @@ pub(super) enum Heard {
     Done,
     /// It was no answer.
     NotUnderstood,
+    /// It answered a question that is not open.
+    NotOpen,
 }
 
 #[derive(Deserialize)]
@@ -58,7 +68,12 @@ struct Written {
 impl Answers {
     /// Begins to listen, if an agent of the conversation may ask. Where nobody could answer, questions
     /// are refused at once.
-    pub(super) fn listen(conversation: &Conversation, json: bool, is_input_used: bool) -> Self {
+    pub(super) fn listen(
+        conversation: &Conversation,
+        json: bool,
+        is_input_used: bool,
+        page: Option<SessionPage>,
+    ) -> Self {
         let team_agents = conversation.coordinator.team_agents();
         let form = if json { Form::Json } else { Form::Word };
         let can_hear = !is_input_used && (json || stdin().is_terminal());
@@ -66,17 +81,33 @@ impl Answers {
         if team_agents.has_asking_agents() {
             if can_hear {
                 lines = Some(read_lines());
-            } else {
+            } else if page.is_none() {
                 team_agents.nobody_answers();
             }
         }
-        Self { form, lines, open: VecDeque::new() }
+        Self { form, lines, open: VecDeque::new(), page, has_interjected: false }
     }
 
     /// Listens to nobody: another reader of standard input does.
-    pub(in crate::commands) fn of_nobody(conversation: &Conversation) -> Self {
-        conversation.coordinator.team_agents().nobody_answers();
-        Self { form: Form::Word, lines: None, open: VecDeque::new() }
+    pub(in crate::commands) fn of_nobody(
+        conversation: &Conversation,
+        page: Option<SessionPage>,
+    ) -> Self {
+        if page.is_none() {
+            conversation.coordinator.team_agents().nobody_answers();
+        }
+        let (form, open) = (Form::Word, VecDeque::new());
+        Self { form, lines: None, open, page, has_interjected: false }
+    }
+
+    /// Gives the page back.
+    pub(in crate::commands) fn into_page(self) -> Option<SessionPage> {
+        self.page
+    }
+
+    /// Returns whether a message of the page was handed in since the last call.
+    pub(super) fn has_interjected(&mut self) -> bool {
+        std::mem::take(&mut self.has_interjected)
     }
 
     /// Takes note of an event.
@@ -92,9 +123,15 @@ impl Answers {
 
     /// Waits for a line, for ever without anybody who writes one.
     pub(super) async fn next(&mut self) -> Line {
-        match &mut self.lines {
-            Some(lines) => lines.recv().await.unwrap_or(Line::End),
-            None => std::future::pending().await,
+        let lines = async {
+            match &mut self.lines {
+                Some(lines) => lines.recv().await.unwrap_or(Line::End),
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            line = lines => line,
+            request = page::next(&mut self.page) => Line::Request(request),
         }
     }
 
@@ -109,11 +146,18 @@ impl Answers {
                 }
                 return Heard::Done;
             }
+            Line::Request(request) => {
+                self.has_interjected |= interject(controls, request);
+                return Heard::Done;
+            }
         };
         match self.form {
             Form::Json if text.trim().is_empty() => Heard::Done,
             Form::Json => match serde_json::from_str::<Written>(&text) {
                 Ok(written) if written.kind == "permission" => {
+                    if !self.open.contains(&written.id) {
+                        return Heard::NotOpen;
+                    }
                     controls.answer(&written.id, written.answer);
                     Heard::Done
                 }
@@ -135,7 +179,7 @@ impl Answers {
 
     /// Tells whether nobody writes any more, so that further questions are refused.
     pub(super) fn is_over(&self) -> bool {
-        self.lines.is_none()
+        self.lines.is_none() && self.page.is_none()
     }
 }
 
@@ -145,12 +189,7 @@ fn read_lines() -> UnboundedReceiver<Line> {
     let (sender, lines) = unbounded_channel();
     std::thread::spawn(move || {
         loop {
-            let mut line = String::new();
-            let read = stdin().lock().take(LINE_LIMIT).read_line(&mut line);
-            let next = match read {
-                Ok(1..) => Line::Text(line),
-                Ok(0) | Err(_) => Line::End,
-            };
+            let next = read_line(&mut stdin().lock());
             let is_end = matches!(next, Line::End);
             if sender.send(next).is_err() || is_end {
                 return;
@@ -158,4 +197,38 @@ fn read_lines() -> UnboundedReceiver<Line> {
         }
     });
     lines
+}
+
+/// Reads a line. One that is too long or no text is no answer, and those after it may be.
+fn read_line(input: &mut impl BufRead) -> Line {
+    let mut line = Vec::new();
+    match input.by_ref().take(LINE_LIMIT).read_until(b'\n', &mut line) {
+        Ok(1..) => {}
+        Ok(0) | Err(_) => return Line::End,
+    }
+    if !line.ends_with(b"\n") && line.len() as u64 == LINE_LIMIT && input.skip_until(b'\n').is_err()
+    {
+        return Line::End;
+    }
+    Line::Text(String::from_utf8_lossy(&line).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_that_is_too_long_or_no_text_does_not_hide_the_next() {
+        let long = "x".repeat(3 * usize::try_from(LINE_LIMIT).unwrap());
+        let input = [long.as_bytes(), b"\n\xff\xfe\nonce\nlast"].concat();
+        let mut input = &input[..];
+        let mut lines = Vec::new();
+        while let Line::Text(text) = read_line(&mut input) {
+            lines.push(text);
+        }
+        let [long, invalid, once, last] = &lines[..] else { panic!("{} lines", lines.len()) };
+        assert_eq!(long.len() as u64, LINE_LIMIT);
+        assert_eq!(invalid, "\u{fffd}\u{fffd}\n");
+        assert_eq!((&**once, &**last), ("once\n", "last"));
+    }
 }

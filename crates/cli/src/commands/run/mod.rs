@@ -9,7 +9,7 @@ mod text;
 mod totals;
 mod view;
 
-use std::io;
+use std::io::{self, Write as _};
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -34,13 +34,14 @@ use self::summary::End;
 use self::totals::Totals;
 use self::view::{Layout, View};
 use crate::commands::completions;
+use crate::commands::serve::page::{self, PageObserver, SessionPage};
 use crate::commands::sessions::short;
 use crate::conversation::{self, Conversation, ConversationOptions};
 use crate::diagnostics::{Deny, own};
 use crate::host_environment;
 use crate::outcome::Outcome;
 use crate::program;
-use crate::terminal::{Paint, Screen, is_quiet, stdout};
+use crate::terminal::{Paint, Screen, is_quiet, stderr, stdout};
 
 /// Run a team conversation to its end, and show it while it runs.
 ///
@@ -64,6 +65,9 @@ pub struct Arguments {
     /// Retry the last turn that failed or was cancelled
     #[arg(long, requires = "session")]
     pub(in crate::commands) retry: bool,
+    /// Serve a page of this conversation while it runs; its address is printed on standard error
+    #[arg(long)]
+    pub(in crate::commands) page: bool,
     /// Write one JSON event per line
     #[arg(long)]
     pub(in crate::commands) json: bool,
@@ -80,11 +84,13 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
 async fn hold(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let host_environment = host_environment::of_process()?;
     let (observer, events) = EventQueue::new();
-    let observer = Box::new(observer);
+    let (observer, page_observer) = page::shared(Box::new(observer));
     let conversation =
         conversation::open(&arguments.conversation, &host_environment, observer).await?;
     let store = conversation.coordinator.store().clone();
-    let outcome = Box::pin(converse(arguments, conversation, events, &host_environment)).await;
+    let page = open_page(arguments.page, &host_environment, &conversation, &page_observer).await?;
+    let outcome =
+        Box::pin(converse(arguments, conversation, events, page, &host_environment)).await;
     store.close().await;
     outcome
 }
@@ -93,6 +99,7 @@ async fn converse(
     arguments: &Arguments,
     mut conversation: Conversation,
     mut events: EventReceiver<SessionEvent>,
+    page: Option<SessionPage>,
     host_environment: &HostEnvironment,
 ) -> anyhow::Result<Outcome> {
     let began = Instant::now();
@@ -113,10 +120,25 @@ async fn converse(
     }
     let mut reached = Vec::new();
     let is_input_used = arguments.task.as_deref() == Some("-");
-    let mut answers = Answers::listen(&conversation, arguments.json, is_input_used);
+    let mut answers = Answers::listen(&conversation, arguments.json, is_input_used, page);
     let stop = drive(&mut conversation, &mut events, &mut show, &mut reached, &mut answers).await?;
     let finale = Finale { stop, reached, elapsed: began.elapsed() };
     conclude(&conversation, &mut show, finale, &arguments.deny).await
+}
+
+/// Serves a page of the conversation if it is asked for, and prints its address.
+pub(in crate::commands) async fn open_page(
+    is_asked_for: bool,
+    host_environment: &HostEnvironment,
+    conversation: &Conversation,
+    observer: &PageObserver,
+) -> anyhow::Result<Option<SessionPage>> {
+    if !is_asked_for {
+        return Ok(None);
+    }
+    let page = SessionPage::open(host_environment, conversation, observer).await?;
+    writeln!(stderr(), "page: {}", page.url)?;
+    Ok(Some(page))
 }
 
 /// The end of a conversation.
@@ -204,8 +226,7 @@ pub(in crate::commands) async fn drive(
         reader.heed(|| show.event(event));
     };
     let unattended = conversation.coordinator.team_agents().approvals();
-    let running = conversation.coordinator.run();
-    tokio::pin!(running);
+    let mut running = Box::pin(conversation.coordinator.run());
     let stop = loop {
         tokio::select! {
             biased;
@@ -213,7 +234,15 @@ pub(in crate::commands) async fn drive(
                 answers.note(&event.kind);
                 see(&event, show, &mut reader);
             }
-            stop = &mut running => break stop?,
+            stop = &mut running => {
+                let stop = stop?;
+                if stop == StopReason::Left || !answers.has_interjected() {
+                    break stop;
+                }
+                // A message of the page that came after the last turn is stored by the next run.
+                drop(running);
+                running = Box::pin(conversation.coordinator.run());
+            }
             Some(()) = interrupts.recv() => {
                 controls.interrupt();
                 reader.heed(|| show.interrupted());
@@ -224,9 +253,7 @@ pub(in crate::commands) async fn drive(
                 if answers.is_over() {
                     unattended.iter().for_each(Approvals::nobody_is_there);
                 }
-                if heard == Heard::NotUnderstood {
-                    reader.heed(|| show.not_understood());
-                }
+                reader.heed(|| show.heard(&heard));
             }
             _ = clock.tick() => reader.heed(|| show.tick()),
         }
@@ -342,9 +369,15 @@ impl Show {
         }
     }
 
-    /// Says that a line was no answer to a question.
-    fn not_understood(&mut self) -> io::Result<()> {
-        let message = "a line of standard input was no answer; write once, session or never";
+    /// Says that a line answered no question.
+    fn heard(&mut self, heard: &Heard) -> io::Result<()> {
+        let message = match heard {
+            Heard::Done => return Ok(()),
+            Heard::NotUnderstood => {
+                "a line of standard input was no answer; write once, session or never"
+            }
+            Heard::NotOpen => "a line of standard input answers a question that is not open",
+        };
         match &mut self.audience {
             Audience::Person(view) => view.line(&format!("  {message}")),
             Audience::Program => {
