@@ -41,6 +41,7 @@ mod trust;
 mod vectors;
 mod verify;
 mod widths;
+mod workspaces;
 
 use context::TestContext;
 
