@@ -28,6 +28,7 @@ impl Request<'_> {
         if end != self.body.len() {
             return Err(format!("the entries end at {end} of {}", self.body.len()));
         }
+        schema::check_ledger(&serde_json::json!(self.ledger))?;
         let mut moves = 0;
         for index in 1..entries.len() {
             let [one, other] = &entries[index - 1..=index] else { continue };
@@ -45,6 +46,9 @@ impl Request<'_> {
                 }
                 moves += 1;
             }
+        }
+        if moves == 0 {
+            return Err("the ledger has no two entries to move a byte between".to_owned());
         }
         Ok(moves)
     }
@@ -178,3 +182,6 @@ fn is_frame(what: &str, text: &str, frames: &[String]) -> bool {
         _ => false,
     }
 }
+
+#[path = "../../../core/tests/schema/mod.rs"]
+mod schema;
