@@ -309,32 +309,21 @@ fn todo_items<'a>(tool: &str, input: &'a str) -> Option<Vec<TodoItem<'a>>> {
 }
 
 #[derive(Deserialize, Default)]
-#[serde(default)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct Line<'a> {
-    #[serde(borrow, rename = "type")]
+    #[serde(rename = "type")]
     kind: Text<'a>,
-    #[serde(borrow)]
     session_id: Text<'a>,
-    #[serde(borrow)]
     model: Text<'a>,
-    #[serde(borrow)]
     role: Text<'a>,
-    #[serde(borrow)]
     content: Text<'a>,
     delta: Flag,
-    #[serde(borrow)]
     tool_name: Text<'a>,
-    #[serde(borrow)]
     tool_id: Text<'a>,
-    #[serde(borrow)]
     parameters: Option<&'a RawValue>,
-    #[serde(borrow)]
     status: Text<'a>,
-    #[serde(borrow)]
     output: Text<'a>,
-    #[serde(borrow)]
     error: Object<Problem<'a>>,
-    #[serde(borrow)]
     message: Text<'a>,
     stats: Object<Stats>,
 }
@@ -387,25 +376,19 @@ struct Todos<'a> {
 }
 
 #[derive(Deserialize, Default)]
-#[serde(default)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct Todo<'a> {
-    #[serde(borrow)]
     description: Text<'a>,
-    #[serde(borrow)]
     status: Text<'a>,
 }
 
 #[derive(Deserialize, Default)]
-#[serde(default)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct Document<'a> {
-    #[serde(borrow)]
     session_id: Text<'a>,
-    #[serde(borrow)]
     response: Text<'a>,
-    #[serde(borrow)]
     error: Object<Problem<'a>>,
     stats: Object<DocumentStats>,
-    #[serde(borrow)]
     warnings: List<'a, Text<'a>>,
 }
 
