@@ -223,7 +223,7 @@ impl<'d> Watch<'d> {
     }
 
     fn line(&mut self, line: Line<'_>) {
-        self.dialogue.line_lacks(line.left_out);
+        self.dialogue.reader_mut().line_lacks(line.left_out);
         let input = self.read(|dialogue, sink| dialogue.line(line.bytes, sink));
         self.say(input);
     }
@@ -258,7 +258,7 @@ impl<'d> Watch<'d> {
             (Rung::Running, None) => self.go_on(),
             // The program has started another turn instead of exiting.
             (Rung::Leaving, None)
-                if self.dialogue.phase() == TurnPhase::Running && self.out_open =>
+                if self.dialogue.reader().phase() == TurnPhase::Running && self.out_open =>
             {
                 self.rung = Rung::Running;
                 self.go_on();
@@ -275,7 +275,7 @@ impl<'d> Watch<'d> {
             self.deadline = expires;
             return;
         }
-        match self.dialogue.phase() {
+        match self.dialogue.reader().phase() {
             TurnPhase::Running => {
                 self.answered = None;
                 self.deadline = silence;
@@ -372,7 +372,9 @@ impl<'d> Watch<'d> {
     async fn late(&mut self) -> Option<ChildEnd> {
         match self.rung {
             Rung::Running if !self.questions.is_empty() => self.expire_questions(),
-            Rung::Running if self.dialogue.phase() == TurnPhase::Answered => self.dismiss(),
+            Rung::Running if self.dialogue.reader().phase() == TurnPhase::Answered => {
+                self.dismiss()
+            }
             Rung::Running => self.stop(TerminationCause::TimedOut).await,
             Rung::Asked => self.interrupt().await,
             Rung::Leaving | Rung::Interrupted => self.kill().await,
