@@ -52,7 +52,8 @@ fn every_invariant_names_its_test() {
             let (code, at) = definition(&root, file, test);
             let before: Vec<&str> = code[..at].lines().rev().take(4).collect();
             // The harnesses of the scenarios have a `main` instead of the attribute.
-            let is_test = before.iter().any(|line| line.contains("test]") || line.contains("test("));
+            let is_test =
+                before.iter().any(|line| line.contains("test]") || line.contains("test("));
             assert!(is_test || file.contains("/tests/scenarios/"), "{test} of {file} is no test");
         }
         invariants += 1;
