@@ -3,6 +3,8 @@
 //! Their JSON form is the output of `convoke run --json`, one object a line: `type` names the event, all
 //! names are in camel case, and fields are only ever added.
 
+use std::time::Duration;
+
 use convoke_agent::Verdict;
 use convoke_agent::permission::{AnsweredBy, PermissionAnswer, PermissionQuestion};
 use convoke_core::marker::Intent;
@@ -150,7 +152,8 @@ pub enum SessionEventKind {
         #[serde(flatten, serialize_with = "result_fields")]
         result: Box<AttemptResult>,
         /// The duration of the attempt.
-        elapsed_ms: u64,
+        #[serde(rename = "elapsedMs", with = "convoke_agent::milliseconds")]
+        elapsed: Duration,
     },
     /// A diagnostic.
     Diagnostic {

@@ -512,12 +512,12 @@ fn hopeless_retry(
     retries: u64,
     longest_wait: Duration,
 ) -> Option<TerminationCause> {
-    let EventKind::Retry { attempt, status, reason, wait_ms, .. } = event else {
+    let EventKind::Retry { attempt, status, reason, wait, .. } = event else {
         return None;
     };
     let known = status.map(FailureReason::from_status);
     let why = known.or_else(|| reason_in_words(reason));
-    let wait = Duration::from_millis(wait_ms.unwrap_or(0));
+    let wait = wait.unwrap_or_default();
     match (known, *status) {
         _ if wait > longest_wait => {
             Some(TerminationCause::RetryTooLate(why.unwrap_or(FailureReason::RateLimit), wait))

@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::time::Duration;
 
 use convoke_core::Diagnostic;
 use serde::Deserialize;
@@ -205,12 +206,12 @@ impl Reader for Gemini {
     }
 
     fn error_line(&mut self, line: &str, sink: &mut Sink<'_>) {
-        if let Some((attempt, status, wait_ms)) = retry(line) {
+        if let Some((attempt, status, wait)) = retry(line) {
             self.progress.forget_preview();
             let attempt = self.progress.attempt(Some(attempt));
             let reason = Cow::Borrowed(line);
             let max = None;
-            sink(Event::own(EventKind::Retry { attempt, max, status, wait_ms, reason }));
+            sink(Event::own(EventKind::Retry { attempt, max, status, wait, reason }));
         }
     }
 
@@ -253,13 +254,13 @@ fn failure(message: String) -> Failure {
 
 /// Parses `Attempt 2 failed with status 429. Retrying with backoff...` from the error output: attempt, status and
 /// wait.
-fn retry(line: &str) -> Option<(u64, Option<u16>, Option<u64>)> {
+fn retry(line: &str) -> Option<(u64, Option<u16>, Option<Duration>)> {
     let (attempt, rest) = line.strip_prefix("Attempt ")?.split_once(" failed")?;
     let (why, next) = rest.split_once(". Retrying ")?;
     let status = why.strip_prefix(" with status ").and_then(|status| status.parse().ok());
     let status = status.or_else(|| status_in_words(&why.to_ascii_lowercase()));
     let wait = next.strip_prefix("after ").and_then(|wait| wait.split_once("ms")?.0.parse().ok());
-    Some((attempt.parse().ok()?, status, wait))
+    Some((attempt.parse().ok()?, status, wait.map(Duration::from_millis)))
 }
 
 /// Explains an end without a closing event, from the exit code if it has a meaning.

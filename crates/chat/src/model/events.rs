@@ -58,12 +58,12 @@ impl Chat {
             SessionEventKind::PermissionAnswered { id, answer, by, .. } => {
                 self.answered(&id, answer, by);
             }
-            SessionEventKind::TurnEnded { turn, member, state, reply, result, elapsed_ms } => {
+            SessionEventKind::TurnEnded { turn, member, state, reply, result, elapsed } => {
                 self.unqueue(turn);
                 let at_work = self.works.iter().position(|work| work.turn == turn);
                 let work = at_work.map(|at| self.works.remove(at));
                 if let Some(reply) = reply {
-                    let time = format!("{}.{} s", elapsed_ms / 1000, elapsed_ms % 1000 / 100);
+                    let time = format!("{}.{} s", elapsed.as_secs(), elapsed.subsec_millis() / 100);
                     let taken = result.usage.map_or_else(
                         || time.clone(),
                         |usage| {

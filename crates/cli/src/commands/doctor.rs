@@ -10,7 +10,7 @@ use convoke_agent::process::guardian::Guardian;
 use convoke_agent::turn_input::Trust;
 use convoke_agent::vendor::SignInStatus;
 use convoke_inspect::doctor::{
-    AgentReport, Depth, Evidence, Finding, Level, Limit, Report, examine, try_turn,
+    AgentReport, Depth, Evidence, Finding, Level, Limit, MachineReport, examine, try_turn,
 };
 use convoke_inspect::{HostEnvironment, diagnostics};
 
@@ -82,7 +82,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
 
 /// Runs a rehearsed turn of each agent whose version nobody has measured, or of all.
 fn try_turns(
-    report: &mut Report,
+    report: &mut MachineReport,
     all: bool,
     host_environment: &HostEnvironment,
 ) -> anyhow::Result<()> {
@@ -148,7 +148,12 @@ fn vendors(names: &[String]) -> Result<Vec<Vendor>, UsageError> {
     vendors.collect::<Result<_, _>>().map_err(|error| UsageError(error.to_string()))
 }
 
-fn show(report: &Report, host_environment: &HostEnvironment, depth: Depth, paint: Paint) -> String {
+fn show(
+    report: &MachineReport,
+    host_environment: &HostEnvironment,
+    depth: Depth,
+    paint: Paint,
+) -> String {
     let page = Page { host_environment, paint };
     let mut text = String::new();
     for agent in &report.agents {
@@ -171,7 +176,7 @@ fn show(report: &Report, host_environment: &HostEnvironment, depth: Depth, paint
     text + "\n" + &verdict(report, depth, paint)
 }
 
-fn verdict(report: &Report, depth: Depth, paint: Paint) -> String {
+fn verdict(report: &MachineReport, depth: Depth, paint: Paint) -> String {
     let usable: Vec<String> = report
         .agents
         .iter()

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use convoke_core::ledger::{ENVELOPE, Entry, Ledger, Rule, Source, Target, estimate_tokens};
 use convoke_rehearsal::Recorded;
-use convoke_wire::{Kind, Part, PartKind, RequestParts, Wire};
+use convoke_wire::{Part, PartKind, RequestKind, RequestParts, Wire};
 use serde::Serialize;
 use serde::ser::{SerializeStruct, Serializer};
 
@@ -54,7 +54,8 @@ impl Capture {
     }
 
     fn no_call(&self) -> CaptureError {
-        let is_elsewhere = |request: &&Recorded| matches!(request.kind, Kind::Elsewhere { .. });
+        let is_elsewhere =
+            |request: &&Recorded| matches!(request.kind, RequestKind::Elsewhere { .. });
         let sent = self.requests.iter().filter(|request| !is_elsewhere(request));
         let said = match &self.ended {
             ChildEnd::Done { output } => output.clone(),

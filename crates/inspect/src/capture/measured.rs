@@ -36,7 +36,7 @@ pub struct MeasureOptions {
     /// The prompt.
     pub prompt: String,
     /// The purpose of the request.
-    pub purpose: Purpose,
+    pub purpose: MeasurePurpose,
     /// The time that it may take.
     pub patience: Duration,
     /// What holds the program.
@@ -45,7 +45,7 @@ pub struct MeasureOptions {
 
 /// The purpose of a measured request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Purpose {
+pub enum MeasurePurpose {
     /// To be shown: it is the one that the vendor's own server would get.
     Show,
     /// To see which files reach the model: no command of a configuration is run, and nothing is waited for
@@ -82,14 +82,14 @@ pub async fn measure(
     }
     let mut notes = Vec::new();
     let conditions = match options.purpose {
-        Purpose::Show => {
+        MeasurePurpose::Show => {
             let trust = Trust::of(vendor, &user, host_environment)?;
             if trust == Trust::Missing {
                 notes.extend(commands_withheld(&host_environment.cwd));
             }
             Conditions { commands: trust.commands(), as_vendors: true }
         }
-        Purpose::FindFiles => Conditions { commands: Commands::Withheld, as_vendors: false },
+        MeasurePurpose::FindFiles => Conditions { commands: Commands::Withheld, as_vendors: false },
     };
     let program = std::iter::once(program.into_os_string());
     let options = CaptureOptions {

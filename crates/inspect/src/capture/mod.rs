@@ -15,7 +15,7 @@ use convoke_agent::process::PrivateDir;
 use convoke_agent::process::guardian::Guardian;
 use convoke_core::Diagnostic;
 use convoke_rehearsal::{Recorded, Script, StartError, start};
-use convoke_wire::Kind;
+use convoke_wire::RequestKind;
 
 use crate::host_environment::HostEnvironment;
 use crate::installed::{Installed, version_in};
@@ -36,7 +36,7 @@ pub use child::ChildEnd;
 pub use diff::{Change, Difference, Side, compare};
 pub use home::{HomeError, UserHome};
 pub use live::capture_live;
-pub use measured::{MeasureOptions, Measured, Purpose, measure};
+pub use measured::{MeasureOptions, MeasurePurpose, Measured, measure};
 pub use ownership::{Origin, Yours};
 pub use saved::{Existing, SavedError, is_saved, load, save};
 
@@ -237,7 +237,7 @@ impl Capture {
     pub fn elsewhere(&self) -> Vec<(&str, usize)> {
         let mut hosts: Vec<(&str, usize)> = Vec::new();
         for request in &self.requests {
-            if let Kind::Elsewhere { host } = &request.kind {
+            if let RequestKind::Elsewhere { host } = &request.kind {
                 match hosts.iter_mut().find(|(known, _)| known == host) {
                     Some((_, tries)) => *tries += 1,
                     None => hosts.push((host, 1)),

@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 
 pub use compare::Difference;
 
-use crate::capture::{CaptureError, MeasureOptions, Purpose, measure};
+use crate::capture::{CaptureError, MeasureOptions, MeasurePurpose, measure};
 use crate::diagnostics;
 use crate::host_environment::HostEnvironment;
 use recording::Recording;
@@ -100,7 +100,7 @@ pub async fn verify(
         directory: None,
         arguments: session.arguments.iter().map(Into::into).collect(),
         prompt: PROMPT.to_owned(),
-        purpose: Purpose::FindFiles,
+        purpose: MeasurePurpose::FindFiles,
         patience,
         guardian,
     };

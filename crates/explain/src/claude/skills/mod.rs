@@ -183,7 +183,7 @@ fn entry(candidate: Candidate, is_name_only: bool, edition: Edition, limits: &Li
     }
 }
 
-fn builtin_entry(skill: BuiltinSkill, kind: builtin::Kind, limits: &Limits) -> Entry {
+fn builtin_entry(skill: BuiltinSkill, kind: builtin::BuiltinKind, limits: &Limits) -> Entry {
     let all = skill.characters();
     let is_cut = all > limits.description as u64;
     let kept = if is_cut { limits.description as u64 - 1 } else { all };
@@ -191,7 +191,7 @@ fn builtin_entry(skill: BuiltinSkill, kind: builtin::Kind, limits: &Limits) -> E
     Entry {
         columns: skill.columns_of(kept) + u64::from(is_cut),
         other_name: None,
-        is_protected: kind == builtin::Kind::Skill,
+        is_protected: kind == builtin::BuiltinKind::Skill,
         is_from_body: false,
         skill: Skill {
             name: skill.name.to_owned(),
