@@ -443,7 +443,7 @@ mod tests {
             ),
             (
                 "Attempt 1 failed: try later. Retrying after 61000ms...",
-                Some((1, None, Some(61_000))),
+                Some((1, None, Some(Duration::from_secs(61)))),
             ),
             ("Attempt 4 failed: no. Max attempts reached", None),
             ("Attempt to read failed", None),
