@@ -93,7 +93,7 @@ pub enum EventKind<'a> {
         /// The length of the prefix shared with the previous request, which a provider can cache.
         unchanged_bytes: u64,
     },
-    /// What the model received in this turn. Reported once, at its end, where the requests of the agent's
+    /// The total of what the model received in this turn. Reported once, at its end, where the requests of the agent's
     /// program are on record.
     Received(Received),
     /// The tokens counted so far.
@@ -129,7 +129,7 @@ pub enum EventKind<'a> {
         id: String,
         /// The answer.
         answer: PermissionAnswer,
-        /// Who answered.
+        /// The origin of the answer.
         by: AnsweredBy,
     },
     /// A diagnostic; the turn continues.

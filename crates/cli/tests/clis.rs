@@ -68,7 +68,7 @@ impl Place {
         let kept = ["PATH", "LANG"].into_iter();
         let kept = kept.filter_map(|name| Some((name.into(), std::env::var_os(name)?)));
         let mut environment: std::collections::BTreeMap<OsString, OsString> = kept.collect();
-        // What a user has set must not leak into a capture.
+        // Settings of the user must not leak into a capture.
         environment.insert("ANTHROPIC_API_KEY".into(), "the-user's-own".into());
         environment.insert("OPENAI_BASE_URL".into(), "http://127.0.0.1:1".into());
         HostEnvironment {

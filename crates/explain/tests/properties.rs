@@ -1,4 +1,4 @@
-//! What holds for every tree, however odd.
+//! Properties of every tree, however odd.
 
 use std::collections::HashSet;
 use std::path::PathBuf;

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// How long anything is waited for: machines that build at the same time are slow.
+/// The time limit for every wait: machines that build at the same time are slow.
 const PATIENCE: Duration = Duration::from_mins(2);
 
 const WIRES: [Wire; 4] = [Wire::Responses, Wire::Chat, Wire::Messages, Wire::Gemini];

@@ -105,7 +105,7 @@ pub enum SessionEventKind {
         turn: TurnId,
         /// The member whose turn it is.
         member: MemberName,
-        /// What the agent wants to do. Its fields stand beside those of the event.
+        /// The action that the agent asks about. Its fields stand beside those of the event.
         #[serde(flatten)]
         question: PermissionQuestion,
         /// The answers that there are.
@@ -123,7 +123,7 @@ pub enum SessionEventKind {
         id: String,
         /// The answer.
         answer: PermissionAnswer,
-        /// Who answered.
+        /// The origin of the answer.
         by: AnsweredBy,
     },
     /// Files were changed in a working directory.

@@ -36,7 +36,7 @@ pub struct Launch {
     pub cwd: PathBuf,
     /// The turn's private directory, for temporary files and the control socket.
     pub private_dir: PathBuf,
-    /// What the program may do, as a file for the confine step; `None` if nothing is enforced.
+    /// The policy of the program, as a file for the confine step; `None` if nothing is enforced.
     pub policy: Option<PathBuf>,
 }
 

@@ -10,7 +10,7 @@ use crate::turn::TurnResult;
 use crate::turn_input::Permissions;
 use crate::verdict::Ending;
 
-/// How tools say that the kernel refused something.
+/// The words of tools for a refusal of the kernel.
 const REFUSALS: &[&str] =
     &["Permission denied", "permission denied", "EACCES", "Operation not permitted", "EPERM"];
 

@@ -70,7 +70,7 @@ pub enum Message {
     Refusal {
         /// The id of our request.
         id: u64,
-        /// Why.
+        /// The reason.
         message: String,
     },
     /// A request of the server, which waits for a response.

@@ -180,7 +180,10 @@ mod tests {
                     sampling request (1/3 in 3599.5s)... turn_id=1 sampling_error=exceeded retry limit, \
                     last status: 429 Too Many Requests";
         let (retry, wait) = logged_wait(line).unwrap();
-        assert_eq!((retry.attempt, retry.status, wait), (Some(1), Some(429), Duration::from_millis(3_599_500)));
+        assert_eq!(
+            (retry.attempt, retry.status, wait),
+            (Some(1), Some(429), Duration::from_millis(3_599_500))
+        );
         assert_eq!(logged_wait("a line of something else"), None);
     }
 

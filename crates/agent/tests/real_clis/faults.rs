@@ -119,7 +119,7 @@ pub async fn understands_the_end_of_a_reply_of_50_megabytes(cli: Cli) {
     assert_eq!(test.processes(), [0; 0]);
 }
 
-/// What a raw server answers.
+/// The answer of a raw server.
 #[derive(Debug, Clone, Copy)]
 enum Raw {
     /// Bytes that are no events.

@@ -230,7 +230,7 @@ pub fn describe(changes: &Changes, plan: &UndoPlan) -> Result<String, ChangesErr
     Ok(text)
 }
 
-/// Says that an undo is done.
+/// Reports an undo that is done.
 pub fn done(plan: &UndoPlan) -> String {
     let what = if plan.is_redo { "restored" } else { "undone" };
     format!(

@@ -179,7 +179,7 @@ impl LedgerWriter {
 }
 
 impl LedgerWriter {
-    /// Says that the last source was cut by its program.
+    /// Marks the last source as cut by its program.
     fn cut(&mut self, kept: u64, cut_bytes: u64) {
         if cut_bytes > 0
             && let Some(entry) = self.entries.last_mut()

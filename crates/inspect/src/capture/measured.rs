@@ -24,7 +24,7 @@ use crate::explained::{explained, explained_with};
 use crate::host_environment::HostEnvironment;
 use crate::installed::Installed;
 
-/// Which request to measure.
+/// The request to measure.
 #[derive(Debug, Clone)]
 pub struct MeasureOptions {
     /// The CLI; the first of its name on the `PATH` is run.
@@ -39,7 +39,7 @@ pub struct MeasureOptions {
     pub purpose: MeasurePurpose,
     /// The time that it may take.
     pub patience: Duration,
-    /// What holds the program.
+    /// The guardian of the program.
     pub guardian: Guardian,
 }
 
@@ -171,7 +171,7 @@ impl UserHome {
     }
 }
 
-/// Says that a project's commands were not run, if it has any.
+/// Reports that a project's commands were not run, if it has any.
 fn commands_withheld(cwd: &Path) -> Option<Diagnostic> {
     let servers = Some(cwd.join(".mcp.json")).filter(|path| path.is_file());
     let has_hooks = |path: &PathBuf| {
@@ -224,7 +224,7 @@ impl Capture {
         let parts =
             parts.map_err(|source| CaptureError::NotJson { number: account.request, source })?;
         let own = self.diagnostics();
-        // Which other hosts it wanted is not the question here.
+        // Requests to other hosts do not matter here.
         diagnostics.extend(own.into_iter().filter(|it| it.code != diagnostics::CAPTURE_ELSEWHERE));
         Ok(Measured { program: self.program, body, parts, account, diagnostics })
     }

@@ -59,13 +59,13 @@ pub struct CaptureOptions {
     pub script: Script,
     /// The time limit.
     pub patience: Duration,
-    /// How it is started, and how long it runs.
+    /// Its start, and its time limit.
     pub start: Start,
     /// The guardian.
     pub guardian: Guardian,
 }
 
-/// How a captured program is started.
+/// The start of a captured program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Start {
     /// As the user would type it, and it runs to its end.
@@ -91,7 +91,7 @@ pub struct Capture {
     pub requests: Vec<Recorded>,
     /// The texts that may be the user's.
     pub yours: Vec<Yours>,
-    /// What was done to make it run, and what of the user's configuration it did not have.
+    /// Notes on how it was made to run, and on the parts of the user's configuration that it did not have.
     pub notes: Vec<Diagnostic>,
 }
 
@@ -311,7 +311,7 @@ pub enum CaptureError {
     /// The CLI could not be pointed to the server.
     #[error(transparent)]
     Endpoint(EndpointError),
-    /// What it sends to its real endpoint cannot be recorded.
+    /// Its requests to its real endpoint cannot be recorded.
     #[error("its requests cannot be recorded: {0}")]
     Relay(String),
     /// The server could not start.
@@ -333,7 +333,7 @@ pub enum CaptureError {
     NotJson {
         /// The request's number.
         number: usize,
-        /// Why.
+        /// The reason.
         source: serde_json::Error,
     },
 }

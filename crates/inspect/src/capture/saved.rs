@@ -55,7 +55,7 @@ struct Request {
     body: Option<String>,
 }
 
-/// What becomes of files that are there already.
+/// The treatment of files that exist already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Existing {
     /// They stay, and nothing is saved.
@@ -204,7 +204,7 @@ pub enum SavedError {
     File {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
     /// The file is not a valid capture.

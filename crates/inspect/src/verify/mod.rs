@@ -27,7 +27,7 @@ pub struct Verification {
     pub version: Option<String>,
     /// The tree that it was run in.
     pub tree: TreeHash,
-    /// What arrived otherwise than it was explained; nothing if it was right.
+    /// The differences between what arrived and what was explained; empty if there are none.
     pub differences: Vec<Difference>,
 }
 

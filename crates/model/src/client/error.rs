@@ -41,7 +41,7 @@ pub enum CallError {
     /// The stream contains an error event.
     #[error("{message}")]
     Said {
-        /// Why.
+        /// The reason.
         reason: FailureReason,
         /// The server's message.
         message: String,

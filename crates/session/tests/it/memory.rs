@@ -1,4 +1,4 @@
-//! What members remember: stored with their turns, copied, cut, exported and imported with their session.
+//! Threads of members: stored with their turns, copied, cut, exported and imported with their session.
 
 use convoke_agent::thread::{ThreadAppend, ThreadLine, ThreadStore as _, ThreadStoreError};
 use convoke_session::transfer::{BadThread, TransferError, export, import};
@@ -121,7 +121,7 @@ async fn a_thread_of_which_nobody_knows_what_belongs_to_the_copy_begins_anew_and
     assert_eq!(told, ["thread.forgotten"]);
     assert_eq!(room.lines(copy, "bob b").await, []);
 
-    // What came later shows that the earlier lines belong to what came earlier.
+    // Later lines show that the earlier ones belong to earlier messages.
     let mut coordinator = room.open(room.session).await;
     for says in ["two", "three"] {
         coordinator.accept(PersonMessage::new("kim", says).to(["bob b"])).await.unwrap();

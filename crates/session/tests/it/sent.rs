@@ -1,4 +1,4 @@
-//! What models were sent goes with their session: copied, cut, exported, imported and removed.
+//! Stored requests go with their session: copied, cut, exported, imported and removed.
 
 use convoke_session::transfer::{TransferError, export, import};
 use convoke_session::{SessionId, Store as _};

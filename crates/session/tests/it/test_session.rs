@@ -28,7 +28,7 @@ pub fn unchecked() -> ThreadCheck<'static> {
     &|_| Ok(())
 }
 
-/// What an agent does in its next turn, given what it was sent.
+/// The steps of an agent in its next turn, given its input.
 pub type Act = Arc<dyn Fn(&TurnInput) -> Vec<Step> + Send + Sync>;
 
 /// An agent whose every turn is decided by a function.

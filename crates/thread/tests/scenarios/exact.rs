@@ -6,7 +6,7 @@ use std::ops::Range;
 use convoke_core::ledger::{ENVELOPE, Entry, Ledger, Source};
 use serde_json::Value;
 
-/// What a source may hold: says what is wrong with the text of an entry.
+/// Checks the text of an entry against its source; the error says what is wrong.
 pub(crate) type Expected<'e> = &'e dyn Fn(&Entry<'_>, &str) -> Result<(), String>;
 
 /// The ledger of a request, and what its texts must be.

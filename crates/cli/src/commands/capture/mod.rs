@@ -129,7 +129,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     Ok(arguments.deny.outcome(diagnostics.iter().map(|diagnostic| diagnostic.code)))
 }
 
-/// What a program is told when it is captured without a prompt.
+/// The prompt of a capture without one.
 const BARE_PROMPT: &str = "Hello.";
 
 /// Returns whether the command is a program alone, which would have nothing to send.

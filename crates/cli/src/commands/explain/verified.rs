@@ -38,11 +38,11 @@ struct Remembered {
     agent_version: String,
     cwd: PathBuf,
     tree: String,
-    /// What arrived otherwise than it was explained.
+    /// The differences between what arrived and what was explained.
     differences: Vec<String>,
 }
 
-/// Why an agent was not verified, by name.
+/// The reason why an agent was not verified, by name.
 pub(super) type Skipped = BTreeMap<&'static str, String>;
 
 /// Runs the installed programs, puts the results into the report, and remembers them.

@@ -37,7 +37,7 @@ pub(super) enum Line {
     End,
 }
 
-/// What became of a line.
+/// The result of reading a line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Heard {
     /// It answered a question, or there was none.
@@ -133,7 +133,7 @@ impl Answers {
         }
     }
 
-    /// Tells whether nobody writes any more, so that further questions are refused.
+    /// Returns whether nobody writes any more, so that further questions are refused.
     pub(super) fn is_over(&self) -> bool {
         self.lines.is_none()
     }

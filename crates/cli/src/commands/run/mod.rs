@@ -337,7 +337,7 @@ impl Show {
         }
     }
 
-    /// Says that a line was no answer to a question.
+    /// Reports a line that was no answer to a question.
     fn not_understood(&mut self) -> io::Result<()> {
         let message = "a line of standard input was no answer; write once, session or never";
         match &mut self.audience {

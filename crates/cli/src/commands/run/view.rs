@@ -45,7 +45,7 @@ pub(super) struct View<W> {
     speakers: HashMap<MessageNumber, MemberName>,
     /// The model members: their requests contain more than their prompts.
     models: Vec<MemberName>,
-    /// What was said of sandboxes.
+    /// The sandbox messages that were shown.
     partial: HashSet<String>,
 }
 
@@ -58,7 +58,7 @@ struct AtWork {
     tokens: Option<u64>,
     /// The requests that Convoke sent for it.
     requests: Requests,
-    /// What its model received, where its program sends the requests.
+    /// The summary of what its model received, where its program sends the requests.
     received: Option<Received>,
     doing: Option<String>,
     text: FlowingText,

@@ -6,7 +6,7 @@ use crate::skills::BuiltinSkill;
 /// The bundled skill that stays when the others are switched off.
 pub(super) const ALWAYS: &str = "plugin-authoring";
 
-/// What an entry of the program's own is.
+/// The kind of an entry of the program's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BuiltinKind {
     /// A bundled skill, which keeps its description in a full list.
