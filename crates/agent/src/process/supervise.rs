@@ -373,7 +373,7 @@ impl<'d> Watch<'d> {
         match self.rung {
             Rung::Running if !self.questions.is_empty() => self.expire_questions(),
             Rung::Running if self.dialogue.reader().phase() == TurnPhase::Answered => {
-                self.dismiss()
+                self.dismiss();
             }
             Rung::Running => self.stop(TerminationCause::TimedOut).await,
             Rung::Asked => self.interrupt().await,

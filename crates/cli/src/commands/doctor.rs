@@ -35,7 +35,7 @@ pub struct Arguments {
     /// Ask each program whether it is signed in; some write to their own directory when they start
     #[arg(long)]
     ask: bool,
-    /// Runs a rehearsed turn of every agent, offline and in a private home, and names flags and events that have
+    /// Run a rehearsed turn of every agent, offline and in a private home, and name flags and events that have
     /// changed; without it, only of those whose version is unknown
     #[arg(long)]
     verify: bool,
@@ -80,7 +80,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     })
 }
 
-/// Runs a rehearsed turn of each agent whose version nobody has measured, or of all.
+/// Runs a rehearsed turn of each agent of an unmeasured version, or of all.
 fn try_turns(
     report: &mut MachineReport,
     all: bool,

@@ -234,7 +234,7 @@ pub fn describe(changes: &Changes, plan: &UndoPlan) -> Result<String, ChangesErr
 pub fn done(plan: &UndoPlan) -> String {
     let what = if plan.is_redo { "restored" } else { "undone" };
     format!(
-        "turn {} ({}) is {what}; `undo` once more reverses it",
+        "turn {} ({}) is {what}; `undo` again reverses it",
         plan.turn.turn, plan.turn.member
     )
 }

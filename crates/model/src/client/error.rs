@@ -47,7 +47,7 @@ pub enum CallError {
         message: String,
     },
     /// An event has an invalid format; a retry would not help.
-    #[error("the model's server does not speak this wire: {0}")]
+    #[error("the model's server does not support this wire format: {0}")]
     Shape(String),
     /// The response is complete but unusable.
     #[error("{0}")]

@@ -127,7 +127,7 @@ async fn requests_that_do_not_fit_are_refused_with_their_line_and_field_and_noth
         ),
         (
             format!("{text}{of_ada}\n"),
-            "the lines of the thread `ada` do not stand together".to_owned(),
+            "the lines of the thread `ada` are not consecutive".to_owned(),
         ),
     ];
     let room = Room::new().await;

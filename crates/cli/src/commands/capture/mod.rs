@@ -54,7 +54,7 @@ pub struct Arguments {
     /// The kind of CLI: claude, codex or gemini [default: from the command's name]
     #[arg(long = "as", value_name = "AGENT")]
     vendor: Option<String>,
-    /// Runs the command with your own sign-in, and records what it sends on its way to its real model
+    /// Run the command with your own sign-in, and record what it sends on its way to its real model
     #[arg(long, conflicts_with_all = ["home", "script", "diff"])]
     live: bool,
     /// The script of the model's answers

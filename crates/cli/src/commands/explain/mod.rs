@@ -49,7 +49,7 @@ pub struct Explain {
     #[arg(long, value_name = "FILE")]
     reads: Vec<PathBuf>,
 
-    /// Runs the installed programs offline, in private homes, and compares what they send with the report. The
+    /// Run the installed programs offline, in private homes, and compare what they send with the report. The
     /// result is remembered until the program or one of the files changes.
     #[arg(long, conflicts_with = "reads")]
     verify: bool,
