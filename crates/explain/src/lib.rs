@@ -33,9 +33,11 @@ mod survey;
 mod text;
 mod traps;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use convoke_files::Files;
+use convoke_files::limit::TooManyEntries;
 
 pub use edition::{Edition, UnknownEdition};
 pub use report::{AgentReport, DirectoryReport, Ignored, Limit, LoadReason, Loaded, Rule};
@@ -67,17 +69,34 @@ pub fn explain(files: &dyn Files, session: &Session, editions: &[Edition]) -> Di
     let listed = Listed::new(files, directories.map(PathBuf::as_path));
 
     let survey = Survey::new(&listed, &session, &chain);
-    let mut agents: Vec<AgentReport> =
-        editions.iter().map(|edition| explain_one(&listed, &session, *edition)).collect();
+    // The directories of the survey are no part of what an agent loads.
+    listed.take_unlisted();
+    let (mut agents, unlisted): (Vec<AgentReport>, Vec<_>) = editions
+        .iter()
+        .map(|edition| (explain_one(&listed, &session, *edition), listed.take_unlisted()))
+        .unzip();
     let unsearched = Unsearched::new(&listed, &chain, &session.home);
-    for report in &mut agents {
+    for (report, unlisted) in agents.iter_mut().zip(&unlisted) {
         survey.account(&session, report);
         let places = unsearched.account(report);
         skills::report(report, &places);
+        report_unlisted(report, unlisted);
     }
     traps::report(&listed, &session, &survey, &mut agents);
     let repository = place::git_root(&listed, &session.cwd);
     DirectoryReport { version: FORMAT, cwd: session.cwd, repository, agents }
+}
+
+/// Reports the directories that have too many entries to be listed, unless the agent's rules did.
+fn report_unlisted(report: &mut AgentReport, directories: &BTreeSet<PathBuf>) {
+    for directory in directories {
+        let path = directory.to_string_lossy();
+        if report.diagnostics.iter().any(|it| it.path.as_deref() == Some(&*path)) {
+            continue;
+        }
+        let message = format!("what {path} holds is left out: {TooManyEntries}");
+        report.warn(convoke_core::diagnostics::FILE_UNREADABLE, directory, message);
+    }
 }
 
 fn explain_one(files: &dyn Files, session: &Session, edition: Edition) -> AgentReport {
@@ -85,5 +104,42 @@ fn explain_one(files: &dyn Files, session: &Session, edition: Edition) -> AgentR
         Edition::Claude197 | Edition::Claude325 => claude::explain(files, session, edition),
         Edition::Gemini => gemini::explain(files, session),
         Edition::Codex098 | Edition::Codex0166 => codex::explain(files, session, edition),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use convoke_files::MemoryTree;
+    use convoke_files::limit::MOST_ENTRIES;
+
+    use super::*;
+
+    #[test]
+    fn a_directory_with_too_many_entries_is_reported_by_the_agents_that_search_it() {
+        for (directory, readers) in [
+            ("/h/.gemini/extensions", &[Edition::Gemini][..]),
+            ("/h/.gemini/tmp", &[Edition::Gemini]),
+            ("/h/.gemini/skills", &[Edition::Gemini]),
+            ("/r/.agents/skills", &[Edition::Gemini, Edition::Codex0166]),
+            ("/r/.claude/skills", &[Edition::Claude325]),
+            ("/r/.claude/commands", &[Edition::Claude325]),
+            ("/r/.claude/rules", &[Edition::Claude325]),
+        ] {
+            let mut tree = MemoryTree::default();
+            tree.create_directory("/r/.git");
+            for number in 0..=MOST_ENTRIES {
+                tree.write(format!("{directory}/{number}"), "");
+            }
+            let editions = [Edition::Gemini, Edition::Claude325, Edition::Codex0166];
+            let report = explain(&tree, &Session::new("/r", "/h"), &editions);
+            for agent in &report.agents {
+                let told = agent
+                    .diagnostics
+                    .iter()
+                    .filter(|it| it.message.contains("more than 100000 entries"));
+                let expected = usize::from(readers.contains(&agent.edition));
+                assert_eq!(told.count(), expected, "{directory}: {:?}", agent.diagnostics);
+            }
+        }
     }
 }

@@ -1,12 +1,13 @@
 //! The directories around a working directory, each listed once, and the repository they lie in.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
 pub(crate) use convoke_files::git::{GitKind, git_kind};
+use convoke_files::limit::TooManyEntries;
 use convoke_files::{EntryKind, Files, Head};
 
 /// The largest file whose text is kept for the next agent that asks for it.
@@ -28,6 +29,8 @@ pub(crate) struct Listed<'a> {
     entries: RefCell<ByPath<Vec<(OsString, EntryKind)>>>,
     /// The bytes that were read so far.
     read: Cell<u64>,
+    /// The directories that have too many entries to be listed, as they were asked for.
+    unlisted: RefCell<BTreeSet<PathBuf>>,
     /// The watched directories, found by the length of their path: of a chain no two are equally
     /// long, and comparing once is cheaper than hashing a long path.
     listings: HashMap<usize, Vec<Listing>>,
@@ -52,8 +55,29 @@ impl<'a> Listed<'a> {
                 listings.entry(directory.as_os_str().len()).or_default().push(listing);
             }
         }
-        let (heads, entries) = (RefCell::default(), RefCell::default());
-        Self { files, heads, entries, read: Cell::new(0), listings }
+        Self {
+            files,
+            heads: RefCell::default(),
+            entries: RefCell::default(),
+            read: Cell::new(0),
+            unlisted: RefCell::default(),
+            listings,
+        }
+    }
+
+    /// Returns the directories that were not listed since the last call, because they have too many entries.
+    pub(crate) fn take_unlisted(&self) -> BTreeSet<PathBuf> {
+        self.unlisted.take()
+    }
+
+    /// Passes a listing on, and notes a directory that has too many entries.
+    fn noted<T>(&self, directory: &Path, listing: io::Result<T>) -> io::Result<T> {
+        if let Err(error) = &listing
+            && TooManyEntries::of(error).is_some()
+        {
+            self.unlisted.borrow_mut().insert(directory.to_owned());
+        }
+        listing
     }
 
     /// Returns the entries of a directory, sorted by name, if it was listed.
@@ -118,7 +142,7 @@ impl Files for Listed<'_> {
 
     fn names(&self, directory: &Path) -> io::Result<Vec<OsString>> {
         self.known(directory)?;
-        self.files.names(directory)
+        self.noted(directory, self.files.names(directory))
     }
 
     fn entries(&self, directory: &Path) -> io::Result<Vec<(OsString, EntryKind)>> {
@@ -129,14 +153,14 @@ impl Files for Listed<'_> {
         if let Some(entries) = self.entries.borrow().get(directory.as_os_str()) {
             return Ok(entries.clone());
         }
-        let entries = self.files.entries(directory)?;
+        let entries = self.noted(directory, self.files.entries(directory))?;
         self.entries.borrow_mut().insert(directory.into(), entries.clone());
         Ok(entries)
     }
 
     fn listing(&self, directory: &Path) -> io::Result<Vec<OsString>> {
         self.known(directory)?;
-        self.files.listing(directory)
+        self.noted(directory, self.files.listing(directory))
     }
 
     fn canonicalize(&self, path: &Path) -> io::Result<PathBuf> {

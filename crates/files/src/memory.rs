@@ -5,6 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
+use super::limit::collect_entries;
 use super::{EntryKind, Files, Head};
 
 /// The most links that one path may lead through, as on Linux.
@@ -221,7 +222,7 @@ impl Files for MemoryTree {
             Place::Directory(found) if found.locked => Err(raw(DENIED)),
             Place::Directory(found) => {
                 let names = found.directories.keys().chain(found.leaves.keys());
-                let mut names: Vec<_> = names.cloned().collect();
+                let mut names = collect_entries(names.cloned().map(Ok))?;
                 names.sort();
                 Ok(names)
             }

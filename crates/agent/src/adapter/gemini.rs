@@ -8,6 +8,7 @@
 mod asking;
 mod home;
 mod inert;
+mod output;
 mod untrusted;
 
 use std::ffi::OsString;
@@ -52,6 +53,7 @@ pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
         ("GEMINI_CLI_NO_RELAUNCH".into(), "1".into()),
         ("GEMINI_TELEMETRY_ENABLED".into(), "false".into()),
         ("GEMINI_CLI_HOME".into(), home.clone().into()),
+        output::written_whole(context)?,
     ];
     let start = Start::of(Vendor::Gemini, turn_input.trust).variables.into_iter();
     env.extend(start.map(|(name, value)| (name.into(), value.into())));

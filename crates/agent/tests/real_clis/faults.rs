@@ -119,6 +119,32 @@ pub async fn understands_the_end_of_a_reply_of_50_megabytes(cli: Cli) {
     assert_eq!(test.processes(), [0; 0]);
 }
 
+/// A program of the same platform that exits right after a long reply, like `gemini`. It loses what a pipe does not hold,
+/// unless its writes block.
+pub async fn writes_its_output_whole_before_it_exits(cli: Cli) {
+    let Some(test) = TestHost::new(cli, Script::default()).await else {
+        return;
+    };
+    let script = test.home.path().join("exits-at-once.js");
+    let text = r#"const say = (event) => process.stdout.write(JSON.stringify(event) + "\n");
+say({type: "init", session_id: "1", model: "m"});
+for (let line = 0; line < 16; line++) {
+  say({type: "message", role: "assistant", content: "x".repeat(1 << 19), delta: true});
+}
+say({type: "message", role: "assistant", content: ` ${process.env.NODE_OPTIONS}`, delta: true});
+say({type: "result", status: "success"});
+process.exit(0);
+"#;
+    std::fs::write(&script, text).unwrap();
+    let test = test.with_command("node", &[&script.display().to_string()]);
+    let mut turn_input = test.turn_input("hello");
+    turn_input.limits.reply_bytes = 16 << 20;
+    let turn = test.run(turn_input).await;
+    assert_eq!(turn.verdict, Verdict::Done, "{:?}", turn.diagnostics);
+    assert_eq!(turn.reply.trim_start_matches('x'), " undefined");
+    assert_eq!(turn.reply.len(), (8 << 20) + " undefined".len());
+}
+
 /// The answer of a raw server.
 #[derive(Debug, Clone, Copy)]
 enum Raw {

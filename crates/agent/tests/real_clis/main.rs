@@ -45,7 +45,7 @@ for_each_cli! {
         runs_nothing_that_an_untrusted_project_brings, runs_a_tool, edits_a_file, reads_without_permission_to_write, tells_failures_apart, cancels_without_a_trace, ends_when_convoke_is_killed, resumes_its_session,
         tells_errors_of_the_server_and_limits_requests,
         ends_when_the_server_answers_garbage, ends_a_reply_without_an_end_at_its_limits];
-    gemini: Cli::Gemini => [leaves_every_at_sign_alone, delivers_byte_for_byte, never_reads_a_file_that_is_named,
+    gemini: Cli::Gemini => [leaves_every_at_sign_alone, writes_its_output_whole_before_it_exits, delivers_byte_for_byte, never_reads_a_file_that_is_named,
         takes_variables_of_a_project_only_when_it_is_trusted,
         runs_nothing_that_an_untrusted_project_brings, runs_a_tool, edits_a_file, reads_without_permission_to_write, tells_failures_apart, cancels_without_a_trace, ends_when_convoke_is_killed, resumes_its_session,
         tells_errors_of_the_server_and_limits_requests,

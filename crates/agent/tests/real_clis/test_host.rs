@@ -164,6 +164,23 @@ impl TestHost {
         Some(Self { cli, home, work, server, agent: agent(definition, host) })
     }
 
+    /// The same host with another program in the place of the CLI.
+    pub fn with_command(self, program: &str, args: &[&str]) -> Self {
+        let definition = Definition {
+            command: Some(program.to_owned()),
+            args: args.iter().map(|&arg| arg.to_owned()).collect(),
+            ..Definition::built_in(self.cli.kind())
+        };
+        let host = Host {
+            guardian: Guardian::from_program(env!("CARGO_BIN_EXE_convoke-test-host")),
+            env: environment(&self.server, self.home.path()),
+            temp_root: self.home.path().to_owned(),
+            state_dir: self.home.path().join("state"),
+            sandbox: SandboxSettings::default(),
+        };
+        Self { agent: agent(definition, host), ..self }
+    }
+
     pub fn turn_input(&self, prompt: &str) -> TurnInput {
         let mut turn_input = TurnInput::new(prompt, self.work.path());
         turn_input.model = Some(self.cli.model().to_owned());

@@ -233,10 +233,7 @@ pub fn describe(changes: &Changes, plan: &UndoPlan) -> Result<String, ChangesErr
 /// Reports an undo that is done.
 pub fn done(plan: &UndoPlan) -> String {
     let what = if plan.is_redo { "restored" } else { "undone" };
-    format!(
-        "turn {} ({}) is {what}; `undo` again reverses it",
-        plan.turn.turn, plan.turn.member
-    )
+    format!("turn {} ({}) is {what}; `undo` again reverses it", plan.turn.turn, plan.turn.member)
 }
 
 fn title(plan: &UndoPlan) -> String {

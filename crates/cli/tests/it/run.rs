@@ -386,6 +386,23 @@ fn a_run_that_is_killed_in_the_middle_of_a_turn_comes_to_its_end_later() {
 }
 
 #[test]
+fn a_retry_after_a_crash_names_the_command_that_goes_on() {
+    let project = TestContext::new();
+    let (_, killed) =
+        killed_at(&project, &SAMPLE, |event| event["event"]["event"]["kind"] == "text");
+    assert!(killed);
+    let retried = project.output(&["run", "--session", "last", "--retry"], b"");
+    assert_eq!(retried.status.code(), Some(2));
+    let told = String::from_utf8(retried.stderr).unwrap();
+    assert!(told.contains("nothing to retry"), "{told}");
+    let (_, command) = told.trim_end().split_once("run the queued turns with: ").unwrap();
+    let words: Vec<&str> = command.split(' ').skip(1).collect();
+    let resumed = project.output(&words, b"");
+    assert!(resumed.status.success(), "{command}: {resumed:?}");
+    assert_whole(&project);
+}
+
+#[test]
 fn a_run_that_is_killed_again_and_again_ends_as_if_it_had_not_been() {
     let whole = said(&events(&TestContext::new(), &SAMPLE));
     let project = TestContext::new();

@@ -1,9 +1,15 @@
 //! Hostile text through every command, on a real terminal: nothing but text and our own colours arrives.
 
+use std::collections::BTreeSet;
+use std::io::{Read as _, Write as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use convoke_rehearsal::Answer;
+use serde_json::json;
+
 use crate::context::TestContext;
+use crate::model::{Model, repository};
 
 /// Clipboard, title, device control, a C1 control, direction, invisible characters, and a carriage return.
 const HOSTILE: &str = "\u{1b}]52;c;aGk=\u{7}\u{1b}]0;t\u{7}\u{1b}Pq\u{1b}\\\u{9b}2J\u{202e}evil\u{2066}\u{200b}\u{feff}\u{e0041}x";
@@ -46,25 +52,93 @@ fn context() -> TestContext {
     context.file(".claude/rules/\u{1b}]0;t\u{7}.md", "@missing\u{1b}[2J.md\n")
 }
 
-/// Runs the command on a terminal of its own and returns every byte that the terminal received.
+/// A project whose agent replies with hostile text, complains in it, and writes files with such names and contents. A
+/// program that stands for Codex sends such text to its model.
+fn with_programs() -> TestContext {
+    let context = context()
+        .file("hostile", HOSTILE)
+        .file("body.json", request())
+        .file("snapshot.json", snapshot())
+        .file(&format!(".claude/skills/{HOSTILE}/SKILL.md"), format!("---\nname: {HOSTILE}\n---\n"))
+        .program("codex", CODEX);
+    let agent = r#"[agent.claude]
+kind = "plain"
+command = "/bin/sh"
+permissions = "edit"
+args = ["-c", 'cat hostile; cat hostile >&2; mkdir "$(cat hostile)+"; cat hostile >>"$(cat hostile)+/x"; echo " [NEXT: "$(cat hostile)"]"']
+"#;
+    let config = context.home().join("config");
+    std::fs::create_dir_all(&config).expect("a directory");
+    std::fs::write(config.join("agents.toml"), agent).expect("a file");
+    context
+}
+
+/// Sends `body.json` as Codex would.
+const CODEX: &str = r#"#!/bin/bash
+if [ "$1" = --version ]; then cat hostile; exit; fi
+url=${OPENAI_BASE_URL#http://}
+host=${url%%/*}
+exec 3<>"/dev/tcp/${host%:*}/${host#*:}"
+printf "POST /${url#*/}/responses HTTP/1.1\r\nhost: $host\r\ncontent-type: application/json\r\n" >&3
+printf "connection: close\r\ncontent-length: $(wc -c <body.json)\r\n\r\n" >&3
+cat body.json >&3
+cat <&3
+cat hostile
+cat hostile >&2
+"#;
+
+/// The body of a request with hostile text wherever a program chooses it.
+fn request() -> String {
+    let item = |role: &str, kind: &str| json!({"type": "message", "role": role, "content": [{"type": kind, "text": HOSTILE}]});
+    json!({
+        "model": HOSTILE,
+        "instructions": HOSTILE,
+        "input": [item(HOSTILE, "input_text"), item("user", HOSTILE), item("user", "input_text")],
+        "tools": [{"type": "function", "name": HOSTILE, "description": HOSTILE}, {"type": HOSTILE}],
+        "stream": true,
+    })
+    .to_string()
+}
+
+/// A session of others whose members, texts and recipients are hostile.
+fn snapshot() -> String {
+    let message = json!({
+        "id": "msg-1",
+        "content": HOSTILE,
+        "speaker": {"roleId": HOSTILE, "roleName": HOSTILE, "type": "ai"},
+        "routing": {"rawNextMarkers": [HOSTILE], "resolvedAddressees": [HOSTILE]},
+    });
+    json!({"version": 1, "teamTask": HOSTILE, "messages": [message]}).to_string()
+}
+
+/// Runs the command on a terminal of its own and returns every byte that the terminal received. Standard input is the
+/// file after `<`.
 fn on_terminal(context: &TestContext, directory: &Path, arguments: &[&str]) -> String {
-    let quote = |word: &str| format!("'{}'", word.replace('\'', "'\\''"));
-    let words = std::iter::once(env!("CARGO_BIN_EXE_convoke")).chain(arguments.iter().copied());
-    let line: Vec<String> = words.map(quote).collect();
-    let output = Command::new("script")
-        .args(["-qefc", &line.join(" "), "/dev/null"])
-        .current_dir(directory)
-        .env_clear()
-        .env("PATH", "/usr/bin:/bin")
-        .env("TERM", "xterm-256color")
-        .env("SHELL", "/bin/sh")
-        .env("HOME", context.home())
-        .env("CONVOKE_DATA_DIR", context.home().join("data"))
-        .env("CONVOKE_CONFIG_DIR", context.home().join("config"))
+    let output = terminal(context, directory, arguments)
         .stdin(Stdio::null())
         .output()
         .expect("script, of the package bsdutils");
     String::from_utf8(output.stdout).expect("a terminal is sent UTF-8")
+}
+
+fn terminal(context: &TestContext, directory: &Path, arguments: &[&str]) -> Command {
+    let quote = |word: &str| format!("'{}'", word.replace('\'', "'\\''"));
+    let words = std::iter::once(env!("CARGO_BIN_EXE_convoke")).chain(arguments.iter().copied());
+    let words = words.map(|word| if word == "<" { word.to_owned() } else { quote(word) });
+    let line = format!("stty rows 40 cols 100; exec {}", words.collect::<Vec<_>>().join(" "));
+    let mut command = Command::new("script");
+    command
+        .args(["-qefc", &line, "/dev/null"])
+        .current_dir(directory)
+        .env_clear()
+        .env("PATH", format!("{}:/usr/bin:/bin", context.path().join("bin").display()))
+        .env("TERM", "xterm-256color")
+        .env("SHELL", "/bin/sh")
+        .env("HOME", context.home())
+        .env("THE_KEY", "correct-horse-battery")
+        .env("CONVOKE_DATA_DIR", context.home().join("data"))
+        .env("CONVOKE_CONFIG_DIR", context.home().join("config"));
+    command
 }
 
 /// Returns what is left when the text and what we send ourselves are taken away.
@@ -76,60 +150,258 @@ fn foreign(shown: &str) -> Vec<char> {
     text.chars().filter(|&c| c != '\n' && c != '\t' && convoke_chat::is_dangerous(c)).collect()
 }
 
-#[test]
-fn no_command_sends_a_terminal_anything_but_text() {
-    let context = context();
-    let here = context.path().to_owned();
-    let below = here.join(HOSTILE);
-    let run = context.output(&["run", "--rehearse", "--json", HOSTILE], b"");
-    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
-    let commands: &[(&Path, &[&str])] = &[
-        (&here, &["run", "--rehearse", HOSTILE]),
-        (&here, &["run", "--rehearse", "--json", HOSTILE]),
-        (&here, &["run", "--session", HOSTILE, HOSTILE]),
-        (&below, &["run", "--rehearse", "hi"]),
-        (&here, &["chat", "--session", HOSTILE]),
-        (&here, &["prompt", "--for", "max", "--session", "last", "--system"]),
-        (&here, &["prompt", "--for", "max", "--session", "last", "--explain"]),
-        (&here, &["prompt", "--for", "max", "--session", "last", "--json"]),
-        (&here, &["prompt", "--for", HOSTILE]),
-        (&here, &["check"]),
-        (&below, &["check"]),
-        (&below, &["check", "--json"]),
-        (&here, &["request", HOSTILE]),
-        (&here, &["request", "--explain", HOSTILE]),
-        (&here, &["explain"]),
-        (&here, &["explain", "--json"]),
-        (&below, &["explain"]),
-        (&below, &["doctor"]),
-        (&below, &["trust"]),
-        (&here, &["trust"]),
-        (&below, &["init"]),
-        (&here, &["init"]),
-        (&here, &["sessions", "list"]),
-        (&here, &["sessions", "list", "--json"]),
-        (&here, &["sessions", "show", "last"]),
-        (&here, &["sessions", "show", "last", "--json"]),
-        (&here, &["sessions", "show", "last", "--turn", "1"]),
-        (&here, &["sessions", "show", "last", "--turn", "1", "--prompt"]),
-        (&here, &["sessions", "show", "last", "--turn", "1", "--explain"]),
-        (&here, &["sessions", "show", HOSTILE]),
-        (&here, &["sessions", "export", "last"]),
-        (&here, &["sessions", "fork", "last"]),
-        (&here, &["sessions", "replay", "last", "--verify"]),
-        (&here, &["sessions", "import", HOSTILE]),
-        (&here, &["sessions", "rm", HOSTILE]),
-        (&here, &["ask", "--base-url", HOSTILE, HOSTILE]),
-        (&here, &["ask", "--threads"]),
-        (&here, &["capture", "--", HOSTILE]),
-        (&here, &["capture", "--", "/bin/echo", HOSTILE]),
-        (&here, &[HOSTILE]),
-    ];
-    for (directory, arguments) in commands {
-        let shown = on_terminal(&context, directory, arguments);
+/// Runs commands on a terminal, one after the other.
+fn shows_text_only(context: &TestContext, directory: &Path, commands: &[&[&str]]) {
+    for arguments in commands {
+        let shown = on_terminal(context, directory, arguments);
         assert!(!shown.is_empty(), "{arguments:?} shows nothing");
         assert_eq!(foreign(&shown), Vec::<char>::new(), "{arguments:?}\n{shown:?}");
     }
+}
+
+/// The commands in a project whose texts, names and settings are hostile.
+const IN_PROJECT: &[&[&str]] = &[
+    &["run", "--rehearse", HOSTILE],
+    &["run", "--rehearse", "--json", HOSTILE],
+    &["run", "--session", HOSTILE, HOSTILE],
+    &["chat", "--session", HOSTILE],
+    &["chat", "--json", "--session", "last"],
+    &["prompt", "--for", "max", "--session", "last", "--system"],
+    &["prompt", "--for", "max", "--session", "last", "--explain"],
+    &["prompt", "--for", "max", "--session", "last", "--json"],
+    &["prompt", "--for", HOSTILE],
+    &["check"],
+    &["request", HOSTILE],
+    &["request", "--explain", HOSTILE],
+    &["request", "--json", HOSTILE],
+    &["explain"],
+    &["explain", "--json"],
+    &["trust"],
+    &["trust", "--json"],
+    &["init"],
+    &["init", "--json"],
+    &["sessions", "list"],
+    &["sessions", "list", "--json"],
+    &["sessions", "show", "last"],
+    &["sessions", "show", "last", "--json"],
+    &["sessions", "show", "last", "--turn", "1"],
+    &["sessions", "show", "last", "--turn", "1", "--prompt"],
+    &["sessions", "show", "last", "--turn", "1", "--explain"],
+    &["sessions", "show", HOSTILE],
+    &["sessions", "export", "last"],
+    &["sessions", "fork", "last"],
+    &["sessions", "fork", "last", "--json"],
+    &["sessions", "replay", "last", "--verify"],
+    &["sessions", "replay", "last", "--json"],
+    &["sessions", "import", HOSTILE],
+    &["sessions", "rm", HOSTILE],
+    &["ask", "--base-url", HOSTILE, HOSTILE],
+    &["ask", "--threads"],
+    &["capture", "--", HOSTILE],
+    &["capture", "--", "/bin/echo", HOSTILE],
+    &["assemble", "<", "assemble.jsonl"],
+    &["assemble", "--json", "<", "assemble.jsonl"],
+    &["rpc", "<", "calls.jsonl"],
+    &["rpc", "--json", "<", "calls.jsonl"],
+    &["rpc", "--text", HOSTILE],
+    &["docs"],
+    &["docs", HOSTILE],
+    &["docs", "sessions"],
+    &["docs", "--json"],
+    &["completions", "bash"],
+    &["completions", HOSTILE],
+    &["man"],
+    &[HOSTILE],
+];
+
+/// The commands in a directory whose name is hostile.
+const BELOW: &[&[&str]] = &[
+    &["run", "--rehearse", "hi"],
+    &["check"],
+    &["check", "--json"],
+    &["explain"],
+    &["doctor"],
+    &["doctor", "--json"],
+    &["trust"],
+    &["init"],
+];
+
+/// The commands after turns of programs whose output and files are hostile.
+const WITH_PROGRAMS: &[&[&str]] = &[
+    &["run", HOSTILE],
+    &["run", "--session", "last", "--to", "max", "again"],
+    &["run", "--session", "last", "--json", "--to", "max", "again"],
+    &["sessions", "resume", "last", "--to", "max", HOSTILE],
+    &["sessions", "resume", "last", "--json", "--to", "max", HOSTILE],
+    &["changes"],
+    &["changes", "--json"],
+    &["changes", "last", "--turn", "1"],
+    &["changes", HOSTILE],
+    &["undo"],
+    &["undo", "last", "--turn", "1"],
+    &["undo", "--yes"],
+    &["undo", HOSTILE],
+    &["sessions", "show", "last"],
+    &["sessions", "show", "last", "--turn", "1"],
+    &["sessions", "show", "last", "--turn", "1", "--changes"],
+    &["sessions", "show", "last", "--turn", "1", "--events"],
+    &["sessions", "show", "last", "--turn", "1", "--partial"],
+    &["sessions", "show", "last", "--turn", "1", "--request"],
+    &["sessions", "show", "last", "--cache"],
+    &["sessions", "search", "evil"],
+    &["sessions", "search", "evil", "--json"],
+    &["sessions", "search", HOSTILE],
+    &["sessions", "diff", "last", "1", "2"],
+    &["sessions", "diff", "last", "1", "2", "--json"],
+    &["sessions", "compact", "last", "max"],
+    &["sessions", "compact", "last", HOSTILE, "--json"],
+    &["sessions", "export", "last", "--markdown"],
+    &["sessions", "export", "last", "--all"],
+    &["sessions", "rename", "last", HOSTILE],
+    &["sessions", "rename", "last", "\u{202e}evil\u{200b}", "--json"],
+    &["sessions", "list"],
+    &["sessions", "rm", "last"],
+    &["sessions", "rm", "last", "--yes"],
+    &["sessions", "restore"],
+    &["sessions", "restore", "--json"],
+    &["sessions", "restore", HOSTILE],
+    &["sessions", "import", "body.json"],
+    &["sessions", "import", "snapshot.json"],
+    &["sessions", "import", "snapshot.json", "--json"],
+    &["sessions", "show", "last"],
+    &["sessions", "rm", "last", "--yes", "--json"],
+    &["trust", "--yes"],
+    &["trust", "--list"],
+    &["trust", "--revoke"],
+    &["request", "--agent", "codex", HOSTILE],
+    &["request", "--agent", "codex", "--explain", HOSTILE],
+    &["request", "--agent", "codex", "--json", HOSTILE],
+    &["capture", "--save", "one", "--", "codex", HOSTILE],
+    &["capture", "--live", "--as", "codex", "--", "codex", HOSTILE],
+    &["capture", "--json", "--", "codex", HOSTILE],
+    &["capture", "--full", "--", "codex", HOSTILE],
+    &["capture", "--diff", "one", "one", "--full"],
+    &["explain", "--agent", "codex", "--verify"],
+    &["doctor"],
+    &["doctor", "--json"],
+];
+
+/// The commands with a model that answers hostile text.
+const WITH_MODEL: &[&[&str]] = &[
+    &["ask", "Hello"],
+    &["ask", "--explain", "Hello"],
+    &["ask", "--json", "Hello"],
+    &["ask", "--threads"],
+    &["ask", "--threads", "--json"],
+    &["ask", "--thread", "last", "--request"],
+];
+
+#[test]
+fn no_command_sends_a_terminal_anything_but_text() {
+    let context = context();
+    let run = context.output(&["run", "--rehearse", "--json", HOSTILE], b"");
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    let prompt = json!({"name": HOSTILE, "agentType": HOSTILE});
+    let call = json!({"jsonrpc": "2.0", "id": HOSTILE, "method": HOSTILE});
+    let context = context.file("assemble.jsonl", format!("{prompt}\n{HOSTILE}\n"));
+    let context = context.file("calls.jsonl", format!("{call}\n{HOSTILE}\n"));
+    shows_text_only(&context, context.path(), IN_PROJECT);
+    shows_text_only(&context, &context.path().join(HOSTILE), BELOW);
+}
+
+#[test]
+fn what_programs_say_and_write_arrives_as_text() {
+    let context = with_programs();
+    shows_text_only(&context, context.path(), WITH_PROGRAMS);
+}
+
+#[test]
+fn what_a_model_says_arrives_as_text() {
+    let answers = [Answer::say(HOSTILE), Answer::say(HOSTILE), Answer::say(HOSTILE)];
+    let model = Model::new(answers);
+    let context = repository(&model).file("AGENTS.md", HOSTILE);
+    shows_text_only(&context, context.path(), WITH_MODEL);
+    assert_eq!(model.bodies().len(), 3);
+}
+
+/// The full screen sends many control sequences of its own; none of them begins like those of the text.
+#[test]
+fn the_full_screen_shows_text_only() {
+    let context = context();
+    let run = context.output(&["run", "--rehearse", "--json", HOSTILE], b"");
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    let mut chat = terminal(&context, context.path(), &["chat", "--rehearse", "--session", "last"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("script, of the package bsdutils");
+    let (mut keys, mut screen) = (chat.stdin.take().unwrap(), chat.stdout.take().unwrap());
+    let mut shown = Vec::new();
+    let mut chunk = [0; 4096];
+    let mut leaves = false;
+    loop {
+        let count = screen.read(&mut chunk).unwrap();
+        if count == 0 {
+            break;
+        }
+        shown.extend_from_slice(&chunk[..count]);
+        if !leaves && String::from_utf8_lossy(&shown).contains("your turn") {
+            leaves = true;
+            // Ctrl-D.
+            keys.write_all(b"\x04").unwrap();
+        }
+    }
+    chat.wait().unwrap();
+    let shown = String::from_utf8(shown).expect("a terminal is sent UTF-8");
+    assert!(shown.contains("evil"), "{shown:?}");
+    for hostile in ["\u{1b}]", "\u{1b}P", "\u{7}", "\u{9b}", "\u{202e}", "\u{200b}", "\u{e0041}"] {
+        assert!(!shown.contains(hostile), "{hostile:?} in {shown:?}");
+    }
+}
+
+/// A command that is new, or its `--json`, cannot be forgotten above.
+#[test]
+fn every_command_is_tried_on_a_terminal() {
+    let tried = [IN_PROJECT, BELOW, WITH_PROGRAMS, WITH_MODEL].concat();
+    let mut missing = BTreeSet::new();
+    let mut waiting: Vec<Vec<String>> = vec![Vec::new()];
+    while let Some(command) = waiting.pop() {
+        let help = help(&command);
+        let below = subcommands(&help);
+        let has_json = help.lines().any(|line| line.trim_start().starts_with("--json"));
+        let is_tried = |option: Option<&str>| {
+            tried.iter().any(|row| {
+                let begins =
+                    command.iter().map(String::as_str).eq(row.iter().copied().take(command.len()));
+                begins && option.is_none_or(|option| row.contains(&option))
+            })
+        };
+        if below.is_empty() {
+            if !is_tried(None) {
+                missing.insert(command.join(" "));
+            }
+            if has_json && !is_tried(Some("--json")) {
+                missing.insert(format!("{} --json", command.join(" ")));
+            }
+        }
+        waiting.extend(below.into_iter().map(|name| [&command[..], &[name]].concat()));
+    }
+    assert!(missing.is_empty(), "not tried on a terminal: {missing:?}");
+}
+
+fn help(command: &[String]) -> String {
+    let arguments: Vec<&str> = command.iter().map(String::as_str).chain(["--help"]).collect();
+    let output = TestContext::new().output(&arguments, b"");
+    String::from_utf8(output.stdout).expect("UTF-8")
+}
+
+/// Returns the commands that a help lists.
+fn subcommands(help: &str) -> Vec<String> {
+    let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+    let listed = listed.take_while(|line| !line.is_empty());
+    // The description of a command may go on in a line that is indented further.
+    let names = listed.filter_map(|line| line.strip_prefix("  ")?.split(' ').next());
+    names.filter(|name| !name.is_empty() && *name != "help").map(str::to_owned).collect()
 }
 
 #[test]

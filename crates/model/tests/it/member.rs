@@ -247,6 +247,20 @@ async fn an_answer_of_nothing_is_no_answer() {
 }
 
 #[tokio::test]
+async fn an_answer_without_text_is_reported() {
+    for wire in WIRES {
+        let answers = [Reply::default().say(" \n"), Reply::default().think("Hm.").say(" ")];
+        let lab = Lab::new(wire, Script::new(answers.map(Answer::from))).await;
+        for _ in 0..2 {
+            let taken = lab.say("Hello", None).await;
+            assert_eq!(taken.outcome.verdict, Verdict::Done, "{wire:?}");
+            let codes: Vec<_> = taken.outcome.diagnostics.iter().map(|it| it.code.name()).collect();
+            assert_eq!(codes, ["agent.reply-empty"], "{wire:?}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_thread_that_is_gone_is_begun_anew_and_said_so() {
     let lab = Lab::new(ApiWire::Chat, Script::default()).await;
     let first = lab.say("One", None).await;
