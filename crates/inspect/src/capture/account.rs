@@ -232,10 +232,6 @@ fn character(raw: &[u8]) -> (usize, usize) {
 }
 
 #[cfg(test)]
-#[path = "../../../core/tests/schema/mod.rs"]
-mod schema;
-
-#[cfg(test)]
 mod tests {
     use super::*;
     use crate::capture::Origin;
@@ -280,8 +276,8 @@ mod tests {
         ];
         assert_eq!(shown, expected);
         let mut json = serde_json::to_value(&ledger).unwrap();
-        assert_eq!(schema::check_ledger(&json), Ok(()));
+        assert_eq!(crate::schema::check_ledger(&json), Ok(()));
         json["entries"][0]["source"]["kind"] = "rumour".into();
-        assert!(schema::check_ledger(&json).is_err());
+        assert!(crate::schema::check_ledger(&json).is_err());
     }
 }

@@ -174,10 +174,6 @@ impl OurText {
 }
 
 #[cfg(test)]
-#[path = "../../../core/tests/schema/mod.rs"]
-mod schema;
-
-#[cfg(test)]
 mod tests {
     use convoke_core::assembler::CodexAssembler;
     use convoke_core::{AssemblerInput, ContextAssembler as _};
@@ -218,7 +214,7 @@ mod tests {
         let home = ProgramHome::Private("/nonexistent".into());
         let (ledger, shares) = handed_over.account(&call, &body, &home).unwrap();
         assert!(ledger.covers(Target::Prompt, body.len() as u64));
-        assert_eq!(schema::check_ledger(&json!(ledger)), Ok(()));
+        assert_eq!(crate::schema::check_ledger(&json!(ledger)), Ok(()));
         assert_eq!(shares.iter().map(|share| share.bytes).sum::<u64>(), body.len() as u64);
         let owners: Vec<&str> = shares.iter().map(|share| &*share.owner).collect();
         assert!(
