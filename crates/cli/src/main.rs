@@ -19,6 +19,7 @@ mod terminal;
 mod threads;
 mod tokens;
 
+use conversation::store::StoreSettings;
 use outcome::Outcome;
 use terminal::OutputSettings;
 
@@ -28,6 +29,8 @@ use terminal::OutputSettings;
 struct Arguments {
     #[command(flatten, next_help_heading = "Output")]
     output: OutputSettings,
+    #[command(flatten, next_help_heading = "Store")]
+    store: StoreSettings,
     #[command(subcommand)]
     command: commands::Command,
 }
@@ -45,6 +48,7 @@ fn main() -> ExitCode {
         Err(usage) => return outcome::show_usage(&usage),
     };
     arguments.output.apply();
+    arguments.store.apply();
     match commands::run::<Arguments>(arguments.command, arguments.output.log_level()) {
         Ok(outcome) => outcome.into(),
         Err(error) if is_broken_pipe(&error) => Outcome::Done.into(),

@@ -10,6 +10,9 @@ convoke_core::diagnostic_codes! {
     RECORD_LIMIT = "record.limit", Loss,
         "A turn sent more requests, or larger ones, than are stored.",
         "Nothing to do: the turn went on, and its first requests are stored.";
+    RELAY_HOST_REFUSED = "relay.host-refused", Note,
+        "A program whose requests are recorded tried to reach another host than its model and its sign-in; the relay opened no tunnel.",
+        "Nothing, if it is telemetry; `permissions = \"edit-and-network\"` lets the program and its commands reach every host.";
     CAPTURE_ELSEWHERE = "capture.elsewhere", Note,
         "The captured program tried to reach other hosts than its model; all were blocked.",
         "Nothing; turn off telemetry in the program's settings if it should not report to its vendor.";

@@ -22,7 +22,7 @@ use crate::proxy::{Proxy, proxy_for};
 use crate::upstream::Upstream;
 
 /// The time until a connection is accepted and encrypted.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The longest head of a proxy's answer.
 const LONGEST_HEAD: usize = 16 << 10;
@@ -155,7 +155,12 @@ fn tls(env: &[(OsString, OsString)]) -> Result<TlsConnector, String> {
 }
 
 /// Has a proxy open a connection.
-async fn tunnel(stream: &mut TcpStream, proxy: &Proxy, host: &str, port: u16) -> io::Result<()> {
+pub(crate) async fn tunnel(
+    stream: &mut TcpStream,
+    proxy: &Proxy,
+    host: &str,
+    port: u16,
+) -> io::Result<()> {
     let authorization = proxy.authorization.as_ref();
     let authorization = authorization.map(|it| format!("Proxy-Authorization: {it}\r\n"));
     let authorization = authorization.unwrap_or_default();

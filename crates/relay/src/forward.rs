@@ -31,6 +31,9 @@ pub(crate) async fn answer(
     upstream: Arc<Upstreams>,
 ) -> Result<Response<AnswerBody>, Infallible> {
     let (parts, body) = request.into_parts();
+    if let Some(elsewhere) = parts.uri.host() {
+        return Ok(shared.tunnels.refuse_unencrypted(&parts, elsewhere));
+    }
     let target = match shared.access.admit(&parts) {
         Ok(target) => target,
         Err(reason) => return Ok(own(StatusCode::FORBIDDEN, reason)),
@@ -159,7 +162,7 @@ fn is_signed(headers: &HeaderMap) -> bool {
 }
 
 /// Creates an answer of the relay's own, in a form that all programs read a message from.
-fn own(status: StatusCode, message: &str) -> Response<AnswerBody> {
+pub(crate) fn own(status: StatusCode, message: &str) -> Response<AnswerBody> {
     let message: String = message.chars().filter(|c| !c.is_control()).collect();
     let message = message.replace('\\', "\\\\").replace('"', "\\\"");
     let kind = "relay_error";

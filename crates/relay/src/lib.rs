@@ -20,6 +20,8 @@
 //! the answer as they pass, and `copy` makes of the copies what may be stored: `stored` decides which
 //! headers, and `convoke-wire` which fields are masked.
 //!
+//! A program that can reach nothing but the relay gets to its sign-in hosts by `tunnel`, unread.
+//!
 //! Nothing is sent twice, no redirect is followed, and no header is added. A compressed body is forwarded
 //! as it is; the copy is decoded.
 
@@ -28,9 +30,11 @@ mod connect;
 mod copy;
 mod forward;
 mod proxy;
+mod public_address;
 mod server;
 mod stored;
 mod tee;
+mod tunnel;
 mod upstream;
 
 pub use server::{Relay, RelayOptions, StartError};

@@ -7,10 +7,11 @@ use std::sync::{Arc, Mutex as StdMutex, PoisonError};
 use std::time::Duration;
 
 use convoke_wire::Exchange;
-use hyper::HeaderMap;
+use hyper::body::Incoming;
 use hyper::header::USER_AGENT;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
+use hyper::{HeaderMap, Method, Request};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Mutex, mpsc, watch};
@@ -20,6 +21,7 @@ use crate::access::{Access, is_of_this_user};
 use crate::connect::Connector;
 use crate::copy::Passing;
 use crate::forward;
+use crate::tunnel::{Tunnel, Tunnels};
 use crate::upstream::Upstream;
 
 /// The most connections of a program at a time; more wait to be accepted.
@@ -41,12 +43,23 @@ pub struct RelayOptions {
     pub own_user_agents: Vec<String>,
     /// The most bytes of a request that are kept; a larger one is forwarded, and recorded without its body.
     pub longest_body: usize,
+    /// The hosts that the program may have a tunnel to, on port 443.
+    pub tunnel_hosts: Vec<String>,
+    /// The most bytes that pass through all tunnels, in both directions. Signing in takes thousands.
+    pub most_tunnel_bytes: u64,
 }
 
 impl RelayOptions {
     /// Creates the settings for an endpoint, with an empty environment.
     pub fn new(upstream: Upstream) -> Self {
-        Self { upstream, env: Vec::new(), own_user_agents: Vec::new(), longest_body: 64 << 20 }
+        Self {
+            upstream,
+            env: Vec::new(),
+            own_user_agents: Vec::new(),
+            longest_body: 64 << 20,
+            tunnel_hosts: Vec::new(),
+            most_tunnel_bytes: 64 << 20,
+        }
     }
 }
 
@@ -75,6 +88,7 @@ pub(crate) struct Shared {
     pub upstream: Upstream,
     pub access: Access,
     pub connector: Connector,
+    pub tunnels: Tunnels,
     pub numbers: AtomicU64,
     pub longest_body: usize,
     own_user_agents: Vec<String>,
@@ -116,7 +130,14 @@ impl Relay {
     pub async fn start(
         options: RelayOptions,
     ) -> Result<(Self, mpsc::UnboundedReceiver<Exchange>), StartError> {
-        let RelayOptions { upstream, env, own_user_agents, longest_body } = options;
+        let RelayOptions {
+            upstream,
+            env,
+            own_user_agents,
+            longest_body,
+            tunnel_hosts,
+            most_tunnel_bytes,
+        } = options;
         let connector = Connector::new(upstream.clone(), &env).map_err(StartError::Environment)?;
         // Never another address: whoever reaches this port speaks with the user's credentials to nobody,
         // but pollutes the record.
@@ -127,6 +148,7 @@ impl Relay {
             access: Access::new(address, &upstream),
             upstream,
             connector,
+            tunnels: Tunnels::new(address, &tunnel_hosts, most_tunnel_bytes, env),
             numbers: AtomicU64::new(0),
             longest_body,
             own_user_agents,
@@ -142,6 +164,17 @@ impl Relay {
     /// Returns the address that takes the place of the endpoint's base URL.
     pub fn base_url(&self) -> String {
         self.shared.access.base_url(&self.shared.upstream)
+    }
+
+    /// Returns the address of the relay as a proxy, which opens tunnels to the hosts of its settings and to no
+    /// others.
+    pub fn proxy_url(&self) -> String {
+        self.shared.tunnels.proxy_url()
+    }
+
+    /// Returns the hosts that a tunnel was refused to, in alphabetical order.
+    pub fn refused_hosts(&self) -> Vec<String> {
+        self.shared.tunnels.refused_hosts()
     }
 
     /// Returns the port.
@@ -198,15 +231,34 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>, mut stopped: watch::
 async fn serve(stream: TcpStream, shared: Arc<Shared>) {
     let _ = stream.set_nodelay(true);
     let upstream = Arc::default();
-    let service =
-        service_fn(|request| forward::answer(request, Arc::clone(&shared), Arc::clone(&upstream)));
+    // A connection that becomes a tunnel carries no further request.
+    let tunnel: Arc<StdMutex<Option<Tunnel>>> = Arc::default();
+    let service = service_fn(|request: Request<Incoming>| {
+        let (shared, upstream, tunnel) =
+            (Arc::clone(&shared), Arc::clone(&upstream), Arc::clone(&tunnel));
+        async move {
+            if request.method() != Method::CONNECT {
+                return forward::answer(request, shared, upstream).await;
+            }
+            let (opened, answer) = shared.tunnels.open(request).await;
+            *tunnel.lock().unwrap_or_else(PoisonError::into_inner) = opened;
+            Ok(answer)
+        }
+    });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .preserve_header_case(true)
         .auto_date_header(false)
         // A program that goes away ends its request.
         .half_close(false)
-        .serve_connection(TokioIo::new(stream), service);
+        .serve_connection(TokioIo::new(stream), service)
+        .with_upgrades();
     // A connection that breaks is told of by the request that it carried.
     let _ = connection.await;
+    let tunnel = tunnel.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some(tunnel) = tunnel
+        && let Err(reason) = tunnel.run(&shared.tunnels).await
+    {
+        shared.fail(&reason);
+    }
 }

@@ -19,6 +19,10 @@ pub mod replay;
 pub mod request;
 pub mod routing;
 pub mod session;
+#[allow(
+    clippy::duplicate_mod,
+    reason = "the queries of `store/sql` are compiled for each database"
+)]
 pub mod store;
 pub mod thread;
 pub mod transfer;
@@ -37,5 +41,5 @@ pub use session::{
     State, Summary,
 };
 pub use store::sqlite::SqliteStore;
-pub use store::{Commit, Store, StoreError};
+pub use store::{AnyStore, Commit, Store, StoreError};
 pub use turn::{Attempt, AttemptResult, Turn, TurnState};

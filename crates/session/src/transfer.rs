@@ -4,6 +4,7 @@
 //! the threads of models with every request. Archives are untrusted input: every line is checked, and a
 //! session that does not fit together leaves nothing behind.
 
+mod copy;
 mod export;
 mod fork;
 mod import;
@@ -17,6 +18,7 @@ use std::io::{self, Write};
 
 use serde_json::Value;
 
+pub use self::copy::{Copied, copy};
 pub use self::export::export;
 pub use self::fork::fork;
 pub use self::import::{ArchiveSource, BadThread, ImportLimits, Imported, ThreadCheck};
@@ -48,6 +50,12 @@ pub enum TransferError {
     /// The input is not a valid snapshot.
     #[error("{0}: {reason}", reason = .0.reason)]
     Snapshot(#[from] convoke_core::InvalidSnapshot),
+    /// Another store has other contents under the session's id.
+    #[error("the other store has another session {session}; it was left as it is")]
+    Differs {
+        /// The session.
+        session: SessionId,
+    },
     /// There is no such message to fork at.
     #[error("there is no message {0} to fork at")]
     NoMessage(MessageNumber),

@@ -17,6 +17,7 @@ use serde_json::json;
 use self::question::Questions;
 use super::{Context, ProgramCall};
 use crate::process::{Decision, Dialogue, Input};
+use crate::sandbox::sign_in::{self, SignIn};
 use crate::start::Start;
 use crate::stream::claude::Claude;
 use crate::stream::{Reader, Sink};
@@ -78,17 +79,25 @@ pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
     if context.enforcer.is_kernel() && context.permissions() < Permissions::Full {
         // It asks for no permissions there, also of a root user.
         call.env.push(("IS_SANDBOX".into(), "1".into()));
+        let is_own = context.variable(sign_in::VARIABLE).is_none();
+        let sign_in = directory(context).and_then(|it| SignIn::of(Vendor::Claude, &it));
+        if let Some(sign_in) = sign_in.filter(|_| is_own) {
+            call.env.push((sign_in::VARIABLE.into(), sign_in.directory().into()));
+        }
     }
     call.addresses.push(users_settings(context));
     Ok(call)
 }
 
+/// Returns the program's own directory.
+fn directory(context: &Context<'_>) -> Option<PathBuf> {
+    let moved = context.variable("CLAUDE_CONFIG_DIR").map(PathBuf::from);
+    moved.or_else(|| Some(PathBuf::from(context.variable("HOME")?).join(".claude")))
+}
+
 /// Returns the text of the user's settings, which can name another address of the model.
 fn users_settings(context: &Context<'_>) -> String {
-    let moved = context.variable("CLAUDE_CONFIG_DIR").map(PathBuf::from);
-    let directory =
-        moved.or_else(|| Some(PathBuf::from(context.variable("HOME")?).join(".claude")));
-    let path = directory.map(|directory| directory.join("settings.json"));
+    let path = directory(context).map(|directory| directory.join("settings.json"));
     let text = path.and_then(|path| read_named_text(&path, FileKind::Configuration).ok());
     text.unwrap_or_default()
 }

@@ -308,6 +308,7 @@ impl CliAgent {
             .prepare()
             .map_err(|error| start_failure(format!("cannot prepare the sandbox: {error}")))?;
         let is_plain = self.definition.kind == AgentKind::Plain;
+        let sign_in = sandbox.sign_in().filter(|_| policy.is_some());
         if policy.is_some() {
             call.dialogue = Box::new(Watched::new(call.dialogue, sandbox.permissions, is_plain));
         }
@@ -333,7 +334,11 @@ impl CliAgent {
             side,
         )
         .await
-        .map_err(|error| start_failure(error.to_string()))?;
+        .map_err(|error| start_failure(error.to_string()));
+        if let Some(Err(error)) = sign_in.map(|it| it.keep()) {
+            tracing::warn!(%error, "a renewed sign-in was not kept");
+        }
+        let result = result?;
         tracing::debug!(agent = self.definition.kind.name(), verdict = %result.verdict, "turn ended");
         Ok(complete(&context, call, result, side).await)
     }

@@ -9,11 +9,14 @@ use std::path::{Path, PathBuf};
 use convoke_files::{Disk, FileKind, Files};
 use serde_json::{Value, json};
 
+use super::gemini::GOOGLE_SIGN_IN;
 use super::{CannotRelay, ModelEndpoint, Pointed, Pointer, Started, is_on, write};
 use crate::turn_input::Trust;
 
 const FIRST_PARTY: &str = "https://api.anthropic.com";
-const ASSUME: &str = "_CLAUDE_CODE_ASSUME_FIRST_PARTY_BASE_URL";
+/// The first renews a sign-in; the second tells what an organisation allows.
+const SIGN_IN_HOSTS: &[&str] = &["platform.claude.com", "api.anthropic.com"];
+pub(super) const ASSUME: &str = "_CLAUDE_CODE_ASSUME_FIRST_PARTY_BASE_URL";
 
 pub(super) fn endpoint(started: &Started<'_>) -> Result<ModelEndpoint, CannotRelay> {
     let settings = Settings::read(started)?;
@@ -29,10 +32,11 @@ pub(super) fn endpoint(started: &Started<'_>) -> Result<ModelEndpoint, CannotRel
         let why = "ANTHROPIC_UNIX_SOCKET leads past every base URL".to_owned();
         return Err(CannotRelay::Unsupported(why));
     }
-    let endpoint = |base_url: String, variable, is_first_party| ModelEndpoint {
+    let endpoint = |base_url: String, variable, is_first_party, sign_in_hosts| ModelEndpoint {
         base_url,
         may_be_bound: false,
         key_is_unselected: false,
+        sign_in_hosts,
         pointer: Pointer::ClaudeSettings { variable, is_first_party },
     };
     if is_on("CLAUDE_CODE_USE_VERTEX") {
@@ -43,18 +47,22 @@ pub(super) fn endpoint(started: &Started<'_>) -> Result<ModelEndpoint, CannotRel
         };
         let own = settings.variable("ANTHROPIC_VERTEX_BASE_URL");
         let base_url = own.unwrap_or_else(|| format!("https://{host}/v1"));
-        return Ok(endpoint(base_url, "ANTHROPIC_VERTEX_BASE_URL", false));
+        return Ok(endpoint(base_url, "ANTHROPIC_VERTEX_BASE_URL", false, GOOGLE_SIGN_IN));
     }
     let base_url = settings.variable("ANTHROPIC_BASE_URL");
     let base_url = base_url.unwrap_or_else(|| FIRST_PARTY.to_owned());
     let is_first_party = base_url.trim_end_matches('/') == FIRST_PARTY || is_on(ASSUME);
-    Ok(endpoint(base_url, "ANTHROPIC_BASE_URL", is_first_party))
+    let keys = ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"];
+    let has_key = keys.into_iter().any(|name| settings.variable(name).is_some());
+    // A key for a server of one's own needs no sign-in.
+    let needs_no_sign_in = has_key && !is_first_party;
+    let hosts = if needs_no_sign_in { &[] } else { SIGN_IN_HOSTS };
+    Ok(endpoint(base_url, "ANTHROPIC_BASE_URL", is_first_party, hosts))
 }
 
 pub(super) fn point(
     started: &Started<'_>,
-    (variable, is_first_party): (&str, bool),
-    base_url: &str,
+    variables: &[(&str, &str)],
     private_dir: &Path,
 ) -> Result<Pointed, CannotRelay> {
     let mut settings = match users_settings(started) {
@@ -64,9 +72,8 @@ pub(super) fn point(
     if !settings["env"].is_object() {
         settings["env"] = json!({});
     }
-    settings["env"][variable] = json!(base_url);
-    if is_first_party {
-        settings["env"][ASSUME] = json!("1");
+    for (name, value) in variables {
+        settings["env"][*name] = json!(value);
     }
     let path = write(private_dir.join("relay-settings.json"), &settings.to_string())?;
     let mut arguments = without_settings(started.arguments);

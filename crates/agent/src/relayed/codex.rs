@@ -15,6 +15,9 @@ use crate::adapter::codex_provider::{args_setting, provider};
 const API: &str = "https://api.openai.com/v1";
 const CHATGPT: &str = "https://chatgpt.com/backend-api/codex";
 
+/// The first renews a sign-in; the second tells what a workspace allows.
+const SIGN_IN_HOSTS: &[&str] = &["auth.openai.com", "chatgpt.com"];
+
 pub(super) fn endpoint(
     started: &Started<'_>,
     sign_in: impl FnOnce() -> Option<CodexSignIn>,
@@ -34,6 +37,10 @@ pub(super) fn endpoint(
                 name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'));
             let setting = format!("model_providers.{name}.base_url");
             let of_file = || config.get("model_providers")?.get(name)?.get("base_url")?.as_str();
+            let signs_in = config
+                .get("model_providers")
+                .and_then(|it| it.get(name)?.get("requires_openai_auth")?.as_bool())
+                .unwrap_or(false);
             let base_url =
                 args_setting(&arguments, &setting).or_else(|| of_file().map(str::to_owned));
             return match base_url {
@@ -41,6 +48,7 @@ pub(super) fn endpoint(
                     base_url,
                     may_be_bound: false,
                     key_is_unselected: false,
+                    sign_in_hosts: if signs_in { SIGN_IN_HOSTS } else { &[] },
                     pointer: Pointer::CodexSettings {
                         names: vec![setting],
                         without_sockets: Some(format!(
@@ -57,15 +65,16 @@ pub(super) fn endpoint(
     let own = args_setting(&arguments, "openai_base_url")
         .or_else(|| Some(config.get("openai_base_url")?.as_str()?.to_owned()))
         .or_else(|| started.text("OPENAI_BASE_URL"));
+    let has_key = started.variable("CODEX_API_KEY").is_some();
     if let Some(base_url) = own {
         return Ok(ModelEndpoint {
             base_url,
             may_be_bound: false,
             key_is_unselected: false,
+            sign_in_hosts: if has_key { &[] } else { SIGN_IN_HOSTS },
             pointer,
         });
     }
-    let has_key = started.variable("CODEX_API_KEY").is_some();
     let signed_in = if has_key { Some(CodexSignIn::Key) } else { sign_in() };
     let (base_url, may_be_bound) = match signed_in.ok_or(CannotRelay::SignIn("Codex"))? {
         CodexSignIn::Key => (API, false),
@@ -75,6 +84,7 @@ pub(super) fn endpoint(
         base_url: base_url.to_owned(),
         may_be_bound,
         key_is_unselected: false,
+        sign_in_hosts: if may_be_bound { SIGN_IN_HOSTS } else { &[] },
         pointer,
     })
 }

@@ -13,6 +13,10 @@ const KEY: (&str, &str) = ("GOOGLE_GEMINI_BASE_URL", "https://generativelanguage
 const LOGIN: (&str, &str) = ("CODE_ASSIST_ENDPOINT", "https://cloudcode-pa.googleapis.com");
 const VERTEX: (&str, &str) = ("GOOGLE_VERTEX_BASE_URL", "https://aiplatform.googleapis.com");
 
+/// The hosts that a sign-in at Google is renewed with, by a person's, a service's or a workload's account.
+pub(super) const GOOGLE_SIGN_IN: &[&str] =
+    &["oauth2.googleapis.com", "sts.googleapis.com", "iamcredentials.googleapis.com"];
+
 pub(super) fn endpoint(started: &Started<'_>) -> Result<ModelEndpoint, CannotRelay> {
     let home = started.variable("GEMINI_CLI_HOME").map(PathBuf::from);
     let home = home.unwrap_or_else(|| started.home());
@@ -44,6 +48,7 @@ pub(super) fn endpoint(started: &Started<'_>) -> Result<ModelEndpoint, CannotRel
         base_url,
         may_be_bound: false,
         key_is_unselected: selected.is_none() && variable == KEY.0,
+        sign_in_hosts: if variable == KEY.0 { &[] } else { GOOGLE_SIGN_IN },
         pointer: Pointer::Variable(variable),
     })
 }

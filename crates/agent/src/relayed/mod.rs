@@ -37,8 +37,26 @@ pub struct ModelEndpoint {
     pub may_be_bound: bool,
     /// Whether Gemini CLI has a key that its settings do not select, which it refuses beside a base URL.
     pub key_is_unselected: bool,
+    /// The hosts that the CLI reaches by itself to sign in, to renew its sign-in, and to read what an
+    /// organisation allows.
+    pub sign_in_hosts: &'static [&'static str],
     pointer: Pointer,
 }
+
+/// The addresses of a relay.
+#[derive(Debug, Clone, Copy)]
+pub struct RelayAddress<'a> {
+    /// The base URL in place of the endpoint's own.
+    pub base_url: &'a str,
+    /// The proxy that leads to the sign-in hosts, for a CLI that can reach nothing but the relay.
+    pub proxy: Option<&'a str>,
+}
+
+/// The variables that name a proxy.
+const PROXIES: [&str; 6] =
+    ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"];
+/// The variables that name hosts which no proxy is used for.
+const NO_PROXY: [&str; 2] = ["NO_PROXY", "no_proxy"];
 
 /// The settings that point a CLI to another endpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -115,16 +133,26 @@ pub fn endpoint(
 }
 
 impl ModelEndpoint {
-    /// Points a CLI to another base URL. Files are written into a directory that only this user can read.
+    /// Points a CLI to a relay. Files are written into a directory that only this user can read.
     pub fn point(
         &self,
         started: &Started<'_>,
-        base_url: &str,
+        relay: RelayAddress<'_>,
         private_dir: &Path,
     ) -> Result<Pointed, CannotRelay> {
+        let base_url = relay.base_url;
+        let proxies = proxies(started, relay);
         let mut pointed = match &self.pointer {
             Pointer::ClaudeSettings { variable, is_first_party } => {
-                claude::point(started, (variable, *is_first_party), base_url, private_dir)?
+                let mut variables = vec![(*variable, base_url)];
+                if *is_first_party {
+                    variables.push((claude::ASSUME, "1"));
+                }
+                if relay.proxy.is_some() {
+                    let texts = proxies.iter().filter_map(|(name, it)| Some((*name, it.to_str()?)));
+                    variables.extend(texts);
+                }
+                claude::point(started, &variables, private_dir)?
             }
             Pointer::CodexSettings { names, without_sockets } => {
                 codex::point(started, names, without_sockets.as_deref(), base_url)
@@ -134,16 +162,7 @@ impl ModelEndpoint {
                 env: vec![((*name).into(), base_url.into())],
             },
         };
-        // Every CLI sends what is meant for this machine to a proxy, unless it is told not to.
-        for name in ["NO_PROXY", "no_proxy"] {
-            let given = started.variable(name).map(OsStr::to_owned).unwrap_or_default();
-            let mut value = given;
-            if !value.is_empty() {
-                value.push(",");
-            }
-            value.push("127.0.0.1");
-            pointed.env.push((name.into(), value));
-        }
+        pointed.env.extend(proxies.into_iter().map(|(name, value)| (name.into(), value)));
         Ok(pointed)
     }
 
@@ -156,6 +175,28 @@ impl ModelEndpoint {
             Pointer::CodexSettings { .. } | Pointer::Variable(_) => Vec::new(),
         }
     }
+}
+
+/// Returns the variables that lead a CLI past every proxy to a relay on this machine, and everywhere else
+/// through the relay's own proxy, if it has one.
+fn proxies(started: &Started<'_>, relay: RelayAddress<'_>) -> Vec<(&'static str, OsString)> {
+    if let Some(proxy) = relay.proxy {
+        // The relay itself uses the user's proxy, and knows the hosts that it is not used for.
+        let to_relay = PROXIES.map(|name| (name, proxy.into()));
+        return to_relay
+            .into_iter()
+            .chain(NO_PROXY.map(|name| (name, "127.0.0.1".into())))
+            .collect();
+    }
+    let beside = NO_PROXY.map(|name| {
+        let mut value = started.variable(name).map(OsStr::to_owned).unwrap_or_default();
+        if !value.is_empty() {
+            value.push(",");
+        }
+        value.push("127.0.0.1");
+        (name, value)
+    });
+    beside.into()
 }
 
 impl Started<'_> {

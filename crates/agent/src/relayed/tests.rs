@@ -4,6 +4,10 @@ fn env(pairs: &[(&str, &str)]) -> Vec<(OsString, OsString)> {
     pairs.iter().map(|(name, value)| (name.into(), value.into())).collect()
 }
 
+fn at(base_url: &str) -> RelayAddress<'_> {
+    RelayAddress { base_url, proxy: None }
+}
+
 struct Machine {
     home: tempfile::TempDir,
     project: tempfile::TempDir,
@@ -102,7 +106,7 @@ fn claude_is_pointed_by_a_settings_file_that_keeps_the_users() {
         let endpoint = endpoint(started, || None).unwrap();
         // Settings beat the environment, and a gateway is not the vendor's own endpoint.
         assert_eq!(endpoint.base_url, "https://gate.example");
-        let pointed = endpoint.point(started, local, private.path()).unwrap();
+        let pointed = endpoint.point(started, at(local), private.path()).unwrap();
         assert_eq!(pointed.arguments[..2], ["-x", "--settings"]);
         let text = std::fs::read_to_string(&pointed.arguments[2]).unwrap();
         let settings: serde_json::Value = serde_json::from_str(&text).unwrap();
@@ -116,7 +120,7 @@ fn claude_is_pointed_by_a_settings_file_that_keeps_the_users() {
     let private = tempfile::tempdir().unwrap();
     bare.with(Vendor::Claude, &[], &[], |started| {
         let endpoint = endpoint(started, || None).unwrap();
-        let pointed = endpoint.point(started, local, private.path()).unwrap();
+        let pointed = endpoint.point(started, at(local), private.path()).unwrap();
         let text = std::fs::read_to_string(&pointed.arguments[1]).unwrap();
         assert!(text.contains("_CLAUDE_CODE_ASSUME_FIRST_PARTY_BASE_URL"));
         assert_eq!(endpoint.own_user_agents(), ["claude-cli/"]);
@@ -131,7 +135,8 @@ fn codex_is_pointed_by_a_setting_of_its_provider() {
     )]);
     let none = Path::new("/nonexistent");
     mine.with(Vendor::Codex, &["-p", "x"], &[], |started| {
-        let pointed = endpoint(started, || None).unwrap().point(started, "http://l", none).unwrap();
+        let endpoint = endpoint(started, || None).unwrap();
+        let pointed = endpoint.point(started, at("http://l"), none).unwrap();
         assert_eq!(
             pointed.arguments,
             [
@@ -148,11 +153,78 @@ fn codex_is_pointed_by_a_setting_of_its_provider() {
     bare.with(Vendor::Codex, &[], &[("CODEX_API_KEY", "k")], |started| {
         let endpoint = endpoint(started, || None).unwrap();
         assert!(!endpoint.may_be_bound);
-        let pointed = endpoint.point(started, "http://l", none).unwrap();
+        let pointed = endpoint.point(started, at("http://l"), none).unwrap();
         assert_eq!(pointed.arguments, ["-c", "openai_base_url=\"http://l\""]);
         assert_eq!(pointed.env[0], ("OPENAI_BASE_URL".into(), "http://l".into()));
     });
     assert_eq!(CodexSignIn::parse("Logged in using ChatGPT\n"), Some(CodexSignIn::ChatGpt));
     assert_eq!(CodexSignIn::parse("Logged in using an API key - sk"), Some(CodexSignIn::Key));
     assert_eq!(CodexSignIn::parse("Not logged in"), None);
+}
+
+#[test]
+fn each_way_of_signing_in_has_its_hosts() {
+    let bare = Machine::new(&[]);
+    let hosts = |machine: &Machine, vendor, variables: &[(&str, &str)]| {
+        machine.with(vendor, &[], variables, |started| {
+            endpoint(started, || Some(CodexSignIn::ChatGpt)).unwrap().sign_in_hosts
+        })
+    };
+    let own = ["platform.claude.com", "api.anthropic.com"];
+    let gate = ("ANTHROPIC_BASE_URL", "https://gate.example");
+    assert_eq!(hosts(&bare, Vendor::Claude, &[]), own);
+    // An organisation limits keys too.
+    assert_eq!(hosts(&bare, Vendor::Claude, &[("ANTHROPIC_API_KEY", "k")]), own);
+    assert_eq!(hosts(&bare, Vendor::Claude, &[gate]), own);
+    assert_eq!(hosts(&bare, Vendor::Claude, &[gate, ("ANTHROPIC_AUTH_TOKEN", "k")]), [""; 0]);
+    let google = ["oauth2.googleapis.com", "sts.googleapis.com", "iamcredentials.googleapis.com"];
+    assert_eq!(hosts(&bare, Vendor::Claude, &[("CLAUDE_CODE_USE_VERTEX", "1")]), google);
+    assert_eq!(hosts(&bare, Vendor::Codex, &[]), ["auth.openai.com", "chatgpt.com"]);
+    assert_eq!(hosts(&bare, Vendor::Codex, &[("CODEX_API_KEY", "k")]), [""; 0]);
+    assert_eq!(hosts(&bare, Vendor::Gemini, &[("GEMINI_API_KEY", "k")]), [""; 0]);
+    assert_eq!(hosts(&bare, Vendor::Gemini, &[("GOOGLE_GENAI_USE_GCA", "true")]), google);
+    let provider = |auth: bool| {
+        let text = format!(
+            "model_provider = \"mine\"\n[model_providers.mine]\nbase_url = \"https://mine/v1\"\n\
+             requires_openai_auth = {auth}\n"
+        );
+        hosts(&Machine::new(&[(".codex/config.toml", &text)]), Vendor::Codex, &[])
+    };
+    assert_eq!(provider(true), ["auth.openai.com", "chatgpt.com"]);
+    assert_eq!(provider(false), [""; 0]);
+}
+
+/// The relay itself uses the user's proxy.
+#[test]
+fn a_program_that_reaches_the_relay_alone_uses_it_as_its_proxy() {
+    let machine = Machine::new(&[(
+        ".claude/settings.json",
+        r#"{"env": {"HTTPS_PROXY": "http://users.proxy:3128"}}"#,
+    )]);
+    let variables =
+        [("https_proxy", "http://users.proxy:3128"), ("NO_PROXY", "*"), ("GEMINI_API_KEY", "k")];
+    let relay = RelayAddress { base_url: "http://l", proxy: Some("http://convoke:s@127.0.0.1:9") };
+    for vendor in Vendor::ALL {
+        let private = tempfile::tempdir().unwrap();
+        machine.with(vendor, &[], &variables, |started| {
+            let endpoint = endpoint(started, || Some(CodexSignIn::Key)).unwrap();
+            let pointed = endpoint.point(started, relay, private.path()).unwrap();
+            let value = |name: &str| {
+                let mut found = pointed.env.iter().rev().filter(|(key, _)| key == name);
+                found.next().and_then(|(_, value)| value.to_str()).unwrap()
+            };
+            for name in PROXIES {
+                assert_eq!(value(name), "http://convoke:s@127.0.0.1:9", "{vendor:?}");
+            }
+            for name in NO_PROXY {
+                assert_eq!(value(name), "127.0.0.1", "{vendor:?}");
+            }
+            if vendor == Vendor::Claude {
+                let text = std::fs::read_to_string(&pointed.arguments[1]).unwrap();
+                let settings: serde_json::Value = serde_json::from_str(&text).unwrap();
+                assert_eq!(settings["env"]["HTTPS_PROXY"], "http://convoke:s@127.0.0.1:9");
+                assert_eq!(settings["env"]["no_proxy"], "127.0.0.1");
+            }
+        });
+    }
 }

@@ -13,6 +13,7 @@ mod platform;
 mod policy;
 mod ports;
 mod secrets;
+pub(crate) mod sign_in;
 mod state;
 pub(crate) mod stopped;
 
@@ -26,6 +27,7 @@ use convoke_core::Diagnostic;
 pub(crate) use self::confine::{CONFINE, confine};
 pub use self::gap::Gap;
 use self::policy::{FilePath, Network, Policy, Writes};
+use self::sign_in::SignIn;
 use crate::diagnostics;
 use crate::turn_input::Permissions;
 use crate::vendor::Vendor;
@@ -242,11 +244,17 @@ impl Sandbox<'_> {
         hidden
     }
 
+    /// Returns the sign-in that the program may renew.
+    pub fn sign_in(&self) -> Option<SignIn> {
+        SignIn::of(self.vendor?, self.directory.as_deref()?)
+    }
+
     fn writes(&self) -> io::Result<Writes> {
         let mut roots = vec![self.private_dir.to_owned()];
         let mut except = Vec::new();
         if let (Some(vendor), Some(directory)) = (self.vendor, &self.directory) {
             roots.extend(state::prepare(vendor, directory)?);
+            roots.extend(self.sign_in().map(SignIn::prepare).transpose()?);
             // Files in the private directory end with the turn.
             if !directory.starts_with(self.private_dir) {
                 except.push(directory.clone());

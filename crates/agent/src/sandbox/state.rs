@@ -41,7 +41,7 @@ const CLAUDE: State = State {
         "todos",
     ],
     files: &[("history.jsonl", "")],
-    existing: &[".credentials.json"],
+    existing: &[],
 };
 
 const CODEX: State = State {
@@ -54,7 +54,7 @@ const CODEX: State = State {
         "thread-writer-locks",
         "tmp",
     ],
-    files: &[("history.jsonl", ""), ("installation_id", "")],
+    files: &[("auth.lock", ""), ("history.jsonl", ""), ("installation_id", "")],
     existing: &["auth.json", "models_cache.json", "version.json"],
 };
 

@@ -39,6 +39,7 @@ const PAGES: &[(&str, &str)] = &pages![
     "agents",
     "models",
     "sessions",
+    "store",
     "record",
     "changes",
     "explain",

@@ -12,6 +12,7 @@ mod resolved_agent;
 mod resolved_team;
 pub mod sample;
 pub mod sessions;
+pub mod store;
 pub mod team_redaction;
 pub mod trust;
 
@@ -28,7 +29,7 @@ use convoke_inspect::HostEnvironment;
 use convoke_model::ModelAgent;
 use convoke_session::event_queue::Observer;
 use convoke_session::{
-    Coordinator, MemberName, MessageNumber, NewSession, Rehearsal, Session, SessionId, SqliteStore,
+    AnyStore, Coordinator, MemberName, MessageNumber, NewSession, Rehearsal, Session, SessionId,
     Store as _,
 };
 use convoke_team::{AgentSettings, Record};
@@ -130,7 +131,7 @@ impl AgentBackend {
 /// An open conversation.
 pub struct Conversation {
     /// The coordinator of the session.
-    pub coordinator: Coordinator<SqliteStore>,
+    pub coordinator: Coordinator<AnyStore>,
     /// The team and its directory.
     pub project: Project,
     /// The implementation behind the agents.
@@ -222,7 +223,7 @@ pub async fn open(
     observer: Box<dyn Observer>,
 ) -> anyhow::Result<Conversation> {
     let home = Home::of(host_environment);
-    let store = SqliteStore::open(&home.data).await?;
+    let store = store::open_store(host_environment).await?;
     let user = UserConfiguration::load(&home)?;
     let session = match &options.session {
         Some(written) => Some(store.session(sessions::find(&store, written).await?).await?),
@@ -300,7 +301,7 @@ pub struct ModelMember {
 
 /// Finds a model that is a member of a stored session.
 pub fn model_member(
-    store: &SqliteStore,
+    store: &AnyStore,
     session: &Session,
     name: &str,
     host_environment: &HostEnvironment,

@@ -13,7 +13,7 @@ use convoke_agent::config::{AgentKind, Catalog};
 use convoke_agent::id::ThreadId;
 use convoke_agent::permission::Approvals;
 use convoke_agent::process::guardian::Guardian;
-use convoke_agent::sandbox::{Route, SandboxSettings};
+use convoke_agent::sandbox::{Enforcer, Gap, Route, SandboxSettings};
 use convoke_agent::turn_input::Permissions;
 use convoke_core::Diagnostic;
 use convoke_files::absolute;
@@ -25,7 +25,7 @@ use convoke_inspect::record::{ProgramHome, Recording, RecordingAgent, RelayingAg
 use convoke_model::{ModelAgent, Settings};
 use convoke_redact::Redactor;
 use convoke_session::prompt::InstructionFile;
-use convoke_session::{MemberAgent, MemberName, SessionId, SqliteStore, TeamAgents};
+use convoke_session::{AnyStore, MemberAgent, MemberName, SessionId, TeamAgents};
 use convoke_team::{PermissionRules, Record};
 
 use super::change_recorder::{Recorder, changes_of};
@@ -33,7 +33,7 @@ use super::home::Home;
 use super::project::{Origin, Project};
 use super::rehearsal_servers::RehearsalServers;
 use super::resolved_agent::{ResolvedAgent, resolve_agent};
-use super::{AgentBackend, sample};
+use super::{AgentBackend, sample, store};
 use crate::diagnostics::own;
 use crate::machine;
 use crate::outcome::UsageError;
@@ -59,7 +59,7 @@ pub(super) struct AgentResolver<'a> {
     pub(super) done: HashMap<MemberName, usize>,
     /// The session that the threads of models belong to, and their store.
     pub(super) session: SessionId,
-    pub(super) store: &'a SqliteStore,
+    pub(super) store: &'a AnyStore,
     pub(super) home: &'a Home,
     pub(super) host_environment: &'a HostEnvironment,
     /// The user's own choice of recording, above the team file's.
@@ -181,13 +181,23 @@ impl AgentResolver<'_> {
         member_agent.trust = self.project.trust();
         member_agent.permissions = resolved.permissions;
         member_agent.approvals = Approvals::new(self.rules.clone());
-        // Nothing but its own word keeps a program without permissions of its own from writing.
-        let is_free = matches!(resolved.definition.kind, AgentKind::Plain);
-        member_agent.may_write = resolved.permissions != Permissions::ReadOnly || is_free;
+        member_agent.may_write = self.may_write(resolved);
         if let Some(cwd) = &settings.cwd {
             member_agent.cwd = self.project.directory.join(cwd);
         }
         Ok(member_agent)
+    }
+
+    /// Returns whether a member may change files of the working directory.
+    fn may_write(&self, resolved: &ResolvedAgent) -> bool {
+        let newest_abi = self.host_environment.newest_landlock();
+        let enforcer = Enforcer::on_this_machine(resolved.definition.kind.vendor(), newest_abi);
+        let gaps = enforcer.gaps(resolved.permissions, Route::Direct);
+        resolved.permissions != Permissions::ReadOnly
+            // The user's own configuration lets it change some paths.
+            || !resolved.definition.sandbox.writable.is_empty()
+            // An old kernel lets a file be emptied that can only be read.
+            || gaps.contains(&Gap::Truncate)
     }
 
     /// Points a member's CLI to a rehearsal server; a stand-in replaces a member without a known CLI.
@@ -350,11 +360,12 @@ impl AgentResolver<'_> {
     }
 }
 
-/// Returns whether a CLI inherits a variable: not if it holds the key of a model, unless the CLI itself signs
-/// in with it.
+/// Returns whether a CLI inherits a variable: not if it holds the password of the store, or the key of a model with
+/// which the CLI itself does not sign in.
 fn is_inherited(name: &OsStr, kind: AgentKind, model_keys: &BTreeSet<OsString>) -> bool {
     let signs_in_with = kind.vendor().map_or(&[][..], |vendor| vendor.facts().sign_in.keys);
-    !model_keys.contains(name) || signs_in_with.iter().any(|own| name == *own)
+    let is_key = model_keys.contains(name) && !signs_in_with.iter().any(|own| name == *own);
+    !is_key && name != store::PASSWORD
 }
 
 #[cfg(test)]
@@ -366,7 +377,13 @@ mod tests {
         let keys: BTreeSet<OsString> =
             ["ANTHROPIC_API_KEY", "CODEX_API_KEY", "MODEL_KEY"].map(OsString::from).into();
         let inherited = |kind: AgentKind| {
-            let all = ["ANTHROPIC_API_KEY", "CODEX_API_KEY", "MODEL_KEY", "PATH"];
+            let all = [
+                "ANTHROPIC_API_KEY",
+                "CODEX_API_KEY",
+                "CONVOKE_STORE_PASSWORD",
+                "MODEL_KEY",
+                "PATH",
+            ];
             all.into_iter()
                 .filter(|it| is_inherited(OsStr::new(it), kind, &keys))
                 .collect::<Vec<_>>()

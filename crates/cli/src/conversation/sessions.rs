@@ -4,25 +4,19 @@ use std::collections::HashMap;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
 use convoke_inspect::HostEnvironment;
-use convoke_session::{MemberName, SessionId, SqliteStore, Store, Summary, TurnId, TurnState};
+use convoke_session::{MemberName, SessionId, Store, Summary, TurnId, TurnState};
 
 use super::home::Home;
 use super::project::find_team_file;
 use super::sample;
+pub use super::store::open_store;
 use crate::host_environment;
 use crate::outcome::UsageError;
 use crate::terminal::stderr;
 
 /// The number of turns per read.
 const PAGE: usize = 256;
-
-/// Opens the user's store.
-pub async fn open_store(host_environment: &HostEnvironment) -> anyhow::Result<SqliteStore> {
-    let home = Home::of(host_environment);
-    SqliteStore::open(&home.data).await.context("cannot open the sessions")
-}
 
 /// The directory in which the command runs, and the sessions that belong to it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -193,3 +193,23 @@ fn a_teammate_is_told_what_changed_since_its_last_turn() {
     let wrong = project("true").file("convoke.toml", team("all")).run(&["check"]);
     assert!(wrong.contains("convoke.toml:2:"), "{wrong}");
 }
+
+/// The kernel keeps it from writing, so that nothing is recorded around its turns.
+#[test]
+fn a_turn_that_may_only_read_is_not_recorded() {
+    let project = project("echo x > new; echo done");
+    let agents = project.home().join("config/agents.toml");
+    let text = fs::read_to_string(&agents).unwrap();
+    fs::write(&agents, text.replace("\"edit\"", "\"read-only\"")).unwrap();
+    let run = project.run(&["run", "Go"]);
+    assert!(run.contains("  done\n") && !run.contains("changed"), "{run}");
+    assert!(!project.path().join("new").exists());
+    assert!(!project.home().join("data/changes").exists());
+
+    // Where the user lets it change something, it is recorded.
+    let text = fs::read_to_string(&agents).unwrap();
+    let writable = format!("writable = [{:?}]\n", project.path());
+    fs::write(&agents, text + &writable).unwrap();
+    let run = project.run(&["run", "Go"]);
+    assert!(run.contains("  done\n  changed 1 file, +1 −0\n"), "{run}");
+}

@@ -40,6 +40,7 @@ pub async fn capture_live(
         env: env.clone(),
         cwd: host_environment.cwd.clone(),
         trust: Trust::Trusted,
+        reach: relayed_program::Reach::Anywhere,
     };
     let relayed = program.relayed(private.path()).await.map_err(CaptureError::Relay)?;
     if relayed.key_is_unselected {

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use convoke_agent::Vendor;
-use convoke_agent::relayed::{self, CodexSignIn, ModelEndpoint, Pointed, Started};
+use convoke_agent::relayed::{self, CodexSignIn, ModelEndpoint, Pointed, RelayAddress, Started};
 use convoke_agent::turn_input::Trust;
 use convoke_relay::{Relay, RelayOptions, Upstream};
 use convoke_wire::Exchange;
@@ -22,6 +22,16 @@ pub(crate) struct Program {
     pub env: Vec<(OsString, OsString)>,
     pub cwd: PathBuf,
     pub trust: Trust,
+    pub reach: Reach,
+}
+
+/// What a program can connect to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// Everything.
+    Anywhere,
+    /// The relay alone, which opens tunnels to its sign-in hosts.
+    RelayOnly,
 }
 
 /// A relay, and the program as it is started to use it.
@@ -42,14 +52,22 @@ impl Program {
         let endpoint = found.map_err(|error| error.to_string())??;
         let upstream = Upstream::parse(&endpoint.base_url)
             .map_err(|error| format!("{error} ({})", endpoint.base_url))?;
+        let tunnel_hosts = match self.reach {
+            Reach::Anywhere => Vec::new(),
+            Reach::RelayOnly => endpoint.sign_in_hosts.iter().map(|it| (*it).to_owned()).collect(),
+        };
         let options = RelayOptions {
             env: self.env.clone(),
             own_user_agents: endpoint.own_user_agents(),
+            tunnel_hosts,
             ..RelayOptions::new(upstream)
         };
         let started = Relay::start(options).await;
         let (relay, exchanges) = started.map_err(|error| error.to_string())?;
-        let pointed = endpoint.point(&self.started(), &relay.base_url(), private_dir);
+        let (base_url, proxy) = (relay.base_url(), relay.proxy_url());
+        let proxy = (self.reach == Reach::RelayOnly).then_some(&*proxy);
+        let address = RelayAddress { base_url: &base_url, proxy };
+        let pointed = endpoint.point(&self.started(), address, private_dir);
         let pointed = pointed.map_err(|error| error.to_string())?;
         Ok(Relayed { relay, exchanges, pointed, key_is_unselected: endpoint.key_is_unselected })
     }

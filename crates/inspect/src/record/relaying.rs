@@ -7,17 +7,21 @@ use convoke_agent::adapter::{Host, agent};
 use convoke_agent::config::Definition;
 use convoke_agent::event::EventKind;
 use convoke_agent::process::PrivateDir;
+use convoke_agent::sandbox::Route;
 use convoke_agent::turn::TurnSide;
+use convoke_agent::turn_input::Permissions;
 use convoke_agent::verdict::{Failure, FailureReason};
 use convoke_agent::{Agent, AgentTurn, TurnInput, TurnResult, Verdict};
+use convoke_core::Diagnostic;
 use convoke_relay::Relay;
 use convoke_wire::Exchange;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::Recording;
 use super::ledger::HandedOver;
-use super::relayed_program::{Program, Relayed};
+use super::relayed_program::{Program, Reach, Relayed};
 use super::turn_record::TurnRecord;
+use crate::diagnostics;
 
 /// An agent whose requests are recorded on their way to the endpoint that it would use.
 #[derive(Clone)]
@@ -81,11 +85,21 @@ impl RelayingAgent {
         }
         let mut result = turn.result().await;
         let failed = relay.failure();
+        let refused = relay.refused_hosts();
         relay.shutdown().await;
         while let Ok(exchange) = exchanges.try_recv() {
             record.exchanged(exchange, side).await;
         }
         result.diagnostics.extend(record.finish(side).await);
+        if !refused.is_empty() {
+            let message = format!(
+                "the program, or a command that it ran, was refused a connection to {}",
+                refused.join(", ")
+            );
+            let diagnostic = Diagnostic::new(diagnostics::RELAY_HOST_REFUSED, message);
+            side.warn(diagnostic.clone()).await;
+            result.diagnostics.push(diagnostic);
+        }
         if let (Verdict::Failed(failure), Some(reason)) = (&mut result.verdict, failed) {
             failure.message = format!("{} (the relay: {reason})", failure.message);
         }
@@ -98,6 +112,8 @@ impl RelayingAgent {
         turn_input: &TurnInput,
         private: &PrivateDir,
     ) -> Result<(Relay, UnboundedReceiver<Exchange>), Failure> {
+        let asked = turn_input.permissions;
+        let permissions = self.definition.permissions.map_or(asked, |widest| asked.min(widest));
         let program = Program {
             path: self.program.clone(),
             vendor: self.recording.vendor,
@@ -105,6 +121,11 @@ impl RelayingAgent {
             env: self.environment(),
             cwd: turn_input.cwd.clone(),
             trust: turn_input.trust,
+            reach: if permissions < Permissions::EditAndNetwork {
+                Reach::RelayOnly
+            } else {
+                Reach::Anywhere
+            },
         };
         let relayed = program.relayed(private.path()).await.map_err(failure)?;
         let Relayed { relay, exchanges, pointed, .. } = relayed;
@@ -113,8 +134,8 @@ impl RelayingAgent {
             let (Ok(name), Ok(value)) = (name.into_string(), value.into_string()) else { continue };
             self.definition.env.insert(name, value);
         }
-        // Its sandbox leaves the way to the relay open, and the settings that name it.
-        self.definition.sandbox.ports.push(relay.port());
+        // Its sandbox leaves the way to the relay open and no other, and the settings that name it.
+        self.host.sandbox.route = Route::Through { port: relay.port() };
         self.definition.sandbox.readable.push(private.path().to_owned());
         Ok((relay, exchanges))
     }

@@ -29,7 +29,7 @@ use crate::id::{AttemptRef, MemberName, TurnId};
 use crate::progress::Progress;
 use crate::routing::conversation::Conversation;
 use crate::routing::route;
-use crate::store::{Store, StoreError};
+use crate::store::{SessionHold as _, Store, StoreError};
 use crate::turn::{Attempt, AttemptResult, Turn, TurnState};
 
 /// The maximum number of queued reports; beyond it the turns wait for the coordinator.
@@ -228,9 +228,14 @@ impl<S: Store> Coordinator<S> {
         failed: &mut Vec<FailedTurn>,
     ) -> Result<Option<StopReason>, CoordinatorError> {
         let mut stop = None;
+        let mut lost = std::pin::pin!(self.hold.lost());
         loop {
             let ended = tokio::select! {
                 biased;
+                // Dropping the batch ends its agents.
+                () = &mut lost => {
+                    return Err(StoreError::LeaseLost { session: self.session }.into());
+                }
                 Some((turn, report)) = next_report(&mut *self.observer, &mut batch.reports) => {
                     self.on_report(&batch, turn, report).await?;
                     continue;

@@ -26,7 +26,7 @@ use crate::routing::guard::Guard;
 use crate::routing::queue::Concurrency;
 use crate::routing::{Call, Routed, route};
 use crate::session::NewSession;
-use crate::store::{Commit, Holder, Store, StoreError};
+use crate::store::{Commit, Holder, SessionHold as _, Store, StoreError};
 use crate::turn::{Turn, TurnState};
 
 /// A message from a person.
@@ -102,7 +102,7 @@ pub struct Coordinator<S: Store> {
     stop: Option<StopReason>,
     /// Whether memory may differ from the store, which then wins.
     is_stale: bool,
-    _hold: S::Hold,
+    hold: S::Hold,
 }
 
 /// An error that ends a conversation.
@@ -168,6 +168,11 @@ impl<S: Store> Coordinator<S> {
         Self::take_up(store, session, hold, team_agents, observer).await
     }
 
+    /// Releases the session, and returns when others can hold it.
+    pub async fn close(self) {
+        self.hold.release().await;
+    }
+
     async fn take_up(
         store: S,
         id: SessionId,
@@ -189,7 +194,7 @@ impl<S: Store> Coordinator<S> {
             observer,
             stop: None,
             is_stale: true,
-            _hold: hold,
+            hold,
         };
         let interrupted = coordinator.refresh().await?;
         let messages = coordinator.conversation.last_message().0;

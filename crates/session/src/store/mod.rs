@@ -4,8 +4,13 @@
 //! through [`ThreadStore`], and a whole session by [`Store::import`]. The meaning of the rows is decided elsewhere, so
 //! that another database can implement it. Every implementation of [`Store`] must pass [`crate::conformance`].
 
+mod any;
+mod excerpt;
 pub mod failpoint;
+pub mod postgres;
 pub mod sqlite;
+
+pub use self::any::{AnyHold, AnyImport, AnyStore};
 
 use std::future::Future;
 use std::path::PathBuf;
@@ -29,7 +34,7 @@ use crate::turn::{Attempt, Turn};
 /// A store of sessions.
 pub trait Store: ThreadStore + Sized + 'static {
     /// The lock of a session for one process; dropping it releases the session.
-    type Hold: Send + Sync + 'static;
+    type Hold: SessionHold;
     /// A session that is being written whole.
     type Import: SessionImport;
 
@@ -190,6 +195,15 @@ pub trait Store: ThreadStore + Sized + 'static {
     fn remove(&self, session: SessionId) -> impl Future<Output = Result<(), StoreError>> + Send;
 }
 
+/// The lock of a session for one process; dropping it releases the session.
+pub trait SessionHold: Send + Sync + 'static {
+    /// Returns when the session may have got another holder. What this process is doing for it has to end.
+    fn lost(&self) -> impl Future<Output = ()> + Send + 'static;
+
+    /// Releases the session, and returns when others can hold it.
+    fn release(self) -> impl Future<Output = ()> + Send;
+}
+
 /// A session that is being written whole: pages of its rows in order, then the end. Dropping it leaves
 /// nothing behind.
 pub trait SessionImport: Send {
@@ -306,6 +320,12 @@ pub enum StoreError {
         /// The process id.
         holder: Holder,
     },
+    /// The lease of this process ended, and another one may hold the session.
+    #[error("this process no longer holds session {session}; nothing was written")]
+    LeaseLost {
+        /// The session.
+        session: SessionId,
+    },
     /// The session changed since it was read.
     #[error("session {session} was changed by another process; open it again")]
     Conflict {
@@ -344,6 +364,17 @@ pub enum StoreError {
         /// The format that this version reads.
         expected: u32,
     },
+    /// The tables are of another version.
+    #[error(
+        "the database has tables of format {found} and this version of Convoke uses format {expected}; they were \
+         left as they are"
+    )]
+    DatabaseVersion {
+        /// The format of the tables.
+        found: i64,
+        /// The format that this version uses.
+        expected: i64,
+    },
     /// The stored data is damaged.
     #[error("the store is damaged: {0}")]
     Damaged(String),
@@ -358,6 +389,12 @@ pub enum StoreError {
     /// The database failed.
     #[error("the database failed: {0}")]
     Database(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl From<sqlx::Error> for StoreError {
+    fn from(error: sqlx::Error) -> Self {
+        Self::Database(Box::new(error))
+    }
 }
 
 impl From<StoreError> for ThreadStoreError {

@@ -21,7 +21,7 @@ use convoke_model::{
     CallLimits, Client, Endpoint, Host, Key, ModelAgent, Proxies, Settings, may_speak_chat,
     root_of, undo_compaction,
 };
-use convoke_session::{SqliteStore, Store as _};
+use convoke_session::{AnyStore, Store as _};
 use convoke_thread::config::{DEFAULT_MODEL, Wire};
 use convoke_thread::pack::Pack;
 
@@ -30,6 +30,7 @@ use self::arguments::Asked;
 use self::output::{Account, AskedThread, Printer, Streams, Watched};
 use crate::commands::sessions::sent::{Showing, show_thread};
 use crate::conversation::home::Home;
+use crate::conversation::store::open_store;
 use crate::conversation::trust::TrustedDirectories;
 use crate::following::{Followed, follow};
 use crate::host_environment;
@@ -83,7 +84,7 @@ impl Task {
 
 impl Task {
     /// Finds the thread that is meant by the beginning of its id, or by `last`.
-    async fn resolved(self, store: &SqliteStore) -> anyhow::Result<Self> {
+    async fn resolved(self, store: &AnyStore) -> anyhow::Result<Self> {
         Ok(match self {
             Self::Ask(question, Some(thread)) => {
                 Self::Ask(question, Some(threads::resolve(store, thread).await?))
@@ -100,8 +101,9 @@ impl Task {
 }
 
 async fn perform(arguments: &Arguments, task: Task) -> anyhow::Result<Outcome> {
-    let home = Home::of(&host_environment::of_process()?);
-    let store = SqliteStore::open(&home.data).await.context("cannot open the store")?;
+    let host_environment = host_environment::of_process()?;
+    let home = Home::of(&host_environment);
+    let store = open_store(&host_environment).await?;
     let task = task.resolved(&store).await?;
     threads::expect_own(&store, &task).await?;
     let (question, thread) = match task {
@@ -162,7 +164,7 @@ impl Turn {
         &self,
         arguments: &Arguments,
         asked: &Asked,
-        store: &SqliteStore,
+        store: &AnyStore,
     ) -> anyhow::Result<(Followed, Vec<u64>)> {
         let agent = agent(arguments, asked, &self.home, store.clone())?;
         let (thread, home) = (self.thread.as_ref(), &self.home);
@@ -214,7 +216,7 @@ async fn conclude(
     followed: Followed,
     requests: &[u64],
     arguments: &Arguments,
-    store: &SqliteStore,
+    store: &AnyStore,
 ) -> anyhow::Result<Outcome> {
     let Followed { ended, thread, shown } = followed;
     let thread = match &ended.resume {
@@ -251,7 +253,7 @@ fn agent(
     arguments: &Arguments,
     asked: &Asked,
     home: &Home,
-    store: SqliteStore,
+    store: AnyStore,
 ) -> anyhow::Result<ModelAgent> {
     let (api, model) = (asked.api.clone(), asked.model.clone());
     let env: Vec<_> = std::env::vars_os().collect();

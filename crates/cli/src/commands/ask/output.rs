@@ -10,7 +10,7 @@ use convoke_agent::id::ThreadId;
 use convoke_agent::thread::{RequestRecord, RequestTexts, ThreadStore as _};
 use convoke_agent::{TurnResult, Verdict};
 use convoke_redact::{Redactor, StreamRedactor};
-use convoke_session::SqliteStore;
+use convoke_session::AnyStore;
 use serde_json::json;
 
 use super::Arguments;
@@ -35,7 +35,7 @@ impl<'a> Account<'a> {
         ended: &'a TurnResult,
         thread: Option<AskedThread>,
         numbers: &[u64],
-        store: &SqliteStore,
+        store: &AnyStore,
     ) -> anyhow::Result<Self> {
         let mut requests = Vec::new();
         if let Some(id) = thread.as_ref().and_then(|thread| ThreadId::parse(thread.name())) {

@@ -8,7 +8,7 @@ use convoke_agent::id::{ThreadId, now};
 use convoke_agent::thread::ThreadStore as _;
 use convoke_model::Log;
 use convoke_session::thread::{LoneThread, ThreadOwner};
-use convoke_session::{Millis, SqliteStore, Store as _};
+use convoke_session::{AnyStore, Millis, Store as _};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -24,7 +24,7 @@ use crate::terminal::{Paint, stdout};
 const QUESTION: usize = 48;
 
 /// Finds a thread by its id, by the beginning of the id of one of no session, or by `last`.
-pub(super) async fn resolve(store: &SqliteStore, name: ThreadId) -> anyhow::Result<ThreadId> {
+pub(super) async fn resolve(store: &AnyStore, name: ThreadId) -> anyhow::Result<ThreadId> {
     if store.thread_owner(&name).await?.is_some() {
         return Ok(name);
     }
@@ -52,7 +52,7 @@ pub(super) async fn resolve(store: &SqliteStore, name: ThreadId) -> anyhow::Resu
 }
 
 /// Rejects a thread that belongs to a session, does not exist, or has no completed turn.
-pub(super) async fn expect_own(store: &SqliteStore, task: &Task) -> anyhow::Result<()> {
+pub(super) async fn expect_own(store: &AnyStore, task: &Task) -> anyhow::Result<()> {
     let (thread, command) = match task {
         Task::Ask(_, None) | Task::Show(..) | Task::List => return Ok(()),
         Task::Ask(_, Some(thread)) => (thread, "run --session ID --to MEMBER \"…\""),
@@ -105,7 +105,7 @@ struct Listed {
 }
 
 /// Lists the threads that belong to no session, most recently used first.
-pub(super) async fn list(store: &SqliteStore, arguments: &Arguments) -> anyhow::Result<Outcome> {
+pub(super) async fn list(store: &AnyStore, arguments: &Arguments) -> anyhow::Result<Outcome> {
     let mut threads = Vec::new();
     for thread in store.lone_threads().await? {
         threads.push(Listed::read(store, thread).await?);
@@ -129,7 +129,7 @@ pub(super) async fn list(store: &SqliteStore, arguments: &Arguments) -> anyhow::
 }
 
 impl Listed {
-    async fn read(store: &SqliteStore, thread: LoneThread) -> anyhow::Result<Self> {
+    async fn read(store: &AnyStore, thread: LoneThread) -> anyhow::Result<Self> {
         let LoneThread { id, bytes } = thread;
         let requests = store.requests(&id).await?;
         let first = requests.iter().find(|it| it.meta.purpose == RequestPurpose::Answer);
@@ -177,7 +177,7 @@ fn question_in(body: &str) -> Option<String> {
 
 /// Removes a thread with its requests.
 pub(super) async fn forget(
-    store: &SqliteStore,
+    store: &AnyStore,
     thread: &ThreadId,
     arguments: &Arguments,
 ) -> anyhow::Result<Outcome> {

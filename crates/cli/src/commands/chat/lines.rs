@@ -47,7 +47,7 @@ pub(super) async fn converse(arguments: &run::Arguments) -> anyhow::Result<Outco
         misunderstood: 0,
     };
     chat.show.opening(&chat.conversation).await?;
-    let listened = chat.listen().await;
+    let listened = Box::pin(chat.listen()).await;
     let LineChat { conversation, mut show, reached, stop, speaker, misunderstood, form, .. } = chat;
     let stop = stop.unwrap_or(StopReason::Idle { person: speaker });
     let finale = Finale { stop, reached, elapsed: began.elapsed() };
@@ -60,7 +60,9 @@ pub(super) async fn converse(arguments: &run::Arguments) -> anyhow::Result<Outco
         Ok(()) => conclude(&conversation, &mut show, finale, &arguments.deny).await,
         Err(error) => Err(error),
     };
+    let store = conversation.coordinator.store().clone();
     conversation.discard().await?;
+    store.close().await;
     match outcome? {
         Outcome::Done if misunderstood > 0 => {
             let lines = count(misunderstood, "line");

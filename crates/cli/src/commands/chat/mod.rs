@@ -84,6 +84,7 @@ async fn hold(arguments: &Arguments) -> anyhow::Result<Outcome> {
         writeln!(stdout(), "no messages; the session was not saved")?;
         return Ok(arguments.deny.outcome(closing.codes));
     }
+    store.close().await;
     let program = program::name();
     writeln!(
         stdout(),

@@ -78,11 +78,22 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
 
 async fn hold(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let host_environment = host_environment::of_process()?;
-    let began = Instant::now();
-    let (observer, mut events) = EventQueue::new();
+    let (observer, events) = EventQueue::new();
     let observer = Box::new(observer);
-    let mut conversation =
+    let conversation =
         conversation::open(&arguments.conversation, &host_environment, observer).await?;
+    let store = conversation.coordinator.store().clone();
+    let outcome = Box::pin(converse(arguments, conversation, events)).await;
+    store.close().await;
+    outcome
+}
+
+async fn converse(
+    arguments: &Arguments,
+    mut conversation: Conversation,
+    mut events: EventReceiver<SessionEvent>,
+) -> anyhow::Result<Outcome> {
+    let began = Instant::now();
     let saying = match message::what_to_say(arguments, &conversation).await {
         Ok(saying) => saying,
         Err(error) => {

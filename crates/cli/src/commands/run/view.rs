@@ -10,6 +10,7 @@ use convoke_agent::event::{EventKind, Received, TextPart};
 use convoke_agent::permission::PermissionQuestion;
 use convoke_core::marker::Intent;
 use convoke_core::{Diagnostic, Severity};
+use convoke_inspect::diagnostics::RELAY_HOST_REFUSED;
 use convoke_session::file_changes::ChangedBy;
 use convoke_session::{
     MemberName, MessageNumber, SessionEventKind, ShownMessage, TurnId, TurnState,
@@ -45,7 +46,7 @@ pub(super) struct View<W> {
     speakers: HashMap<MessageNumber, MemberName>,
     /// The model members: their requests contain more than their prompts.
     models: Vec<MemberName>,
-    /// The sandbox messages that were shown.
+    /// The messages about sandboxes and refused hosts that were shown.
     partial: HashSet<String>,
 }
 
@@ -117,7 +118,8 @@ impl<W: Write> View<W> {
             return Ok(());
         }
         // The same of every turn: once is enough.
-        if diagnostic.code == SANDBOX_PARTIAL && !self.partial.insert(diagnostic.message.clone()) {
+        let is_of_every_turn = [SANDBOX_PARTIAL, RELAY_HOST_REFUSED].contains(&diagnostic.code);
+        if is_of_every_turn && !self.partial.insert(diagnostic.message.clone()) {
             return Ok(());
         }
         let paint = self.layout.paint;

@@ -9,7 +9,7 @@ use convoke_agent::event::RequestPurpose;
 use convoke_agent::thread::{RequestRecord, RequestTexts, ThreadStore as _};
 use convoke_core::ledger::Source;
 use convoke_inspect::record::cache::{CacheStep, CacheVerdict, compare};
-use convoke_session::{SessionId, SqliteStore};
+use convoke_session::{AnyStore, SessionId};
 use serde_json::{Value, json};
 
 use super::sent::requests_by_member;
@@ -27,7 +27,7 @@ struct Row {
 
 /// Shows what the caches of a session's providers could serve, and what they did.
 pub(super) async fn show(
-    store: &SqliteStore,
+    store: &AnyStore,
     session: SessionId,
     turn: Option<u64>,
     is_json: bool,
@@ -57,7 +57,7 @@ pub(super) async fn show(
     Ok(())
 }
 
-async fn rows(store: &SqliteStore, session: SessionId) -> anyhow::Result<Vec<Row>> {
+async fn rows(store: &AnyStore, session: SessionId) -> anyhow::Result<Vec<Row>> {
     let mut rows = Vec::new();
     for (member, requests) in requests_by_member(store, session).await? {
         let mut before: HashMap<&str, RequestTexts> = HashMap::new();

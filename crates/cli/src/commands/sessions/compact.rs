@@ -9,7 +9,7 @@ use convoke_agent::{TurnInput, Verdict};
 use convoke_core::Diagnostic;
 use convoke_model::undo_compaction;
 use convoke_session::store::Holder;
-use convoke_session::{SqliteStore, Store as _};
+use convoke_session::{AnyStore, Store as _};
 use serde_json::{Value, json};
 
 use super::{Which, write_json};
@@ -39,7 +39,7 @@ pub(super) struct Arguments {
     deny: Deny,
 }
 
-pub(super) async fn run(arguments: &Arguments, store: &SqliteStore) -> anyhow::Result<Outcome> {
+pub(super) async fn run(arguments: &Arguments, store: &AnyStore) -> anyhow::Result<Outcome> {
     let id = arguments.which.find(store).await?;
     // The lock keeps turns from using the thread while it changes.
     let _hold = store.hold(id, Holder::this_process(now())).await?;

@@ -5,7 +5,7 @@ use std::io::{self, BufWriter, Write};
 use convoke_core::ConversationMessage;
 use convoke_core::marker::strip_all_markers;
 use convoke_session::{
-    MessageNumber, NumberedMessage, Session, SessionId, SqliteStore, Store as _, Turn, TurnId,
+    AnyStore, MessageNumber, NumberedMessage, Session, SessionId, Store as _, Turn, TurnId,
     TurnState,
 };
 use convoke_team::Team;
@@ -22,7 +22,7 @@ const PAGE: usize = 256;
 
 /// Passes every turn of a session on, read page by page.
 pub(super) async fn each_turn(
-    store: &SqliteStore,
+    store: &AnyStore,
     session: SessionId,
     mut show: impl AsyncFnMut(Turn) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
@@ -39,7 +39,7 @@ pub(super) async fn each_turn(
 
 /// Passes every message of a session on, read page by page.
 pub(super) async fn each_message(
-    store: &SqliteStore,
+    store: &AnyStore,
     session: SessionId,
     mut show: impl FnMut(NumberedMessage) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
@@ -53,12 +53,12 @@ pub(super) async fn each_message(
 }
 
 /// Writes a session as one JSON object.
-pub(super) async fn write_json(store: &SqliteStore, id: SessionId) -> anyhow::Result<()> {
+pub(super) async fn write_json(store: &AnyStore, id: SessionId) -> anyhow::Result<()> {
     let store = &store.snapshot().await?;
     let Session { began, updated_at, state, .. } = store.session(id).await?;
     let head = json!({
         "session": id, "name": began.name, "directory": began.directory,
-        "rehearsal": began.rehearsal, "held": store.is_held(id),
+        "rehearsal": began.rehearsal, "held": store.is_held(id).await?,
         "createdAt": began.created_at, "updatedAt": updated_at, "task": state.task,
         "costs": store.costs(id).await?,
     });
@@ -94,7 +94,7 @@ impl JsonList {
 }
 
 /// Writes a session as text: its messages, then the turns without a reply. Memory: two numbers per reply.
-pub(super) async fn write_text(store: &SqliteStore, id: SessionId) -> anyhow::Result<()> {
+pub(super) async fn write_text(store: &AnyStore, id: SessionId) -> anyhow::Result<()> {
     let store = &store.snapshot().await?;
     let session = store.session(id).await?;
     let paint = Paint::for_stream(&stdout());
@@ -131,11 +131,7 @@ pub(super) fn recipients(message: &ConversationMessage) -> String {
 }
 
 /// Writes what the session cost, by member, as far as agents reported it.
-async fn write_costs(
-    out: &mut impl Write,
-    store: &SqliteStore,
-    id: SessionId,
-) -> anyhow::Result<()> {
+async fn write_costs(out: &mut impl Write, store: &AnyStore, id: SessionId) -> anyhow::Result<()> {
     let costs = store.costs(id).await?;
     let costs: Vec<_> =
         costs.iter().filter_map(|cost| Some((cost.member.as_str(), cost.cost_usd?))).collect();
@@ -150,10 +146,7 @@ async fn write_costs(
 }
 
 /// Returns the number of each reply with its turn, in order.
-async fn replies(
-    store: &SqliteStore,
-    id: SessionId,
-) -> anyhow::Result<Vec<(MessageNumber, TurnId)>> {
+async fn replies(store: &AnyStore, id: SessionId) -> anyhow::Result<Vec<(MessageNumber, TurnId)>> {
     let mut replies = Vec::new();
     each_turn(store, id, async |turn| {
         replies.extend(turn.reply.map(|reply| (reply, turn.id)));
@@ -166,11 +159,11 @@ async fn replies(
 
 async fn write_unanswered(
     out: &mut impl Write,
-    store: &SqliteStore,
+    store: &AnyStore,
     id: SessionId,
 ) -> anyhow::Result<()> {
     // A turn whose process died is still stored as running.
-    let is_abandoned = !store.is_held(id);
+    let is_abandoned = !store.is_held(id).await?;
     let mut is_first = true;
     each_turn(store, id, async |turn| {
         if turn.reply.is_some() {

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use clap::Args;
 use convoke_session::diff::{DiffError, DiffLine, LineChange, PromptDiff, TextDiff, diff};
-use convoke_session::{SqliteStore, TurnId};
+use convoke_session::{AnyStore, TurnId};
 use serde_json::json;
 
 use super::turn::find_turn;
@@ -31,7 +31,7 @@ pub(super) struct Arguments {
     json: bool,
 }
 
-pub(super) async fn run(arguments: &Arguments, store: &SqliteStore) -> anyhow::Result<Outcome> {
+pub(super) async fn run(arguments: &Arguments, store: &AnyStore) -> anyhow::Result<Outcome> {
     let session = arguments.which.find(store).await?;
     let Arguments { earlier, later, .. } = *arguments;
     for turn in [earlier, later] {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use clap::Args;
 use convoke_agent::id::now;
-use convoke_session::{MemberCost, Millis, SqliteStore, Store as _, Summary};
+use convoke_session::{AnyStore, MemberCost, Millis, Store as _, Summary};
 use convoke_team::Team;
 use serde_json::{Value, json};
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
@@ -37,7 +37,7 @@ pub(super) struct Arguments {
     json: bool,
 }
 
-pub(super) async fn run(arguments: &Arguments, store: &SqliteStore) -> anyhow::Result<Outcome> {
+pub(super) async fn run(arguments: &Arguments, store: &AnyStore) -> anyhow::Result<Outcome> {
     let here = Here::find(&host_environment::of_process()?);
     let all = store.sessions().await?;
     let total = all.len();
@@ -84,7 +84,7 @@ struct Row {
 }
 
 impl Row {
-    async fn read(session: Summary, store: &SqliteStore) -> anyhow::Result<Self> {
+    async fn read(session: Summary, store: &AnyStore) -> anyhow::Result<Self> {
         let team = Team::parse(&store.session(session.id).await?.began.team);
         let members = team.iter().flat_map(Team::names).map(ToString::to_string).collect();
         let costs = store.costs(session.id).await?;

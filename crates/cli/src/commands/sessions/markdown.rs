@@ -4,7 +4,7 @@ use std::io::Write;
 
 use convoke_core::marker::strip_all_markers;
 use convoke_session::clock::utc;
-use convoke_session::{NumberedMessage, SessionId, SqliteStore, Store as _};
+use convoke_session::{AnyStore, NumberedMessage, SessionId, Store as _};
 use convoke_team::Team;
 
 use super::conversation::{each_message, recipients};
@@ -14,7 +14,7 @@ use crate::terminal::printable;
 /// Writes the messages of a session under a heading each, page by page. Their text is Markdown as it was
 /// written, without routing markers.
 pub(super) async fn write(
-    store: &SqliteStore,
+    store: &AnyStore,
     id: SessionId,
     out: &mut impl Write,
 ) -> anyhow::Result<()> {

@@ -3,6 +3,7 @@
 mod cache;
 mod compact;
 mod conversation;
+mod copy;
 mod diff;
 pub(in crate::commands) mod list;
 mod markdown;
@@ -20,7 +21,7 @@ use std::io::{self, Write};
 
 use clap::{Args, Subcommand};
 use clap_complete::ArgValueCompleter;
-use convoke_session::{SessionId, SqliteStore, TurnId};
+use convoke_session::{AnyStore, SessionId, TurnId};
 use serde::Serialize;
 
 use crate::commands::completions;
@@ -55,6 +56,8 @@ enum StoredCommand {
     Show(show::Arguments),
     /// Copy a session up to a message
     Fork(transfer::Fork),
+    /// Copy sessions to another store
+    Copy(copy::Arguments),
     /// Search the messages of all sessions of this directory
     Search(search::Arguments),
     /// Change the name of a session
@@ -90,6 +93,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
             StoredCommand::Fork(arguments) => transfer::fork(arguments, &store).await,
             StoredCommand::Export(arguments) => transfer::export(arguments, &store).await,
             StoredCommand::Import(arguments) => transfer::import(arguments, &store).await,
+            StoredCommand::Copy(arguments) => copy::run(arguments, &store).await,
             StoredCommand::Search(arguments) => search::run(arguments, &store).await,
             StoredCommand::Rename(arguments) => rename::run(arguments, &store).await,
             StoredCommand::Rm(arguments) => remove::remove(arguments, &store).await,
@@ -110,7 +114,7 @@ struct Which {
 }
 
 impl Which {
-    async fn find(&self, store: &SqliteStore) -> anyhow::Result<SessionId> {
+    async fn find(&self, store: &AnyStore) -> anyhow::Result<SessionId> {
         find(store, &self.id).await
     }
 }

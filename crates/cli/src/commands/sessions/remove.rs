@@ -4,7 +4,7 @@ use std::io::{BufRead as _, IsTerminal as _, Write as _, stdin};
 
 use clap::Args;
 use convoke_agent::id::now;
-use convoke_session::{SessionId, SqliteStore, Store as _};
+use convoke_session::{AnyStore, SessionId, Store as _};
 use serde_json::json;
 
 use super::list::{age, one_line};
@@ -40,7 +40,7 @@ pub(super) struct Remove {
     json: bool,
 }
 
-pub(super) async fn remove(arguments: &Remove, store: &SqliteStore) -> anyhow::Result<Outcome> {
+pub(super) async fn remove(arguments: &Remove, store: &AnyStore) -> anyhow::Result<Outcome> {
     purge_expired(store).await?;
     // Look up all sessions first, so that a wrong id removes nothing.
     let mut sessions = Vec::new();
@@ -79,7 +79,7 @@ pub(super) async fn remove(arguments: &Remove, store: &SqliteStore) -> anyhow::R
 /// Finds a session to remove. With `--purge` it may be one that is already removed.
 async fn find_to_remove(
     arguments: &Remove,
-    store: &SqliteStore,
+    store: &AnyStore,
     written: &str,
 ) -> anyhow::Result<SessionId> {
     if written != "last" && written.chars().count() < FEWEST {
@@ -99,11 +99,7 @@ async fn find_to_remove(
 }
 
 /// Shows the sessions and asks for confirmation on a terminal. Without a terminal nothing is asked.
-async fn confirmed(
-    sessions: &[SessionId],
-    purge: bool,
-    store: &SqliteStore,
-) -> anyhow::Result<bool> {
+async fn confirmed(sessions: &[SessionId], purge: bool, store: &AnyStore) -> anyhow::Result<bool> {
     let mut out = stdout();
     if !stdin().is_terminal() || !out.is_terminal() {
         return Ok(true);
@@ -131,7 +127,7 @@ pub(super) struct Restore {
     json: bool,
 }
 
-pub(super) async fn restore(arguments: &Restore, store: &SqliteStore) -> anyhow::Result<Outcome> {
+pub(super) async fn restore(arguments: &Restore, store: &AnyStore) -> anyhow::Result<Outcome> {
     purge_expired(store).await?;
     let removed = store.removed_sessions().await?;
     if arguments.ids.is_empty() {
@@ -175,7 +171,7 @@ pub(super) async fn restore(arguments: &Restore, store: &SqliteStore) -> anyhow:
 }
 
 /// Deletes the sessions that were removed too long ago to be restored.
-async fn purge_expired(store: &SqliteStore) -> anyhow::Result<()> {
+async fn purge_expired(store: &AnyStore) -> anyhow::Result<()> {
     let now = now();
     for removed in store.removed_sessions().await? {
         if now.since(removed.removed_at) > DAYS * DAY {
@@ -186,7 +182,7 @@ async fn purge_expired(store: &SqliteStore) -> anyhow::Result<()> {
 }
 
 /// Deletes a session, and what is recorded of the changes of its turns.
-async fn purge(store: &SqliteStore, session: SessionId) -> anyhow::Result<()> {
+async fn purge(store: &AnyStore, session: SessionId) -> anyhow::Result<()> {
     store.remove(session).await?;
     Ok(changes_of(&host_environment::of_process()?).remove(&session.to_string())?)
 }

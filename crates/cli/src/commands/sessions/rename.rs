@@ -3,7 +3,7 @@
 use std::io::Write as _;
 
 use clap::Args;
-use convoke_session::{SqliteStore, Store as _};
+use convoke_session::{AnyStore, Store as _};
 use serde_json::json;
 
 use super::{Which, short, write_json};
@@ -25,7 +25,7 @@ pub(super) struct Arguments {
     json: bool,
 }
 
-pub(super) async fn run(arguments: &Arguments, store: &SqliteStore) -> anyhow::Result<Outcome> {
+pub(super) async fn run(arguments: &Arguments, store: &AnyStore) -> anyhow::Result<Outcome> {
     let name = arguments.name.trim();
     if name.is_empty() || name.contains(char::is_control) || name.chars().count() > LONGEST {
         let problem = format!("a name is one line of 1 to {LONGEST} characters");

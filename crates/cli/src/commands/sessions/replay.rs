@@ -4,7 +4,7 @@ use std::io::Write as _;
 
 use clap::Args;
 use convoke_session::replay::{ReplayResult, Replayed, verify};
-use convoke_session::{ContentRef, SqliteStore};
+use convoke_session::{AnyStore, ContentRef};
 use serde_json::json;
 
 use super::{Which, write_json};
@@ -24,7 +24,7 @@ pub(super) struct Arguments {
     json: bool,
 }
 
-pub(super) async fn run(arguments: &Arguments, store: &SqliteStore) -> anyhow::Result<Outcome> {
+pub(super) async fn run(arguments: &Arguments, store: &AnyStore) -> anyhow::Result<Outcome> {
     let session = arguments.which.find(store).await?;
     let replayed = verify(store, session).await?;
     let same = replayed.iter().filter(|one| one.result == ReplayResult::Same).count();

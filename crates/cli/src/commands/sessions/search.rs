@@ -5,7 +5,7 @@ use std::io::Write as _;
 
 use clap::Args;
 use convoke_agent::id::now;
-use convoke_session::{SessionId, SqliteStore, Store as _, Summary};
+use convoke_session::{AnyStore, SessionId, Store as _, Summary};
 use serde_json::json;
 
 use super::list::age;
@@ -36,7 +36,7 @@ pub(super) struct Arguments {
     json: bool,
 }
 
-pub(super) async fn run(arguments: &Arguments, store: &SqliteStore) -> anyhow::Result<Outcome> {
+pub(super) async fn run(arguments: &Arguments, store: &AnyStore) -> anyhow::Result<Outcome> {
     let words = arguments.words.iter().flat_map(|words| words.split_whitespace());
     let words: Vec<String> =
         words.filter(|word| word.contains(char::is_alphanumeric)).map(str::to_owned).collect();

@@ -5,7 +5,7 @@ use std::io::Write;
 
 use convoke_agent::id::{AttemptRef, ThreadId};
 use convoke_agent::thread::{RequestRecord, RequestTexts, ThreadStore as _};
-use convoke_session::{SessionId, SqliteStore, Store as _, Turn};
+use convoke_session::{AnyStore, SessionId, Store as _, Turn};
 use convoke_team::Team;
 
 use super::conversation::each_turn;
@@ -25,7 +25,7 @@ pub(in crate::commands) struct Showing {
 
 /// Returns the requests of an attempt, by default the last attempt with requests.
 pub(super) async fn of_turn(
-    store: &SqliteStore,
+    store: &AnyStore,
     session: SessionId,
     turn: &Turn,
     attempt: Option<u32>,
@@ -41,7 +41,7 @@ pub(super) async fn of_turn(
 
 /// Shows the requests of a turn: a single one byte for byte, several with headings.
 pub(super) async fn show_turn(
-    store: &SqliteStore,
+    store: &AnyStore,
     session: SessionId,
     turn: &Turn,
     (attempt, wanted): (Option<u32>, Wanted),
@@ -64,7 +64,7 @@ pub(super) async fn show_turn(
 
 /// Shows the requests of a thread that belongs to no session.
 pub(in crate::commands) async fn show_thread(
-    store: &SqliteStore,
+    store: &AnyStore,
     thread: &ThreadId,
     wanted: Wanted,
     showing: Showing,
@@ -96,7 +96,7 @@ fn choose(
 
 /// Returns the requests of a session by member.
 pub(super) async fn requests_by_member(
-    store: &SqliteStore,
+    store: &AnyStore,
     session: SessionId,
 ) -> anyhow::Result<Vec<(String, Vec<RequestRecord<()>>)>> {
     let team = Team::parse(&store.session(session).await?.began.team);
@@ -117,7 +117,7 @@ pub(super) async fn requests_by_member(
 
 /// Shows every request of a session, in the order in which they were sent.
 pub(super) async fn show_all(
-    store: &SqliteStore,
+    store: &AnyStore,
     session: SessionId,
     showing: Showing,
 ) -> anyhow::Result<()> {
@@ -144,7 +144,7 @@ pub(super) async fn show_all(
 
 /// Shows requests: a single one byte for byte, several with headings.
 async fn show(
-    store: &SqliteStore,
+    store: &AnyStore,
     requests: &[(String, RequestRecord<()>)],
     showing: Showing,
 ) -> anyhow::Result<()> {
@@ -166,7 +166,7 @@ async fn show(
 
 /// Shows a request with a heading.
 async fn show_one(
-    store: &SqliteStore,
+    store: &AnyStore,
     request: &RequestRecord<()>,
     whose: &str,
     showing: Showing,

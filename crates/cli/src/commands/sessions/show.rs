@@ -7,7 +7,7 @@ use clap::Args;
 use convoke_agent::thread::RequestRecord;
 use convoke_changes::Author;
 use convoke_session::progress::SoFar;
-use convoke_session::{Attempt, SessionId, SqliteStore, Turn, TurnId};
+use convoke_session::{AnyStore, Attempt, SessionId, Turn, TurnId};
 use serde_json::{Value, json};
 
 use super::cache;
@@ -68,7 +68,7 @@ pub(super) struct Arguments {
     json: bool,
 }
 
-pub(super) async fn run(arguments: &Arguments, store: &SqliteStore) -> anyhow::Result<Outcome> {
+pub(super) async fn run(arguments: &Arguments, store: &AnyStore) -> anyhow::Result<Outcome> {
     let id = arguments.which.find(store).await?;
     let Arguments { json, explain, .. } = *arguments;
     if let Some(turn) = arguments.turn.filter(|_| arguments.changes) {
@@ -107,7 +107,7 @@ pub(super) async fn run(arguments: &Arguments, store: &SqliteStore) -> anyhow::R
 
 async fn show_turn(
     arguments: &Arguments,
-    store: &SqliteStore,
+    store: &AnyStore,
     session: SessionId,
     turn: TurnId,
 ) -> anyhow::Result<()> {
@@ -154,7 +154,7 @@ pub(super) fn write_exactly(text: &str) -> io::Result<()> {
     out.flush()
 }
 
-async fn turn_json(sent: &SentTurn, store: &SqliteStore) -> anyhow::Result<Value> {
+async fn turn_json(sent: &SentTurn, store: &AnyStore) -> anyhow::Result<Value> {
     let ledger: Value = serde_json::from_str(&sent.ledger(store).await?)?;
     Ok(json!({
         "turn": sent.turn, "attempts": sent.attempts, "attempt": sent.attempt.number,
@@ -217,7 +217,7 @@ fn describe_requests(requests: &[RequestRecord<()>]) -> String {
 /// Shows the texts of every turn, each with a heading.
 async fn show_all_prompts(
     arguments: &Arguments,
-    store: &SqliteStore,
+    store: &AnyStore,
     session: SessionId,
 ) -> anyhow::Result<()> {
     let paint = Paint::for_stream(&stdout());

@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use clap::Args;
 use convoke_agent::id::now;
 use convoke_session::transfer::{self, ArchiveSource, ImportLimits, TransferError};
-use convoke_session::{MessageNumber, NewSession, SessionId, SqliteStore};
+use convoke_session::{AnyStore, MessageNumber, NewSession, SessionId};
 use serde_json::json;
 
 use super::{Which, markdown, write_json};
@@ -36,7 +36,7 @@ pub(super) struct Fork {
     deny: Deny,
 }
 
-pub(super) async fn fork(arguments: &Fork, store: &SqliteStore) -> anyhow::Result<Outcome> {
+pub(super) async fn fork(arguments: &Fork, store: &AnyStore) -> anyhow::Result<Outcome> {
     let session = arguments.which.find(store).await?;
     let copy = SessionId::generate();
     let after = arguments.after.map(MessageNumber);
@@ -69,7 +69,7 @@ pub(super) struct Export {
     json: bool,
 }
 
-pub(super) async fn export(arguments: &Export, store: &SqliteStore) -> anyhow::Result<Outcome> {
+pub(super) async fn export(arguments: &Export, store: &AnyStore) -> anyhow::Result<Outcome> {
     let session = arguments.which.find(store).await?;
     let written = match &arguments.output {
         None => write(arguments, store, session, stdout()).await,
@@ -88,7 +88,7 @@ pub(super) async fn export(arguments: &Export, store: &SqliteStore) -> anyhow::R
 
 async fn write(
     arguments: &Export,
-    store: &SqliteStore,
+    store: &AnyStore,
     session: SessionId,
     out: impl Write + Send,
 ) -> anyhow::Result<()> {
@@ -129,7 +129,7 @@ pub(super) struct Import {
     deny: Deny,
 }
 
-pub(super) async fn import(arguments: &Import, store: &SqliteStore) -> anyhow::Result<Outcome> {
+pub(super) async fn import(arguments: &Import, store: &AnyStore) -> anyhow::Result<Outcome> {
     let shown = arguments.file.display();
     let file: Box<dyn Read + Send> = if arguments.file == Path::new("-") {
         Box::new(stdin())

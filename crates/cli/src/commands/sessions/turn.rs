@@ -4,7 +4,7 @@ use convoke_core::ledger::{Style, Table};
 use convoke_session::progress::SoFar;
 use convoke_session::prompt::PromptRecord;
 use convoke_session::{
-    Attempt, Content, ContentRef, SessionId, SqliteStore, Store as _, StoreError, Turn, TurnId,
+    AnyStore, Attempt, Content, ContentRef, SessionId, Store as _, StoreError, Turn, TurnId,
 };
 
 use crate::outcome::UsageError;
@@ -22,7 +22,7 @@ pub(super) struct SentTurn {
 impl SentTurn {
     /// Reads a turn and the texts of an attempt, by default the last.
     pub(super) async fn read(
-        store: &SqliteStore,
+        store: &AnyStore,
         session: SessionId,
         id: TurnId,
         attempt: Option<u32>,
@@ -53,7 +53,7 @@ impl SentTurn {
     /// Returns the stored events and the partial reply of the attempt. A finished reply is a message.
     pub(super) async fn came_back(
         &self,
-        store: &SqliteStore,
+        store: &AnyStore,
         session: SessionId,
     ) -> Result<SoFar, StoreError> {
         let Attempt { turn, number, ended, .. } = &self.attempt;
@@ -68,7 +68,7 @@ impl SentTurn {
     }
 
     /// Returns the stored ledger.
-    pub(super) async fn ledger(&self, store: &SqliteStore) -> Result<String, StoreError> {
+    pub(super) async fn ledger(&self, store: &AnyStore) -> Result<String, StoreError> {
         store.content(self.attempt.ledger.hash).await
     }
 
@@ -76,7 +76,7 @@ impl SentTurn {
     /// another ledger, the stored one is returned as JSON.
     pub(super) async fn explain(
         &self,
-        store: &SqliteStore,
+        store: &AnyStore,
         session: SessionId,
         style: Style<'_>,
     ) -> anyhow::Result<String> {
@@ -97,7 +97,7 @@ impl SentTurn {
 
 /// Finds a turn of a session.
 pub(super) async fn find_turn(
-    store: &SqliteStore,
+    store: &AnyStore,
     session: SessionId,
     id: TurnId,
 ) -> anyhow::Result<Turn> {

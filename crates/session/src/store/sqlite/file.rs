@@ -11,7 +11,7 @@ use sqlx::sqlite::{
     SqliteAutoVacuum, SqliteConnectOptions, SqliteExecutor, SqliteJournalMode, SqlitePool,
 };
 
-use super::write::BEGIN;
+use super::database::BEGIN;
 use crate::store::StoreError;
 
 /// The application id in the file's header: `Conv`.

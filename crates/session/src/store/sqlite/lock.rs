@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use super::file::{at, make_private_directory};
 use crate::id::{Millis, SessionId};
-use crate::store::{Holder, StoreError};
+use crate::store::{Holder, SessionHold, StoreError};
 
 /// The maximum size of a lock file.
 const MAX_BYTES: u64 = 4096;
@@ -24,10 +24,20 @@ pub struct SessionLock {
 
 impl SessionLock {
     /// Removes the lock file of a deleted session.
-    pub(super) fn discard(self) {
+    #[expect(clippy::unused_async, reason = "other databases wait")]
+    pub(super) async fn discard(self) {
         // A leftover file is harmless.
         let _ = std::fs::remove_file(&self.path);
     }
+}
+
+impl SessionHold for SessionLock {
+    /// Never returns: the operating system keeps the lock for as long as the process lives.
+    fn lost(&self) -> impl Future<Output = ()> + Send + 'static {
+        std::future::pending()
+    }
+
+    async fn release(self) {}
 }
 
 pub(super) fn acquire(

@@ -6,11 +6,12 @@ use convoke_core::ConversationMessage;
 use convoke_core::marker::Intent;
 use convoke_core::name::NameKey;
 use serde_json::Value;
-use sqlx::sqlite::{SqlitePool, SqliteRow};
 use sqlx::{QueryBuilder, Row};
 
+use super::database::{
+    BEGINNING, Database, DatabaseRow, Pool, beginning, optional_text, sql, text, text_value,
+};
 use super::packed::unpack;
-use super::sql;
 use crate::content::ContentHash;
 use crate::id::{Head, MemberName, MessageNumber, Millis, SessionId, TurnId};
 use crate::session::{
@@ -19,7 +20,7 @@ use crate::session::{
 use crate::store::{Reader, StoreError, Window};
 use crate::turn::{Attempt, Turn, TurnState};
 
-pub(super) async fn session(pool: &SqlitePool, id: SessionId) -> Result<Session, StoreError> {
+pub(super) async fn session(pool: &Pool, id: SessionId) -> Result<Session, StoreError> {
     let row = sqlx::query(
         "SELECT created_at, updated_at, name, directory, team, first_task, rehearsal, head, state FROM session \
          WHERE id = $1",
@@ -35,10 +36,10 @@ pub(super) async fn session(pool: &SqlitePool, id: SessionId) -> Result<Session,
         began: NewSession {
             id,
             created_at: Millis(row.try_get("created_at")?),
-            name: row.try_get("name")?,
-            directory: row.try_get("directory")?,
-            team: row.try_get("team")?,
-            task: row.try_get("first_task")?,
+            name: optional_text(&row, "name")?,
+            directory: text(&row, "directory")?,
+            team: text(&row, "team")?,
+            task: optional_text(&row, "first_task")?,
             rehearsal: rehearsal(&row)?,
         },
         updated_at: Millis(row.try_get("updated_at")?),
@@ -47,23 +48,30 @@ pub(super) async fn session(pool: &SqlitePool, id: SessionId) -> Result<Session,
     })
 }
 
+/// A list of sessions up to the text of the first message, and the rest of it.
 const SUMMARY: &str = "SELECT id, created_at, updated_at, name, directory, rehearsal, messages, turns, removed_at, \
      (SELECT COUNT(*) FROM turn WHERE turn.session = session.id \
-      AND turn.state IN ('queued', 'running')) AS waiting, \
-     (SELECT SUBSTR(message.content, 1, 200) FROM message WHERE message.session = session.id \
-      AND message.number = 1) AS beginning FROM session";
+      AND turn.state IN ('queued', 'running')) AS waiting, (SELECT ";
+const SUMMARY_END: &str = " FROM message WHERE message.session = session.id AND message.number = 1) \
+     AS beginning FROM session";
 
-pub(super) async fn sessions(pool: &SqlitePool) -> Result<Vec<Summary>, StoreError> {
+fn summaries() -> QueryBuilder<Database> {
     let mut query = QueryBuilder::new(SUMMARY);
+    query.push(BEGINNING).push(SUMMARY_END);
+    query
+}
+
+pub(super) async fn sessions(pool: &Pool) -> Result<Vec<Summary>, StoreError> {
+    let mut query = summaries();
     query.push(" WHERE removed_at IS NULL ORDER BY updated_at DESC, id DESC");
     query.build().fetch_all(pool).await?.iter().map(summary).collect()
 }
 
-pub(super) async fn removed_sessions(pool: &SqlitePool) -> Result<Vec<RemovedSession>, StoreError> {
-    let mut query = QueryBuilder::new(SUMMARY);
+pub(super) async fn removed_sessions(pool: &Pool) -> Result<Vec<RemovedSession>, StoreError> {
+    let mut query = summaries();
     query.push(" WHERE removed_at IS NOT NULL ORDER BY removed_at DESC, id DESC");
     let rows = query.build().fetch_all(pool).await?;
-    let removed = |row: &SqliteRow| {
+    let removed = |row: &DatabaseRow| {
         Ok(RemovedSession {
             session: summary(row)?,
             removed_at: Millis(row.try_get("removed_at")?),
@@ -72,7 +80,7 @@ pub(super) async fn removed_sessions(pool: &SqlitePool) -> Result<Vec<RemovedSes
     rows.iter().map(removed).collect()
 }
 
-fn rehearsal(row: &SqliteRow) -> Result<Option<Rehearsal>, StoreError> {
+fn rehearsal(row: &DatabaseRow) -> Result<Option<Rehearsal>, StoreError> {
     let word: Option<&str> = row.try_get("rehearsal")?;
     let Some(word) = word else { return Ok(None) };
     let known = Rehearsal::ALL.into_iter().find(|known| known.as_str() == word);
@@ -80,24 +88,24 @@ fn rehearsal(row: &SqliteRow) -> Result<Option<Rehearsal>, StoreError> {
     known.map(Some).ok_or_else(unknown)
 }
 
-fn summary(row: &SqliteRow) -> Result<Summary, StoreError> {
+fn summary(row: &DatabaseRow) -> Result<Summary, StoreError> {
     let id: String = row.try_get("id")?;
     Ok(Summary {
         id: id.parse().map_err(|error| StoreError::Damaged(format!("{error}")))?,
-        name: row.try_get("name")?,
-        directory: row.try_get("directory")?,
+        name: optional_text(row, "name")?,
+        directory: text(row, "directory")?,
         rehearsal: rehearsal(row)?,
         created_at: Millis(row.try_get("created_at")?),
         updated_at: Millis(row.try_get("updated_at")?),
         messages: number(row, "messages")?,
         turns: number(row, "turns")?,
         waiting: number(row, "waiting")?,
-        beginning: row.try_get("beginning")?,
+        beginning: beginning(row)?,
     })
 }
 
 pub(super) async fn message(
-    pool: &SqlitePool,
+    pool: &Pool,
     session: SessionId,
     number: MessageNumber,
 ) -> Result<NumberedMessage, StoreError> {
@@ -113,7 +121,7 @@ pub(super) async fn message(
 }
 
 pub(super) async fn messages_after(
-    pool: &SqlitePool,
+    pool: &Pool,
     session: SessionId,
     after: MessageNumber,
     limit: usize,
@@ -131,7 +139,7 @@ pub(super) async fn messages_after(
 }
 
 pub(super) async fn window(
-    pool: &SqlitePool,
+    pool: &Pool,
     session: SessionId,
     window: &Window,
 ) -> Result<Vec<NumberedMessage>, StoreError> {
@@ -153,7 +161,7 @@ pub(super) async fn window(
 
 /// Returns the other answers to the message that is answered, newest first.
 async fn siblings(
-    pool: &SqlitePool,
+    pool: &Pool,
     session: SessionId,
     window: &Window,
 ) -> Result<Vec<NumberedMessage>, StoreError> {
@@ -195,7 +203,7 @@ async fn siblings(
 }
 
 async fn before(
-    pool: &SqlitePool,
+    pool: &Pool,
     session: SessionId,
     number: MessageNumber,
     limit: usize,
@@ -214,7 +222,7 @@ async fn before(
 
 /// Merges messages to everyone with messages to each name: one short index scan for each.
 async fn visible_before(
-    pool: &SqlitePool,
+    pool: &Pool,
     session: SessionId,
     number: MessageNumber,
     limit: usize,
@@ -227,7 +235,7 @@ async fn visible_before(
              ORDER BY number DESC LIMIT $4",
         )
         .bind(session.to_string())
-        .bind(reader)
+        .bind(text_value(reader))
         .bind(sql(number.0))
         .bind(sql(limit as u64))
         .fetch_all(pool)
@@ -243,10 +251,7 @@ async fn visible_before(
     Ok(found)
 }
 
-pub(super) async fn open_turns(
-    pool: &SqlitePool,
-    session: SessionId,
-) -> Result<Vec<Turn>, StoreError> {
+pub(super) async fn open_turns(pool: &Pool, session: SessionId) -> Result<Vec<Turn>, StoreError> {
     let rows = sqlx::query(
         "SELECT number, member, answers, intent, asker, state, reply, problem, attempts, \
          queued_at, ended_at FROM turn WHERE session = $1 AND state IN ('queued', 'running') ORDER BY number",
@@ -258,7 +263,7 @@ pub(super) async fn open_turns(
 }
 
 pub(super) async fn turns_after(
-    pool: &SqlitePool,
+    pool: &Pool,
     session: SessionId,
     after: TurnId,
     limit: usize,
@@ -276,7 +281,7 @@ pub(super) async fn turns_after(
 }
 
 pub(super) async fn attempts(
-    pool: &SqlitePool,
+    pool: &Pool,
     session: SessionId,
     turn: TurnId,
 ) -> Result<Vec<Attempt>, StoreError> {
@@ -286,7 +291,7 @@ pub(super) async fn attempts(
             .bind(sql(turn.0))
             .fetch_all(pool)
             .await?;
-    let attempt = |row: &SqliteRow| {
+    let attempt = |row: &DatabaseRow| {
         let record: String = row.try_get("record")?;
         serde_json::from_str(&record)
             .map_err(|error| damaged(session, &format!("an attempt of turn {turn}"), &error))
@@ -295,7 +300,7 @@ pub(super) async fn attempts(
 }
 
 pub(super) async fn progress(
-    pool: &SqlitePool,
+    pool: &Pool,
     session: SessionId,
     turn: TurnId,
     attempt: u32,
@@ -312,7 +317,7 @@ pub(super) async fn progress(
     Ok(batches.into_iter().map(|(events,)| events).collect())
 }
 
-pub(super) async fn content(pool: &SqlitePool, hash: ContentHash) -> Result<String, StoreError> {
+pub(super) async fn content(pool: &Pool, hash: ContentHash) -> Result<String, StoreError> {
     let row = sqlx::query("SELECT bytes, packed FROM content WHERE hash = $1")
         .bind(hash.as_bytes().as_slice())
         .fetch_optional(pool)
@@ -322,7 +327,7 @@ pub(super) async fn content(pool: &SqlitePool, hash: ContentHash) -> Result<Stri
     unpack(hash, number(&row, "bytes")?, packed)
 }
 
-fn numbered(session: SessionId, row: &SqliteRow) -> Result<NumberedMessage, StoreError> {
+fn numbered(session: SessionId, row: &DatabaseRow) -> Result<NumberedMessage, StoreError> {
     let place = MessageNumber(number(row, "number")?);
     let what = || format!("message {place}");
     let rest: &str = row.try_get("rest")?;
@@ -330,13 +335,13 @@ fn numbered(session: SessionId, row: &SqliteRow) -> Result<NumberedMessage, Stor
         serde_json::from_str(rest).map_err(|error| damaged(session, &what(), &error))?;
     let mut message =
         ConversationMessage::from_json(rest).map_err(|error| damaged(session, &what(), &error))?;
-    message.said.content = row.try_get("content")?;
+    message.said.content = text(row, "content")?;
     let answers: Option<i64> = row.try_get("answers")?;
     let answers = answers.map(|answers| MessageNumber(answers.cast_unsigned()));
     Ok(NumberedMessage { number: place, answers, message })
 }
 
-fn turn(session: SessionId, row: &SqliteRow) -> Result<Turn, StoreError> {
+fn turn(session: SessionId, row: &DatabaseRow) -> Result<Turn, StoreError> {
     let id = TurnId(number(row, "number")?);
     let unknown =
         |word: &str| StoreError::Damaged(format!("session {session}: turn {id} is `{word}`"));
@@ -345,7 +350,7 @@ fn turn(session: SessionId, row: &SqliteRow) -> Result<Turn, StoreError> {
     let reply: Option<i64> = row.try_get("reply")?;
     Ok(Turn {
         id,
-        member: MemberName::new(row.try_get::<String, _>("member")?),
+        member: MemberName::new(text(row, "member")?),
         answers: MessageNumber(number(row, "answers")?),
         intent: match intent {
             "P1" => Intent::P1,
@@ -353,20 +358,20 @@ fn turn(session: SessionId, row: &SqliteRow) -> Result<Turn, StoreError> {
             "P3" => Intent::P3,
             other => return Err(unknown(other)),
         },
-        asker: MemberName::new(row.try_get::<String, _>("asker")?),
+        asker: MemberName::new(text(row, "asker")?),
         state: TurnState::ALL
             .into_iter()
             .find(|known| known.as_str() == state)
             .ok_or_else(|| unknown(state))?,
         reply: reply.map(|number| MessageNumber(number.cast_unsigned())),
-        problem: row.try_get("problem")?,
+        problem: optional_text(row, "problem")?,
         attempts: u32::try_from(number(row, "attempts")?).unwrap_or(u32::MAX),
         queued_at: Millis(row.try_get("queued_at")?),
         ended_at: row.try_get::<Option<i64>, _>("ended_at")?.map(Millis),
     })
 }
 
-pub(super) fn number(row: &SqliteRow, column: &str) -> Result<u64, StoreError> {
+pub(super) fn number(row: &DatabaseRow, column: &str) -> Result<u64, StoreError> {
     let number: i64 = row.try_get(column)?;
     u64::try_from(number).map_err(|_| StoreError::Damaged(format!("`{column}` is {number}")))
 }

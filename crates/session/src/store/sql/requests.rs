@@ -5,33 +5,37 @@ use convoke_agent::thread::{
 };
 use miniz_oxide::inflate::decompress_to_vec_with_limit;
 use sqlx::Row;
-use sqlx::sqlite::{SqliteConnection, SqlitePool, SqliteRow};
 
+use super::database::{BEGIN, Connection, DatabaseRow, lock_thread, sql};
 use super::packed::pack;
-use super::write::{BEGIN, json};
-use super::{sql, threads};
+use super::write::json;
+use super::{Writer, threads};
 use crate::content::ContentHash;
 use crate::id::{AttemptRef, SessionId, ThreadId, TurnId};
 use crate::request::{self, RequestDelta, TextDelta};
 use crate::store::StoreError;
-use crate::store::failpoint::Failpoint;
+use crate::thread::ThreadOwner;
 
 /// The maximum length of a chain of deltas, which bounds the cost of reading a text.
 const MAX_DEPTH: i64 = 63;
 
 /// Stores a request in a transaction of its own.
 pub(super) async fn add(
-    pool: &SqlitePool,
-    failpoint: &Failpoint,
+    writer: &Writer,
     record: &RequestRecord,
     before: Option<&RequestTexts>,
 ) -> Result<u64, StoreError> {
+    let Writer { pool, failpoint, fence } = writer;
     failpoint.reach();
     let mut transaction = pool.begin_with(BEGIN).await?;
     let thread = &record.thread;
+    let session = record.attempt.map(|attempt| attempt.session);
+    if let Some(session) = session {
+        fence.check(&mut transaction, session).await?;
+    }
+    lock_thread(&mut transaction, thread).await?;
     let number = last_number(&mut transaction, thread).await? + 1;
     // A member's first turn has no thread line before its end, so this creates the thread.
-    let session = record.attempt.map(|attempt| attempt.session);
     threads::name(&mut transaction, thread, session).await?;
     // If another process has added a request meanwhile, this one is stored whole.
     let before = before.filter(|_| record.number == number);
@@ -52,7 +56,7 @@ pub(super) async fn add(
 /// Adds a request of a whole session. `last` is the request before it in its thread, and becomes this one.
 /// Its hashes are not checked: they are when it is read.
 pub(super) async fn import(
-    connection: &mut SqliteConnection,
+    connection: &mut Connection,
     session: SessionId,
     last: &mut Option<RequestRecord>,
     record: RequestRecord<RequestDelta>,
@@ -81,26 +85,31 @@ pub(super) async fn import(
 }
 
 pub(super) async fn set_outcome(
-    pool: &SqlitePool,
-    failpoint: &Failpoint,
+    writer: &Writer,
     thread: &ThreadId,
     number: u64,
     outcome: &RequestOutcome,
 ) -> Result<(), StoreError> {
+    let Writer { pool, failpoint, fence } = writer;
     failpoint.reach();
+    let mut transaction = pool.begin_with(BEGIN).await?;
+    if let Some(ThreadOwner::Session(session)) = threads::owner(&mut *transaction, thread).await? {
+        fence.check(&mut transaction, session).await?;
+    }
     sqlx::query("UPDATE request SET outcome = $1 WHERE thread = $2 AND number = $3")
         .bind(json(outcome)?)
         .bind(thread.as_str())
         .bind(sql(number))
-        .execute(pool)
+        .execute(&mut *transaction)
         .await?;
+    transaction.commit().await?;
     failpoint.reach();
     Ok(())
 }
 
 /// Returns at most `limit` requests after one, without their texts.
 pub(super) async fn after(
-    connection: &mut SqliteConnection,
+    connection: &mut Connection,
     thread: &ThreadId,
     after: u64,
     limit: Option<usize>,
@@ -121,7 +130,7 @@ pub(super) async fn after(
 /// Returns at most `limit` requests after one, each against its predecessor. Costs one pass over the
 /// texts of these requests; holds one request and what each of them added.
 pub(super) async fn deltas_after(
-    connection: &mut SqliteConnection,
+    connection: &mut Connection,
     thread: &ThreadId,
     number: u64,
     limit: usize,
@@ -144,7 +153,7 @@ pub(super) async fn deltas_after(
 
 /// Returns the last request of a thread.
 pub(super) async fn last(
-    connection: &mut SqliteConnection,
+    connection: &mut Connection,
     thread: &ThreadId,
 ) -> Result<Option<RequestRecord>, StoreError> {
     let number = last_number(connection, thread).await?;
@@ -159,7 +168,7 @@ pub(super) async fn last(
 /// Returns the texts of a request. Costs at most 64 deltas, of which none but the first is more than
 /// half of its text.
 pub(super) async fn texts(
-    connection: &mut SqliteConnection,
+    connection: &mut Connection,
     thread: &ThreadId,
     number: u64,
 ) -> Result<RequestTexts, StoreError> {
@@ -171,17 +180,14 @@ pub(super) async fn texts(
 }
 
 /// Returns the number of a thread's last request; 0 when it has none.
-async fn last_number(
-    connection: &mut SqliteConnection,
-    thread: &ThreadId,
-) -> Result<u64, StoreError> {
+async fn last_number(connection: &mut Connection, thread: &ThreadId) -> Result<u64, StoreError> {
     let last = "SELECT COALESCE(MAX(number), 0) AS number FROM request WHERE thread = $1";
     let row = sqlx::query(last).bind(thread.as_str()).fetch_one(connection).await?;
     unsigned(&row, "number")
 }
 
 async fn write<T>(
-    connection: &mut SqliteConnection,
+    connection: &mut Connection,
     record: &RequestRecord<T>,
     number: u64,
     has_predecessor: bool,
@@ -236,7 +242,7 @@ impl Place<'_> {
     /// Writes a text as its delta, or whole if the delta saves less than half or the chain is long.
     async fn write(
         self,
-        connection: &mut SqliteConnection,
+        connection: &mut Connection,
         has_predecessor: bool,
         delta: &TextDelta,
         text: &str,
@@ -275,7 +281,7 @@ impl Place<'_> {
         Ok(())
     }
 
-    async fn read(self, connection: &mut SqliteConnection) -> Result<String, StoreError> {
+    async fn read(self, connection: &mut Connection) -> Result<String, StoreError> {
         let rows = sqlx::query(
             "SELECT depth, from_start, from_end, bytes, hash, packed FROM request_text \
              WHERE thread = $1 AND text = $2 AND number <= $3 AND number >= $3 - \
@@ -302,7 +308,7 @@ impl Place<'_> {
     /// Returns the deltas of at most `limit` texts after this one, which is `before`.
     async fn deltas(
         self,
-        connection: &mut SqliteConnection,
+        connection: &mut Connection,
         before: String,
         limit: usize,
     ) -> Result<Vec<TextDelta>, StoreError> {
@@ -356,7 +362,7 @@ struct Step {
 }
 
 impl Step {
-    fn read(row: &SqliteRow) -> Result<Self, StoreError> {
+    fn read(row: &DatabaseRow) -> Result<Self, StoreError> {
         let hash: Vec<u8> = row.try_get("hash")?;
         let hash: [u8; 32] =
             hash.try_into().map_err(|_| StoreError::Damaged("a request has no hash".to_owned()))?;
@@ -383,7 +389,7 @@ impl Step {
     }
 }
 
-fn record(thread: &ThreadId, row: &SqliteRow) -> Result<RequestRecord<()>, StoreError> {
+fn record(thread: &ThreadId, row: &DatabaseRow) -> Result<RequestRecord<()>, StoreError> {
     let number = unsigned(row, "number")?;
     let unreadable = |column: &str, error: &dyn std::fmt::Display| {
         StoreError::Damaged(format!("request {number} of the thread {thread}: {column}: {error}"))
@@ -415,7 +421,7 @@ fn damaged(hash: ContentHash, error: &dyn std::fmt::Display) -> StoreError {
     StoreError::Damaged(format!("request {hash}: {error}"))
 }
 
-fn unsigned(row: &SqliteRow, column: &str) -> Result<u64, StoreError> {
+fn unsigned(row: &DatabaseRow, column: &str) -> Result<u64, StoreError> {
     let number: i64 = row.try_get(column)?;
     u64::try_from(number)
         .map_err(|_| StoreError::Damaged(format!("a request's {column} is {number}")))

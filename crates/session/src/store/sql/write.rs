@@ -3,25 +3,26 @@
 use convoke_core::ConversationMessage;
 use convoke_core::name::NameKey;
 use sqlx::QueryBuilder;
-use sqlx::sqlite::{SqliteConnection, SqlitePool, SqliteQueryResult};
 
+use super::Writer;
+use super::database::{
+    BEGIN, Connection, QueryResult, index_messages, lock_contents, notify, owned_text,
+    remove_from_index, sql, text_value,
+};
 use super::packed::pack;
-use super::{sql, threads};
+use super::threads;
 use crate::content::Content;
 use crate::id::{Head, Millis, SessionId};
 use crate::progress::Progress;
 use crate::session::{NewSession, NumberedMessage, Rehearsal, State};
-use crate::store::failpoint::Failpoint;
 use crate::store::{Commit, StoreError};
 use crate::turn::{Attempt, Turn};
 
-/// Takes the write lock at once: a transaction that reads first may not get it later.
-pub(super) const BEGIN: &str = "BEGIN IMMEDIATE";
 /// The maximum number of rows per statement, below the limits of databases.
 pub(super) const ROWS: usize = 512;
 
 pub(super) async fn create(
-    connection: &mut SqliteConnection,
+    connection: &mut Connection,
     session: NewSession,
 ) -> Result<(), StoreError> {
     let id = session.id;
@@ -33,10 +34,10 @@ pub(super) async fn create(
     )
     .bind(id.to_string())
     .bind(session.created_at.0)
-    .bind(session.name)
-    .bind(session.directory)
-    .bind(session.team)
-    .bind(session.task)
+    .bind(session.name.as_deref().map(text_value))
+    .bind(text_value(&session.directory))
+    .bind(text_value(&session.team))
+    .bind(session.task.as_deref().map(text_value))
     .bind(session.rehearsal.map(Rehearsal::as_str))
     .bind(json(&state)?)
     .execute(connection)
@@ -48,15 +49,16 @@ pub(super) async fn create(
 }
 
 pub(super) async fn commit(
-    pool: &SqlitePool,
-    failpoint: &Failpoint,
+    writer: &Writer,
     session: SessionId,
     commit: Commit,
 ) -> Result<Head, StoreError> {
     let Commit { on, at, contents, messages, turns, attempts, progress, threads: appends, state } =
         commit;
+    let Writer { pool, failpoint, fence } = writer;
     failpoint.reach();
     let mut transaction = pool.begin_with(BEGIN).await?;
+    fence.check(&mut transaction, session).await?;
     let id = session.to_string();
     let moved = sqlx::query(
         "UPDATE session SET head = head + 1, updated_at = $1, state = $2, messages = $3, turns = $4 \
@@ -116,6 +118,7 @@ pub(super) async fn commit(
         let as_of = state.last_message;
         threads::append(&mut transaction, failpoint, session, append, as_of).await?;
     }
+    notify(&mut transaction, session, on.next()).await?;
     failpoint.reach();
     transaction.commit().await?;
     failpoint.reach();
@@ -123,7 +126,7 @@ pub(super) async fn commit(
 }
 
 pub(super) async fn write_content(
-    connection: &mut SqliteConnection,
+    connection: &mut Connection,
     session: &str,
     content: &Content,
 ) -> Result<(), StoreError> {
@@ -137,22 +140,25 @@ pub(super) async fn write_content(
     // Checked first, because compression costs more.
     let known = sqlx::query("SELECT 1 FROM content WHERE hash = $1").bind(hash);
     if known.fetch_optional(&mut *connection).await?.is_none() {
-        sqlx::query("INSERT INTO content (hash, bytes, packed) VALUES ($1, $2, $3)")
-            .bind(hash)
-            .bind(sql(reference.bytes))
-            .bind(pack(content.text()))
-            .execute(&mut *connection)
-            .await?;
+        sqlx::query(
+            "INSERT INTO content (hash, bytes, packed) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
+        )
+        .bind(hash)
+        .bind(sql(reference.bytes))
+        .bind(pack(content.text()))
+        .execute(&mut *connection)
+        .await?;
     }
     Ok(())
 }
 
 /// Inserts at most [`ROWS`] messages and their readers. Returns the number of new ones.
 pub(super) async fn insert_messages(
-    connection: &mut SqliteConnection,
+    connection: &mut Connection,
     session: &str,
     messages: Vec<NumberedMessage>,
 ) -> Result<u64, StoreError> {
+    index_messages(&mut *connection, session, &messages).await?;
     let (mut rows, mut mail) = (Vec::with_capacity(messages.len()), Vec::new());
     for NumberedMessage { number, answers, mut message } in messages {
         mail.extend(readers(&message).into_iter().map(|reader| (reader, number)));
@@ -163,14 +169,15 @@ pub(super) async fn insert_messages(
         QueryBuilder::new("INSERT INTO message (session, number, answers, content, rest) ");
     insert.push_values(rows, |mut row, (number, answers, content, rest)| {
         row.push_bind(session).push_bind(sql(number.0));
-        row.push_bind(answers.map(|number| sql(number.0))).push_bind(content).push_bind(rest);
+        row.push_bind(answers.map(|number| sql(number.0)));
+        row.push_bind(owned_text(content)).push_bind(rest);
     });
     insert.push(" ON CONFLICT DO NOTHING");
     let inserted = insert.build().execute(&mut *connection).await?.rows_affected();
     for some in mail.chunks(ROWS) {
         let mut insert = QueryBuilder::new("INSERT INTO mail (session, reader, number) ");
         insert.push_values(some, |mut row, (reader, number)| {
-            row.push_bind(session).push_bind(reader).push_bind(sql(number.0));
+            row.push_bind(session).push_bind(text_value(reader)).push_bind(sql(number.0));
         });
         insert.push(" ON CONFLICT DO NOTHING");
         insert.build().execute(&mut *connection).await?;
@@ -191,7 +198,7 @@ fn readers(message: &ConversationMessage) -> Vec<String> {
 
 /// Writes at most [`ROWS`] turns. Returns the number of those that were not done before.
 pub(super) async fn write_turns(
-    connection: &mut SqliteConnection,
+    connection: &mut Connection,
     session: &str,
     turns: &[Turn],
 ) -> Result<u64, StoreError> {
@@ -200,10 +207,13 @@ pub(super) async fn write_turns(
          attempts, queued_at, ended_at) ",
     );
     write.push_values(turns, |mut row, turn| {
-        row.push_bind(session).push_bind(sql(turn.id.0)).push_bind(turn.member.as_str());
+        row.push_bind(session)
+            .push_bind(sql(turn.id.0))
+            .push_bind(text_value(turn.member.as_str()));
         row.push_bind(sql(turn.answers.0)).push_bind(format!("{:?}", turn.intent));
-        row.push_bind(turn.asker.as_str()).push_bind(turn.state.as_str());
-        row.push_bind(turn.reply.map(|number| sql(number.0))).push_bind(turn.problem.as_deref());
+        row.push_bind(text_value(turn.asker.as_str())).push_bind(turn.state.as_str());
+        row.push_bind(turn.reply.map(|number| sql(number.0)));
+        row.push_bind(turn.problem.as_deref().map(text_value));
         row.push_bind(i64::from(turn.attempts))
             .push_bind(turn.queued_at.0)
             .push_bind(turn.ended_at.map(|at| at.0));
@@ -218,7 +228,7 @@ pub(super) async fn write_turns(
 
 /// Writes at most [`ROWS`] attempts. Returns the number of those that had not ended before.
 pub(super) async fn write_attempts(
-    connection: &mut SqliteConnection,
+    connection: &mut Connection,
     session: &str,
     attempts: &[Attempt],
 ) -> Result<u64, StoreError> {
@@ -237,7 +247,7 @@ pub(super) async fn write_attempts(
 }
 
 async fn remove_progress(
-    connection: &mut SqliteConnection,
+    connection: &mut Connection,
     session: &str,
     attempt: &Attempt,
 ) -> Result<(), StoreError> {
@@ -252,7 +262,7 @@ async fn remove_progress(
 
 /// Adds a batch of progress; returns false if the attempt is not running.
 async fn write_progress(
-    connection: &mut SqliteConnection,
+    connection: &mut Connection,
     session: &str,
     batch: &Progress,
 ) -> Result<bool, StoreError> {
@@ -272,33 +282,41 @@ async fn write_progress(
 }
 
 pub(super) async fn set_removed(
-    pool: &SqlitePool,
+    writer: &Writer,
     session: SessionId,
     at: Option<Millis>,
 ) -> Result<(), StoreError> {
+    let mut transaction = writer.pool.begin_with(BEGIN).await?;
+    writer.fence.check(&mut transaction, session).await?;
     let update = sqlx::query("UPDATE session SET removed_at = $1 WHERE id = $2");
-    changed(session, &update.bind(at.map(|at| at.0)).bind(session.to_string()).execute(pool).await?)
+    let update = update.bind(at.map(|at| at.0)).bind(session.to_string());
+    changed(session, &update.execute(&mut *transaction).await?)?;
+    Ok(transaction.commit().await?)
 }
 
 pub(super) async fn rename(
-    pool: &SqlitePool,
+    writer: &Writer,
     session: SessionId,
     name: &str,
 ) -> Result<(), StoreError> {
     let update = sqlx::query("UPDATE session SET name = $1 WHERE id = $2");
-    changed(session, &update.bind(name).bind(session.to_string()).execute(pool).await?)
+    let update = update.bind(text_value(name)).bind(session.to_string());
+    changed(session, &update.execute(&writer.pool).await?)
 }
 
-fn changed(session: SessionId, result: &SqliteQueryResult) -> Result<(), StoreError> {
+fn changed(session: SessionId, result: &QueryResult) -> Result<(), StoreError> {
     match result.rows_affected() {
         0 => Err(StoreError::NoSession(session)),
         _ => Ok(()),
     }
 }
 
-pub(super) async fn remove(pool: &SqlitePool, session: SessionId) -> Result<(), StoreError> {
+pub(super) async fn remove(writer: &Writer, session: SessionId) -> Result<(), StoreError> {
     let id = session.to_string();
-    let mut transaction = pool.begin_with(BEGIN).await?;
+    let mut transaction = writer.pool.begin_with(BEGIN).await?;
+    writer.fence.check(&mut transaction, session).await?;
+    lock_contents(&mut transaction).await?;
+    remove_from_index(&mut transaction, &id).await?;
     let removed = sqlx::query("DELETE FROM session WHERE id = $1")
         .bind(&id)
         .execute(&mut *transaction)

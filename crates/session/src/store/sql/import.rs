@@ -1,21 +1,22 @@
 //! Writing a whole session in one transaction, page by page.
 
 use convoke_agent::thread::{RequestRecord, ThreadLine, ThreadStoreError};
-use sqlx::sqlite::{Sqlite, SqliteConnection, SqlitePool};
 use sqlx::{QueryBuilder, Transaction};
 
-use super::write::write_turns;
-use super::write::{BEGIN, ROWS, create, insert_messages, json, write_attempts, write_content};
-use super::{requests, sql, threads};
+use super::database::{BEGIN, Connection, Database, notify, sql, text_value};
+use super::write::{
+    ROWS, create, insert_messages, json, write_attempts, write_content, write_turns,
+};
+use super::{Writer, requests, threads};
 use crate::content::ContentHash;
-use crate::id::{SessionId, ThreadId};
+use crate::id::{Head, SessionId, ThreadId};
 use crate::session::{NewSession, State};
 use crate::store::failpoint::Failpoint;
 use crate::store::{Page, SessionImport, StoreError};
 
 /// A session that is being written whole.
-pub struct SqliteImport {
-    transaction: Transaction<'static, Sqlite>,
+pub struct OpenImport {
+    transaction: Transaction<'static, Database>,
     failpoint: Failpoint,
     session: SessionId,
     thread: Option<OpenThread>,
@@ -28,14 +29,11 @@ struct OpenThread {
     last_request: Option<RequestRecord>,
 }
 
-impl SqliteImport {
-    pub(super) async fn begin(
-        pool: &SqlitePool,
-        failpoint: Failpoint,
-        new: NewSession,
-    ) -> Result<Self, StoreError> {
+impl OpenImport {
+    pub(super) async fn begin(writer: &Writer, new: NewSession) -> Result<Self, StoreError> {
+        let Writer { pool, failpoint, .. } = writer;
         failpoint.reach();
-        let session = new.id;
+        let (session, failpoint) = (new.id, failpoint.clone());
         let mut transaction = pool.begin_with(BEGIN).await?;
         create(&mut transaction, new).await?;
         Ok(Self { transaction, failpoint, session, thread: None })
@@ -65,7 +63,7 @@ impl SqliteImport {
         let mut insert =
             QueryBuilder::new("INSERT INTO thread_line (thread, number, line, as_of) ");
         insert.push_values(rows, |mut row, (thread, number, line)| {
-            row.push_bind(thread.as_str()).push_bind(sql(number)).push_bind(&line.text);
+            row.push_bind(thread.as_str()).push_bind(sql(number)).push_bind(text_value(&line.text));
             row.push_bind(line.as_of.map(|number| sql(number.0)));
         });
         insert.build().execute(&mut *self.transaction).await?;
@@ -73,7 +71,7 @@ impl SqliteImport {
     }
 }
 
-impl SessionImport for SqliteImport {
+impl SessionImport for OpenImport {
     async fn write(&mut self, page: Page) -> Result<(), StoreError> {
         self.failpoint.reach();
         let Page { contents, shared, messages, turns, attempts, lines, requests } = page;
@@ -129,6 +127,7 @@ impl SessionImport for SqliteImport {
         .bind(self.session.to_string())
         .execute(&mut *self.transaction)
         .await?;
+        notify(&mut self.transaction, self.session, Head(1)).await?;
         self.failpoint.reach();
         self.transaction.commit().await?;
         self.failpoint.reach();
@@ -138,7 +137,7 @@ impl SessionImport for SqliteImport {
 
 /// Records that a session has contents which the store has already.
 async fn share(
-    connection: &mut SqliteConnection,
+    connection: &mut Connection,
     session: &str,
     hashes: &[ContentHash],
 ) -> Result<(), StoreError> {

@@ -1,33 +1,32 @@
 //! The threads of models: logs of lines that only grow.
 
 use convoke_agent::thread::{ThreadAppend, ThreadLine, ThreadStoreError};
-use sqlx::sqlite::{SqliteConnection, SqlitePool};
+use sqlx::Row as _;
 
-use super::sql;
-use super::write::BEGIN;
+use super::Writer;
+use super::database::{
+    BEGIN, Connection, Database, DatabaseRow, Pool, lock_thread, sql, text, text_value,
+};
 use crate::id::{MessageNumber, SessionId, ThreadId};
 use crate::store::StoreError;
 use crate::store::failpoint::Failpoint;
 use crate::thread::{LoneThread, ThreadOwner};
 
-pub(super) async fn lines(
-    pool: &SqlitePool,
-    thread: &ThreadId,
-) -> Result<Vec<ThreadLine>, StoreError> {
-    let rows: Vec<(String, Option<i64>)> =
-        sqlx::query_as("SELECT line, as_of FROM thread_line WHERE thread = $1 ORDER BY number")
-            .bind(thread.as_str())
-            .fetch_all(pool)
-            .await?;
-    let line = |(text, as_of): (String, Option<i64>)| {
+pub(super) async fn lines(pool: &Pool, thread: &ThreadId) -> Result<Vec<ThreadLine>, StoreError> {
+    let rows = sqlx::query("SELECT line, as_of FROM thread_line WHERE thread = $1 ORDER BY number")
+        .bind(thread.as_str())
+        .fetch_all(pool)
+        .await?;
+    let line = |row: &DatabaseRow| {
+        let as_of: Option<i64> = row.try_get("as_of")?;
         let as_of = as_of.and_then(|number| u64::try_from(number).ok()).map(MessageNumber);
-        ThreadLine { as_of, text }
+        Ok(ThreadLine { as_of, text: text(row, "line")? })
     };
-    Ok(rows.into_iter().map(line).collect())
+    rows.iter().map(line).collect()
 }
 
 pub(super) async fn of_session(
-    pool: &SqlitePool,
+    pool: &Pool,
     session: SessionId,
 ) -> Result<Vec<ThreadId>, StoreError> {
     let rows: Vec<(String,)> =
@@ -39,13 +38,13 @@ pub(super) async fn of_session(
 }
 
 pub(super) async fn owner(
-    pool: &SqlitePool,
+    executor: impl sqlx::Executor<'_, Database = Database>,
     thread: &ThreadId,
 ) -> Result<Option<ThreadOwner>, StoreError> {
     let found: Option<(Option<String>,)> =
         sqlx::query_as("SELECT session FROM thread WHERE name = $1")
             .bind(thread.as_str())
-            .fetch_optional(pool)
+            .fetch_optional(executor)
             .await?;
     let Some((session,)) = found else { return Ok(None) };
     let Some(session) = session else { return Ok(Some(ThreadOwner::Nobody)) };
@@ -55,11 +54,11 @@ pub(super) async fn owner(
     Ok(Some(ThreadOwner::Session(session)))
 }
 
-pub(super) async fn of_nobody(pool: &SqlitePool) -> Result<Vec<LoneThread>, StoreError> {
+pub(super) async fn of_nobody(pool: &Pool) -> Result<Vec<LoneThread>, StoreError> {
     let rows: Vec<(String, i64)> = sqlx::query_as(
         "SELECT name, \
-         (SELECT COALESCE(SUM(LENGTH(CAST(line AS BLOB))), 0) FROM thread_line WHERE thread = name) + \
-         (SELECT COALESCE(SUM(LENGTH(packed)), 0) FROM request_text WHERE thread = name) \
+         (SELECT COALESCE(SUM(OCTET_LENGTH(line)), 0) FROM thread_line WHERE thread = name) + \
+         (SELECT COALESCE(SUM(OCTET_LENGTH(packed)), 0) FROM request_text WHERE thread = name) \
          FROM thread WHERE session IS NULL ORDER BY name",
     )
     .fetch_all(pool)
@@ -75,13 +74,11 @@ fn id(name: &str) -> Result<ThreadId, StoreError> {
         .ok_or_else(|| StoreError::Damaged(format!("`{name}` cannot be the id of a thread")))
 }
 
-pub(super) async fn remove_lone(
-    pool: &SqlitePool,
-    failpoint: &Failpoint,
-    thread: &ThreadId,
-) -> Result<bool, StoreError> {
+pub(super) async fn remove_lone(writer: &Writer, thread: &ThreadId) -> Result<bool, StoreError> {
+    let Writer { pool, failpoint, .. } = writer;
     failpoint.reach();
     let mut transaction = pool.begin_with(BEGIN).await?;
+    lock_thread(&mut transaction, thread).await?;
     let removed = sqlx::query("DELETE FROM thread WHERE name = $1 AND session IS NULL")
         .bind(thread.as_str())
         .execute(&mut *transaction)
@@ -104,12 +101,13 @@ pub(super) async fn remove_lone(
 
 /// Appends lines as a part of a session's commit; a thread that does not exist yet is the session's.
 pub(super) async fn append(
-    connection: &mut SqliteConnection,
+    connection: &mut Connection,
     failpoint: &Failpoint,
     session: SessionId,
     append: &ThreadAppend,
     as_of: MessageNumber,
 ) -> Result<(), StoreError> {
+    lock_thread(connection, &append.thread).await?;
     expect_lines(connection, append).await?;
     name(connection, &append.thread, Some(session)).await?;
     failpoint.reach();
@@ -117,13 +115,15 @@ pub(super) async fn append(
 }
 
 /// Appends lines in a transaction of their own; a thread that does not exist yet is no session's.
-pub(super) async fn extend(
-    pool: &SqlitePool,
-    failpoint: &Failpoint,
-    append: &ThreadAppend,
-) -> Result<(), StoreError> {
+pub(super) async fn extend(writer: &Writer, append: &ThreadAppend) -> Result<(), StoreError> {
+    let Writer { pool, failpoint, fence } = writer;
     failpoint.reach();
     let mut transaction = pool.begin_with(BEGIN).await?;
+    let owner = owner(&mut *transaction, &append.thread).await?;
+    if let Some(ThreadOwner::Session(session)) = owner {
+        fence.check(&mut transaction, session).await?;
+    }
+    lock_thread(&mut transaction, &append.thread).await?;
     expect_lines(&mut transaction, append).await?;
     name(&mut transaction, &append.thread, None).await?;
     let last = "SELECT as_of FROM thread_line WHERE thread = $1 ORDER BY number DESC LIMIT 1";
@@ -138,7 +138,7 @@ pub(super) async fn extend(
 
 /// Refuses a thread that has another number of lines than the append expects.
 async fn expect_lines(
-    connection: &mut SqliteConnection,
+    connection: &mut Connection,
     append: &ThreadAppend,
 ) -> Result<(), StoreError> {
     let last = "SELECT MAX(number) FROM thread_line WHERE thread = $1";
@@ -152,7 +152,7 @@ async fn expect_lines(
 
 /// Records the owner of a thread that has none yet. Returns whether it had none.
 pub(super) async fn name(
-    connection: &mut SqliteConnection,
+    connection: &mut Connection,
     thread: &ThreadId,
     session: Option<SessionId>,
 ) -> Result<bool, StoreError> {
@@ -166,7 +166,7 @@ pub(super) async fn name(
 }
 
 async fn insert(
-    connection: &mut SqliteConnection,
+    connection: &mut Connection,
     append: &ThreadAppend,
     as_of: Option<i64>,
 ) -> Result<(), StoreError> {
@@ -176,7 +176,7 @@ async fn insert(
         sqlx::query(insert)
             .bind(append.thread.as_str())
             .bind(sql(number))
-            .bind(line)
+            .bind(text_value(line))
             .bind(as_of)
             .execute(&mut *connection)
             .await?;

@@ -1,0 +1,77 @@
+//! `convoke sessions copy`.
+
+use std::io::Write as _;
+
+use clap::Args;
+use clap_complete::ArgValueCompleter;
+use convoke_session::transfer::{self, Copied};
+use convoke_session::{AnyStore, SessionId, Store as _};
+use serde_json::json;
+
+use super::write_json;
+use crate::commands::completions;
+use crate::conversation::sessions::find;
+use crate::conversation::store::open_url;
+use crate::host_environment;
+use crate::outcome::{Outcome, UsageError};
+use crate::terminal::stdout;
+
+#[derive(Debug, Args)]
+pub(super) struct Arguments {
+    /// The sessions: ids, the beginning or end of one, or `last`
+    #[arg(value_name = "ID", required_unless_present = "all", add = ArgValueCompleter::new(completions::sessions))]
+    ids: Vec<String>,
+    /// Copy every session of the store
+    #[arg(long, conflicts_with = "ids")]
+    all: bool,
+    /// The store to copy to
+    #[arg(long, value_name = "URL")]
+    to: String,
+    /// Write JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Copies sessions to another store, and compares both by hash.
+pub(super) async fn run(arguments: &Arguments, store: &AnyStore) -> anyhow::Result<Outcome> {
+    let to = open_url(&host_environment::of_process()?, &arguments.to).await?;
+    let mut copied = Vec::new();
+    for session in wanted(arguments, store).await? {
+        if store.is_held(session).await? {
+            let problem =
+                format!("session {session} is in use; copy it when its command has ended");
+            return Err(UsageError(problem).into());
+        }
+        let copy = transfer::copy(store, &to, session).await?;
+        if !arguments.json {
+            show(session, copy)?;
+        }
+        copied.push(json!({"session": session, "sha256": hex(copy), "wasThere": copy.was_there}));
+    }
+    to.close().await;
+    if arguments.json {
+        write_json(&json!({"sessions": copied}))?;
+    }
+    Ok(Outcome::Done)
+}
+
+async fn wanted(arguments: &Arguments, store: &AnyStore) -> anyhow::Result<Vec<SessionId>> {
+    if arguments.all {
+        return Ok(store.sessions().await?.into_iter().map(|session| session.id).collect());
+    }
+    let mut sessions = Vec::with_capacity(arguments.ids.len());
+    for id in &arguments.ids {
+        sessions.push(find(store, id).await?);
+    }
+    Ok(sessions)
+}
+
+fn show(session: SessionId, copied: Copied) -> anyhow::Result<()> {
+    let how = if copied.was_there { "is there already" } else { "copied" };
+    writeln!(stdout(), "{session}  {how}  sha256 {}", hex(copied))?;
+    Ok(())
+}
+
+fn hex(copied: Copied) -> String {
+    copied.hash.iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,120 @@
+//! The store of sessions: this machine's file, or a database that several machines share.
+
+use std::sync::OnceLock;
+
+use anyhow::Context as _;
+use clap::Args;
+use convoke_files::{Disk, FileKind, Files as _};
+use convoke_inspect::HostEnvironment;
+use convoke_session::store::postgres::PostgresStore;
+use convoke_session::{AnyStore, SqliteStore};
+
+use super::home::Home;
+use crate::outcome::UsageError;
+
+/// The option that chooses the store.
+#[derive(Debug, Clone, Default, Args)]
+pub struct StoreSettings {
+    /// Keep sessions in this PostgreSQL database (`postgres://user@host/database`) in place of this machine's file
+    #[arg(long, value_name = "URL", global = true)]
+    store: Option<String>,
+}
+
+/// The variable with the password of the store. Agents do not inherit it.
+pub const PASSWORD: &str = "CONVOKE_STORE_PASSWORD";
+
+static SETTINGS: OnceLock<StoreSettings> = OnceLock::new();
+
+impl StoreSettings {
+    /// Sets the store of this process. Only the first call has an effect.
+    pub fn apply(self) {
+        let _ = SETTINGS.set(self);
+    }
+}
+
+/// The user's own settings: `config.toml` in the configuration directory.
+#[derive(Debug, Default, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Configuration {
+    store: Option<String>,
+}
+
+/// Opens the store of sessions.
+pub async fn open_store(host_environment: &HostEnvironment) -> anyhow::Result<AnyStore> {
+    let home = Home::of(host_environment);
+    let named = SETTINGS.get().and_then(|settings| settings.store.clone());
+    let named = named.or_else(|| {
+        host_environment.variable("CONVOKE_STORE").and_then(|url| url.to_str().map(str::to_owned))
+    });
+    let Some(url) = named.map_or_else(|| configured(&home), |url| Ok(Some(url)))? else {
+        let store = SqliteStore::open(&home.data).await.context("cannot open the sessions")?;
+        return Ok(store.into());
+    };
+    open_url(host_environment, &url).await
+}
+
+/// Opens the store of a URL.
+pub async fn open_url(host_environment: &HostEnvironment, url: &str) -> anyhow::Result<AnyStore> {
+    check(url)?;
+    let password = host_environment.variable(PASSWORD).and_then(|password| password.to_str());
+    let store = PostgresStore::open(url, password).await;
+    Ok(store.with_context(|| format!("cannot open the store {url}"))?.into())
+}
+
+/// Returns the store that the user's configuration names.
+fn configured(home: &Home) -> Result<Option<String>, UsageError> {
+    let path = home.configuration.join("config.toml");
+    let text = match Disk.read_text(&path, FileKind::Configuration) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(UsageError(format!("cannot read {}: {error}", path.display()))),
+    };
+    let parsed: Result<Configuration, _> = toml::from_str(&text);
+    let configuration = parsed.map_err(|error| {
+        let line = error.span().map_or(1, |span| {
+            1 + text.bytes().take(span.start).filter(|byte| *byte == b'\n').count()
+        });
+        UsageError(format!("{}:{line}: {}", path.display(), error.message()))
+    })?;
+    Ok(configuration.store)
+}
+
+/// Refuses what is not the address of a PostgreSQL database, and a password where other users of the machine and logs
+/// could see it.
+fn check(url: &str) -> Result<(), UsageError> {
+    let rest = url.strip_prefix("postgres://").or_else(|| url.strip_prefix("postgresql://"));
+    let Some(rest) = rest else {
+        return Err(UsageError(
+            "the store must be a URL of the form postgres://user@host/database".to_owned(),
+        ));
+    };
+    let authority = rest.split(['/', '?']).next().unwrap_or_default();
+    let user = authority.rsplit_once('@').map_or("", |(user, _)| user);
+    if user.contains(':') || rest.contains("password=") {
+        return Err(UsageError(
+            "the URL of the store must not contain a password: set CONVOKE_STORE_PASSWORD, or write it to ~/.pgpass".to_owned(),
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check;
+
+    #[test]
+    fn a_store_is_a_postgres_url_without_a_password() {
+        for (url, is_right) in [
+            ("postgres://convoke@db.example/team", true),
+            ("postgresql:///team?host=/run/postgresql", true),
+            ("postgres://convoke:secret@db.example/team", false),
+            ("postgres://db.example/team?password=secret", false),
+            ("mysql://db.example/team", false),
+            ("sessions.db", false),
+        ] {
+            let checked = check(url);
+            assert_eq!(checked.is_ok(), is_right, "{url}");
+            assert!(!checked.is_err_and(|error| error.0.contains("secret")), "{url}");
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! The real CLIs behind the relay, with a model server that is written here on bare sockets: the bytes that
+//! arrive there are the bytes that are recorded, and the key is in the forwarded header alone.
+//! `scripts/install-clis` installs the CLIs; where they are missing a test says that it is skipped, and fails
+//! if `CI` is `true`.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "a test fails by panicking, and says aloud that it is skipped"
+)]
+
+mod confined;
+mod model_server;
+mod sign_in;
+mod user;
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+use self::model_server::ModelServer;
+use self::user::User;
+
+const KEY: &str = "sk-relay-0123456789abcdefghijklmnop";
+
+/// Returns a body as it is stored.
+fn masked(agent: &str, body: &[u8]) -> Value {
+    let mut body: Value = serde_json::from_slice(body).unwrap();
+    let places: &[&str] = match agent {
+        "claude" => &["/metadata/user_id"],
+        "codex" => &["/client_metadata", "/prompt_cache_key"],
+        _ => &[],
+    };
+    for place in places {
+        if let Some(value) = body.pointer_mut(place) {
+            *value = json!("[masked]");
+        }
+    }
+    let billing = body.pointer_mut("/system/0/text");
+    let billing = billing.filter(|it| it.as_str().unwrap().starts_with("x-anthropic-billing"));
+    if let Some(billing) = billing {
+        *billing = json!("[masked]");
+    }
+    body
+}
+
+fn files_below(directory: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(directory).unwrap().flatten() {
+        let kind = entry.file_type().unwrap();
+        if kind.is_dir() {
+            files_below(&entry.path(), found);
+        } else if kind.is_file() {
+            found.push(entry.path());
+        }
+    }
+}
+
+fn what_is_recorded_is_what_arrived(cli: &str, agent: &str) {
+    let Some(mut user) = User::new(cli, agent, "read-only") else { return };
+    let server = ModelServer::start(None);
+    user.env = server.environment(agent);
+    let shown = user.run(&["run", "--record", "wire", "Say \"hello\"."]);
+    assert!(shown.contains("Behind the relay."), "{cli}: {shown}");
+    assert!(shown.contains("the model received"), "{cli}: {shown}");
+
+    let calls = server.calls.lock().unwrap().clone();
+    let lines = user.run(&["sessions", "show", "last", "--turn", "1", "--request", "--json"]);
+    let stored: Vec<Value> =
+        lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(stored.len(), calls.len(), "{cli}");
+    for (stored, got) in stored.iter().zip(&calls) {
+        let hash = Sha256::digest(&got.body);
+        let hash = hash.iter().map(|it| format!("{it:02x}")).collect::<Vec<_>>().concat();
+        assert_eq!(stored["sentSha256"], hash, "{cli}");
+        assert_eq!(stored["bytes"], got.body.len());
+        let arrived = masked(agent, &got.body).to_string();
+        let body: Value = serde_json::from_str(stored["body"].as_str().unwrap()).unwrap();
+        assert_eq!(body.to_string(), arrived, "{cli}");
+        assert_eq!((&stored["status"], &stored["ended"]), (&json!(200), &json!("answered")));
+        assert_eq!(stored["usage"]["cached"], 90, "{cli}");
+        let credentials = got.headers.iter().filter(|(_, value)| value.contains(KEY)).count();
+        assert_eq!(credentials, 1, "{cli}: {:?}", got.headers);
+    }
+    let mut files = Vec::new();
+    files_below(&user.home.path().join("data"), &mut files);
+    assert!(!files.is_empty());
+    for file in files {
+        let bytes = std::fs::read(&file).unwrap();
+        let found = bytes.windows(KEY.len()).any(|window| window == KEY.as_bytes());
+        assert!(!found, "{cli}: the key is in {}", file.display());
+    }
+    let cache = user.run(&["sessions", "show", "last", "--cache", "--json"]);
+    let cache: Value = serde_json::from_str(&cache).unwrap();
+    assert_eq!(cache["requests"].as_array().unwrap().len(), calls.len());
+}
+
+#[test]
+fn claude_2_1_197_is_recorded_as_it_arrived() {
+    what_is_recorded_is_what_arrived("claude-2.1.197", "claude");
+}
+
+#[test]
+fn claude_2_1_325_is_recorded_as_it_arrived() {
+    what_is_recorded_is_what_arrived("claude-2.1.325", "claude");
+}
+
+#[test]
+fn codex_0_98_is_recorded_as_it_arrived() {
+    what_is_recorded_is_what_arrived("codex-0.98.0", "codex");
+}
+
+#[test]
+fn codex_0_166_is_recorded_as_it_arrived() {
+    what_is_recorded_is_what_arrived("codex-0.166.0", "codex");
+}
+
+#[test]
+fn gemini_is_recorded_as_it_arrived() {
+    what_is_recorded_is_what_arrived("gemini-0.61.0", "gemini");
+}

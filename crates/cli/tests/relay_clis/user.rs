@@ -1,0 +1,75 @@
+//! A user with a CLI, in a home of their own.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tempfile::TempDir;
+
+pub fn installed(cli: &str) -> Option<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let cache =
+        std::env::var_os("CONVOKE_CLIS").map_or(root.join("target/clis"), |at| root.join(at));
+    let directory = cache.join(cli).join("node_modules/.bin");
+    if directory.exists() {
+        return Some(directory.canonicalize().unwrap());
+    }
+    let is_ci = std::env::var_os("CI").is_some_and(|value| value == "true");
+    assert!(!is_ci, "{cli} is not in {}; run scripts/install-clis", cache.display());
+    eprintln!("skipped: {cli} is not installed; run scripts/install-clis");
+    None
+}
+
+pub struct User {
+    pub home: TempDir,
+    pub project: TempDir,
+    pub path: String,
+    pub env: Vec<(&'static str, String)>,
+}
+
+impl User {
+    /// Returns a user with one member, an agent that may do what its permissions say.
+    pub fn new(cli: &str, agent: &str, permissions: &str) -> Option<Self> {
+        let directory = installed(cli)?;
+        let path = format!("{}:{}", directory.display(), std::env::var("PATH").unwrap());
+        let user = Self {
+            home: TempDir::new().unwrap(),
+            project: TempDir::new().unwrap(),
+            path,
+            env: Vec::new(),
+        };
+        let mut team = format!("[[member]]\nname = \"max\"\nagent = \"{agent}\"\n");
+        if agent == "codex" {
+            // Its usual model has other tools.
+            team += "model = \"gpt-5.5\"\n";
+        }
+        std::fs::write(user.project.path().join("convoke.toml"), team).unwrap();
+        let agents = format!("[agent.{agent}]\npermissions = \"{permissions}\"\n");
+        std::fs::create_dir(user.home.path().join("config")).unwrap();
+        std::fs::write(user.home.path().join("config/agents.toml"), agents).unwrap();
+        Some(user)
+    }
+
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_convoke"));
+        command
+            .args(arguments)
+            .current_dir(self.project.path())
+            .env_clear()
+            .env("PATH", &self.path)
+            .env("HOME", self.home.path())
+            .env("CONVOKE_DATA_DIR", self.home.path().join("data"))
+            .env("CONVOKE_CONFIG_DIR", self.home.path().join("config"))
+            // Nothing that is meant for this machine goes to a proxy.
+            .env("HTTP_PROXY", "http://127.0.0.1:1")
+            .envs(self.env.iter().map(|(name, value)| (name, value)));
+        command
+    }
+
+    pub fn run(&self, arguments: &[&str]) -> String {
+        let output = self.command(arguments).output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success(), "{arguments:?}: {text}{error}");
+        text
+    }
+}

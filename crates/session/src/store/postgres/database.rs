@@ -1,0 +1,103 @@
+//! What the shared queries need to know of PostgreSQL.
+
+use sqlx::Row as _;
+
+pub(super) use super::lease::Fence;
+pub(super) use super::search::{index_messages, remove_from_index};
+use crate::id::{Head, SessionId, ThreadId};
+use crate::store::StoreError;
+
+pub(super) type Database = sqlx::Postgres;
+pub(super) type Pool = sqlx::PgPool;
+pub(super) type Connection = sqlx::PgConnection;
+pub(super) type DatabaseRow = sqlx::postgres::PgRow;
+pub(super) type QueryResult = sqlx::postgres::PgQueryResult;
+
+pub(super) const BEGIN: &str = "BEGIN";
+/// The beginning of a message's text. Cut at a byte.
+pub(super) const BEGINNING: &str = "SUBSTR(message.content, 1, 800)";
+/// The characters of a beginning.
+const BEGINNING_CHARS: usize = 200;
+/// The channel on which new heads are announced.
+pub(super) const CHANNEL: &str = "convoke";
+
+/// The attempts, costs and tokens of a session, by member.
+pub(super) const COSTS: &str = "SELECT turn.member AS member, COUNT(*) AS attempts, \
+         SUM((record::JSON #>> '{ended,costUsd}')::FLOAT8) AS cost, \
+         SUM((record::JSON #>> '{ended,usage,input}')::BIGINT)::BIGINT AS input, \
+         SUM((record::JSON #>> '{ended,usage,cached}')::BIGINT)::BIGINT AS cached, \
+         SUM((record::JSON #>> '{ended,usage,cacheWrite}')::BIGINT)::BIGINT AS cache_write, \
+         SUM((record::JSON #>> '{ended,usage,output}')::BIGINT)::BIGINT AS output, \
+         SUM((record::JSON #>> '{ended,usage,reasoning}')::BIGINT)::BIGINT AS reasoning \
+         FROM attempt JOIN turn ON turn.session = attempt.session AND turn.number = attempt.turn \
+         WHERE attempt.session = $1 GROUP BY turn.member ORDER BY turn.member";
+
+/// Converts a number for SQL.
+pub(super) fn sql(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// Converts a text of any characters for SQL.
+pub(super) const fn text_value(text: &str) -> &[u8] {
+    text.as_bytes()
+}
+
+/// Converts a text of any characters for SQL.
+pub(super) fn owned_text(text: String) -> Vec<u8> {
+    text.into_bytes()
+}
+
+pub(super) fn text(row: &DatabaseRow, column: &str) -> Result<String, StoreError> {
+    decode(row.try_get(column)?, column)
+}
+
+pub(super) fn optional_text(row: &DatabaseRow, column: &str) -> Result<Option<String>, StoreError> {
+    let bytes: Option<Vec<u8>> = row.try_get(column)?;
+    bytes.map(|bytes| decode(bytes, column)).transpose()
+}
+
+fn decode(bytes: Vec<u8>, column: &str) -> Result<String, StoreError> {
+    String::from_utf8(bytes).map_err(|_| StoreError::Damaged(format!("`{column}` is not UTF-8")))
+}
+
+pub(super) fn beginning(row: &DatabaseRow) -> Result<Option<String>, StoreError> {
+    let bytes: Option<Vec<u8>> = row.try_get("beginning")?;
+    let text = |bytes: Vec<u8>| {
+        String::from_utf8_lossy(&bytes).chars().take(BEGINNING_CHARS).collect::<String>()
+    };
+    Ok(bytes.map(text))
+}
+
+/// Keeps other writers of a thread out until the transaction ends.
+pub(super) async fn lock_thread(
+    connection: &mut Connection,
+    thread: &ThreadId,
+) -> Result<(), StoreError> {
+    sqlx::query("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))")
+        .bind(thread.as_str())
+        .execute(connection)
+        .await?;
+    Ok(())
+}
+
+/// Keeps other writers of contents out until the transaction ends: one that finds a content which is about to be
+/// removed would rely on it.
+pub(super) async fn lock_contents(connection: &mut Connection) -> Result<(), StoreError> {
+    sqlx::query("LOCK TABLE content_use IN SHARE ROW EXCLUSIVE MODE").execute(connection).await?;
+    Ok(())
+}
+
+/// Tells other processes that a session has a new head. Listeners get it when the transaction commits, and read the
+/// rows themselves.
+pub(super) async fn notify(
+    connection: &mut Connection,
+    session: SessionId,
+    head: Head,
+) -> Result<(), StoreError> {
+    sqlx::query("SELECT pg_notify($1, $2)")
+        .bind(CHANNEL)
+        .bind(format!("{session} {}", head.0))
+        .execute(connection)
+        .await?;
+    Ok(())
+}

@@ -1,0 +1,228 @@
+//! Session leases: one process at a time writes a session, for as long as the database's clock says.
+//!
+//! A lease has an epoch, which rises with each claim. Every transaction that writes a session checks the epoch and
+//! locks its row until it ends, so that a process whose lease was claimed by another one can write nothing more, however
+//! late it notices.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use sqlx::PgPool;
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+use tokio::task::{AbortHandle, JoinHandle};
+
+use super::database::Connection;
+use crate::id::{Millis, SessionId};
+use crate::store::{Holder, SessionHold, StoreError};
+
+/// The leases that this process holds in a store. Clones share them.
+#[derive(Debug, Clone)]
+pub(super) struct Fence {
+    leases: Arc<Leases>,
+}
+
+#[derive(Debug)]
+struct Leases {
+    pool: PgPool,
+    /// How long a lease lasts without a heartbeat.
+    duration: Duration,
+    epochs: Mutex<HashMap<SessionId, i64>>,
+    /// Releases that have not reached the database yet.
+    releases: Mutex<Vec<JoinHandle<()>>>,
+}
+
+/// The lease of a session. Kept by heartbeats, released on drop.
+#[derive(Debug)]
+pub struct SessionLease {
+    session: SessionId,
+    epoch: i64,
+    leases: Arc<Leases>,
+    heartbeat: AbortHandle,
+    lost: watch::Receiver<bool>,
+    runtime: Handle,
+}
+
+impl Fence {
+    pub(super) fn new(pool: PgPool, duration: Duration) -> Self {
+        let (epochs, releases) = (Mutex::default(), Mutex::default());
+        Self { leases: Arc::new(Leases { pool, duration, epochs, releases }) }
+    }
+
+    /// Claims a session in one statement.
+    pub(super) async fn claim(
+        &self,
+        session: SessionId,
+        holder: &Holder,
+    ) -> Result<SessionLease, StoreError> {
+        self.finish_releases().await;
+        let leases = &self.leases;
+        let claimed: Option<(i64,)> = sqlx::query_as(
+            "INSERT INTO lease (session, epoch, until, pid, host, since) \
+             VALUES ($1, 1, clock_timestamp() + make_interval(secs => $2), $3, $4, $5) \
+             ON CONFLICT (session) DO UPDATE SET epoch = lease.epoch + 1, until = excluded.until, \
+             pid = excluded.pid, host = excluded.host, since = excluded.since \
+             WHERE lease.until < clock_timestamp() RETURNING epoch",
+        )
+        .bind(session.to_string())
+        .bind(leases.duration.as_secs_f64())
+        .bind(i64::from(holder.pid))
+        .bind(holder.host.as_bytes())
+        .bind(holder.since.0)
+        .fetch_optional(&leases.pool)
+        .await?;
+        let Some((epoch,)) = claimed else {
+            return Err(StoreError::Held { session, holder: self.holder(session).await? });
+        };
+        lock(&leases.epochs).insert(session, epoch);
+        let (tell, lost) = watch::channel(false);
+        let heartbeat = tokio::spawn(beat(Arc::clone(leases), session, epoch, tell));
+        Ok(SessionLease {
+            session,
+            epoch,
+            leases: Arc::clone(leases),
+            heartbeat: heartbeat.abort_handle(),
+            lost,
+            runtime: Handle::current(),
+        })
+    }
+
+    async fn holder(&self, session: SessionId) -> Result<Holder, StoreError> {
+        let (pid, host, since): (i64, Vec<u8>, i64) =
+            sqlx::query_as("SELECT pid, host, since FROM lease WHERE session = $1")
+                .bind(session.to_string())
+                .fetch_one(&self.leases.pool)
+                .await?;
+        Ok(Holder {
+            pid: u32::try_from(pid).unwrap_or_default(),
+            host: String::from_utf8_lossy(&host).into_owned(),
+            since: Millis(since),
+        })
+    }
+
+    /// Tells whether a process holds a session.
+    pub(super) async fn is_held(&self, session: SessionId) -> Result<bool, StoreError> {
+        let held: Option<(bool,)> =
+            sqlx::query_as("SELECT until > clock_timestamp() FROM lease WHERE session = $1")
+                .bind(session.to_string())
+                .fetch_optional(&self.leases.pool)
+                .await?;
+        Ok(held.is_some_and(|(held,)| held))
+    }
+
+    /// Refuses to write a session that another process may hold. Nobody can claim it before the transaction ends.
+    pub(super) async fn check(
+        &self,
+        connection: &mut Connection,
+        session: SessionId,
+    ) -> Result<(), StoreError> {
+        let own = lock(&self.leases.epochs).get(&session).copied();
+        let lease: Option<(i64, bool)> = sqlx::query_as(
+            "SELECT epoch, until > clock_timestamp() FROM lease WHERE session = $1 FOR SHARE",
+        )
+        .bind(session.to_string())
+        .fetch_optional(connection)
+        .await?;
+        match (own, lease) {
+            (Some(own), Some((epoch, _))) if own == epoch => Ok(()),
+            (None, None | Some((_, false))) => Ok(()),
+            _ => Err(StoreError::LeaseLost { session }),
+        }
+    }
+
+    /// Waits for the releases of dropped leases.
+    pub(super) async fn finish_releases(&self) {
+        self.leases.finish_releases().await;
+    }
+}
+
+impl Leases {
+    async fn finish_releases(&self) {
+        let releases = std::mem::take(&mut *lock(&self.releases));
+        for release in releases {
+            // A release that failed ends with its lease.
+            let _ = release.await;
+        }
+    }
+}
+
+impl SessionLease {
+    /// Releases the lease of a session that was deleted.
+    pub(super) async fn discard(self) {
+        self.release().await;
+    }
+}
+
+impl SessionHold for SessionLease {
+    fn lost(&self) -> impl Future<Output = ()> + Send + 'static {
+        let mut lost = self.lost.clone();
+        async move {
+            // Without a sender the lease was dropped, and nobody waits for it any more.
+            if lost.wait_for(|lost| *lost).await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    async fn release(self) {
+        let leases = Arc::clone(&self.leases);
+        drop(self);
+        leases.finish_releases().await;
+    }
+}
+
+impl Drop for SessionLease {
+    fn drop(&mut self) {
+        self.heartbeat.abort();
+        let mut epochs = lock(&self.leases.epochs);
+        if epochs.get(&self.session) == Some(&self.epoch) {
+            epochs.remove(&self.session);
+        }
+        drop(epochs);
+        let (pool, session, epoch) = (self.leases.pool.clone(), self.session, self.epoch);
+        let release = self.runtime.spawn(async move {
+            let released = sqlx::query(
+                "UPDATE lease SET until = '-infinity' WHERE session = $1 AND epoch = $2",
+            );
+            let released = released.bind(session.to_string()).bind(epoch).execute(&pool).await;
+            if let Err(error) = released {
+                tracing::debug!("the lease of session {session} was not released: {error}");
+            }
+        });
+        lock(&self.leases.releases).push(release);
+    }
+}
+
+/// Extends a lease three times in its duration, and tells when that fails for as long as it lasts.
+async fn beat(leases: Arc<Leases>, session: SessionId, epoch: i64, lost: watch::Sender<bool>) {
+    let mut last = tokio::time::Instant::now();
+    loop {
+        tokio::time::sleep(leases.duration / 3).await;
+        let begun = tokio::time::Instant::now();
+        let extend = sqlx::query(
+            "UPDATE lease SET until = clock_timestamp() + make_interval(secs => $3) \
+             WHERE session = $1 AND epoch = $2",
+        );
+        let extend =
+            extend.bind(session.to_string()).bind(epoch).bind(leases.duration.as_secs_f64());
+        let left = leases.duration.saturating_sub(last.elapsed());
+        let is_lost = match tokio::time::timeout(left, extend.execute(&leases.pool)).await {
+            Ok(Ok(result)) if result.rows_affected() == 1 => {
+                last = begun;
+                false
+            }
+            Ok(Ok(_)) => true,
+            Ok(Err(_)) | Err(_) => last.elapsed() >= leases.duration,
+        };
+        if is_lost {
+            tracing::warn!("the lease of session {session} is lost");
+            let _ = lost.send(true);
+            return;
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,167 @@
+//! A store in a PostgreSQL database, for processes on several machines.
+
+#[path = "../sql/costs.rs"]
+mod costs;
+mod database;
+#[path = "../sql/import.rs"]
+mod import;
+mod lease;
+#[path = "../sql/packed.rs"]
+mod packed;
+#[path = "../sql/read.rs"]
+mod read;
+#[path = "../sql/requests.rs"]
+mod requests;
+mod schema;
+mod search;
+#[path = "../sql/store.rs"]
+mod store;
+#[path = "../sql/threads.rs"]
+mod threads;
+#[path = "../sql/write.rs"]
+mod write;
+
+use std::time::Duration;
+
+use sqlx::postgres::{PgConnectOptions, PgListener, PgPool, PgPoolOptions, PgSslMode};
+
+use self::PostgresStore as SqlStore;
+use self::database::{CHANNEL, Fence};
+pub use self::import::OpenImport as PostgresImport;
+use self::lease::SessionLease as Hold;
+pub use self::lease::SessionLease;
+use super::failpoint::Failpoint;
+use super::{Holder, StoreError};
+use crate::id::{Head, Millis, SessionId};
+
+/// How long a lease lasts without a heartbeat.
+const LEASE: Duration = Duration::from_secs(15);
+
+/// Sessions in a PostgreSQL database. Clones share its connections and leases.
+#[derive(Debug, Clone)]
+pub struct PostgresStore {
+    writer: Writer,
+}
+
+/// What every transaction that writes needs.
+#[derive(Debug, Clone)]
+struct Writer {
+    pool: PgPool,
+    failpoint: Failpoint,
+    fence: Fence,
+}
+
+impl PostgresStore {
+    /// Opens the store at a URL, such as `postgres://user@host/database`. The tables are created if necessary; those of
+    /// another version are refused.
+    ///
+    /// Without a password, that of the URL, of `PGPASSWORD` or of `~/.pgpass` is used. Connections to other
+    /// machines are encrypted, and the certificate is verified, unless the URL says `sslmode`.
+    pub async fn open(url: &str, password: Option<&str>) -> Result<Self, StoreError> {
+        let mut options: PgConnectOptions = url.parse()?;
+        if let Some(password) = password {
+            options = options.password(password);
+        }
+        if !is_local(&options) && !url.contains("sslmode=") {
+            options = options.ssl_mode(PgSslMode::VerifyFull);
+        }
+        Self::open_with(options, LEASE, Failpoint::default()).await
+    }
+
+    /// Opens the store with the options of a connection, the duration of a lease and a failpoint.
+    pub async fn open_with(
+        options: PgConnectOptions,
+        lease: Duration,
+        failpoint: Failpoint,
+    ) -> Result<Self, StoreError> {
+        let pool = pool(8).connect_with(options.application_name("convoke")).await?;
+        schema::prepare(&pool).await?;
+        let fence = Fence::new(pool.clone(), lease);
+        Ok(Self { writer: Writer { pool, failpoint, fence } })
+    }
+
+    /// Returns whether a process holds a session.
+    pub async fn is_held(&self, session: SessionId) -> Result<bool, StoreError> {
+        self.writer.fence.is_held(session).await
+    }
+
+    /// Releases what was held and closes the connections.
+    pub async fn close(&self) {
+        self.writer.fence.finish_releases().await;
+        self.writer.pool.close().await;
+    }
+
+    /// Listens to the commits of all processes.
+    pub async fn listen(&self) -> Result<Commits, StoreError> {
+        let mut listener = PgListener::connect_with(&self.writer.pool).await?;
+        listener.listen(CHANNEL).await?;
+        Ok(Commits(listener))
+    }
+
+    async fn take_hold(
+        &self,
+        session: SessionId,
+        holder: Holder,
+    ) -> Result<SessionLease, StoreError> {
+        self.writer.fence.claim(session, &holder).await
+    }
+
+    /// Holds a session for one write.
+    async fn hold_briefly(&self, session: SessionId) -> Result<SessionLease, StoreError> {
+        self.take_hold(session, Holder::this_process(Millis(0))).await
+    }
+
+    async fn read_only(&self) -> Result<Self, StoreError> {
+        // The single connection reads in one transaction, which sees the database as of its first statement.
+        let pool =
+            pool(1).connect_with(self.writer.pool.connect_options().as_ref().clone()).await?;
+        let begin =
+            "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SELECT 1 FROM session LIMIT 1;";
+        sqlx::raw_sql(begin).execute(&pool).await?;
+        Ok(Self { writer: Writer { pool, ..self.writer.clone() } })
+    }
+
+    /// Does nothing: PostgreSQL reuses the space of removed rows by itself.
+    #[expect(clippy::unused_self, reason = "other databases need it")]
+    fn give_back_pages(&self) -> std::future::Ready<()> {
+        std::future::ready(())
+    }
+}
+
+/// The commits of all processes, as they happen. After a lost connection some may be missing, so that a reader reads
+/// again from what it has seen last.
+#[derive(Debug)]
+pub struct Commits(PgListener);
+
+impl Commits {
+    /// Waits for the next commit; `None` after the connection was lost and made again.
+    pub async fn next(&mut self) -> Result<Option<(SessionId, Head)>, StoreError> {
+        loop {
+            let Some(notification) = self.0.try_recv().await? else { return Ok(None) };
+            let commit = notification.payload().split_once(' ').and_then(|(session, head)| {
+                Some((session.parse().ok()?, Head(head.parse().ok()?)))
+            });
+            // Others may use the channel too.
+            if commit.is_some() {
+                return Ok(commit);
+            }
+        }
+    }
+}
+
+/// Returns the options of a pool whose connections stay open.
+fn pool(connections: u32) -> PgPoolOptions {
+    PgPoolOptions::new()
+        .max_connections(connections)
+        .acquire_timeout(Duration::from_secs(30))
+        .idle_timeout(None)
+        .max_lifetime(None)
+}
+
+fn is_local(options: &PgConnectOptions) -> bool {
+    let host = options.get_host();
+    options.get_socket().is_some()
+        || host.starts_with('/')
+        || host == "localhost"
+        || host.parse().is_ok_and(|address: std::net::IpAddr| address.is_loopback())
+}

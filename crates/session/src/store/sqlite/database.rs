@@ -1,0 +1,98 @@
+//! What the shared queries need to know of SQLite.
+
+use std::future::{Ready, ready};
+
+use sqlx::Row as _;
+
+use crate::id::{Head, SessionId, ThreadId};
+use crate::session::NumberedMessage;
+use crate::store::StoreError;
+
+pub(super) type Database = sqlx::Sqlite;
+pub(super) type Pool = sqlx::SqlitePool;
+pub(super) type Connection = sqlx::SqliteConnection;
+pub(super) type DatabaseRow = sqlx::sqlite::SqliteRow;
+pub(super) type QueryResult = sqlx::sqlite::SqliteQueryResult;
+
+/// The end of a step that SQLite needs not take.
+type Nothing = Ready<Result<(), StoreError>>;
+
+/// Takes the write lock at once: a transaction that reads first may not get it later.
+pub(super) const BEGIN: &str = "BEGIN IMMEDIATE";
+/// The beginning of a message's text.
+pub(super) const BEGINNING: &str = "SUBSTR(message.content, 1, 200)";
+
+/// The attempts, costs and tokens of a session, by member.
+pub(super) const COSTS: &str = "SELECT turn.member AS member, COUNT(*) AS attempts, \
+         SUM(JSON_EXTRACT(record, '$.ended.costUsd')) AS cost, \
+         SUM(JSON_EXTRACT(record, '$.ended.usage.input')) AS input, \
+         SUM(JSON_EXTRACT(record, '$.ended.usage.cached')) AS cached, \
+         SUM(JSON_EXTRACT(record, '$.ended.usage.cacheWrite')) AS cache_write, \
+         SUM(JSON_EXTRACT(record, '$.ended.usage.output')) AS output, \
+         SUM(JSON_EXTRACT(record, '$.ended.usage.reasoning')) AS reasoning \
+         FROM attempt JOIN turn ON turn.session = attempt.session AND turn.number = attempt.turn \
+         WHERE attempt.session = $1 GROUP BY turn.member ORDER BY turn.member";
+
+/// Converts a number for SQL.
+pub(super) fn sql(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// Converts a text of any characters for SQL.
+pub(super) const fn text_value(text: &str) -> &str {
+    text
+}
+
+/// Converts a text of any characters for SQL.
+pub(super) fn owned_text(text: String) -> String {
+    text
+}
+
+pub(super) fn text(row: &DatabaseRow, column: &str) -> Result<String, StoreError> {
+    Ok(row.try_get(column)?)
+}
+
+pub(super) fn optional_text(row: &DatabaseRow, column: &str) -> Result<Option<String>, StoreError> {
+    Ok(row.try_get(column)?)
+}
+
+pub(super) fn beginning(row: &DatabaseRow) -> Result<Option<String>, StoreError> {
+    optional_text(row, "beginning")
+}
+
+/// The check that this process may write a session. A file lock is kept for as long as the process lives, so
+/// there is nothing to check.
+#[derive(Debug, Clone)]
+pub(super) struct Fence;
+
+impl Fence {
+    #[expect(clippy::unused_self, reason = "other databases know more")]
+    pub(super) fn check(&self, _: &mut Connection, _: SessionId) -> Nothing {
+        ready(Ok(()))
+    }
+}
+
+/// Keeps other writers of a thread out until the transaction ends, as every transaction of SQLite does.
+pub(super) fn lock_thread(_: &mut Connection, _: &ThreadId) -> Nothing {
+    ready(Ok(()))
+}
+
+/// Keeps other writers of contents out until the transaction ends, as every transaction of SQLite does.
+pub(super) fn lock_contents(_: &mut Connection) -> Nothing {
+    ready(Ok(()))
+}
+
+/// Adds messages to the search index. A trigger does so.
+pub(super) fn index_messages(_: &mut Connection, _: &str, _: &[NumberedMessage]) -> Nothing {
+    ready(Ok(()))
+}
+
+/// Removes a session from the search index. A trigger does so.
+pub(super) fn remove_from_index(_: &mut Connection, _: &str) -> Nothing {
+    ready(Ok(()))
+}
+
+/// Tells other processes that a session has a new head. They look at the file themselves.
+pub(super) fn notify(_: &mut Connection, _: SessionId, _: Head) -> Nothing {
+    ready(Ok(()))
+}

@@ -1,0 +1,87 @@
+//! Copies a session to another store.
+
+use std::collections::HashSet;
+use std::io::{self, Write};
+
+use sha2::{Digest as _, Sha256};
+
+use super::pages::{Pages, contents_of};
+use super::{TransferError, export};
+use crate::content::{Content, ContentHash};
+use crate::id::SessionId;
+use crate::store::{SessionImport as _, Store, StoreError};
+
+/// A copied session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Copied {
+    /// The SHA-256 of its archive, which is the same from both stores.
+    pub hash: [u8; 32],
+    /// Whether the other store had the same session before.
+    pub was_there: bool,
+}
+
+/// Copies a session under its id, and compares the archives of both. A session of that id with other contents is left
+/// as it is and refused. O(one page) of memory, and the hashes of the contents.
+pub async fn copy(
+    from: &impl Store,
+    to: &impl Store,
+    session: SessionId,
+) -> Result<Copied, TransferError> {
+    let was_there = match to.session(session).await {
+        Ok(_) => true,
+        Err(StoreError::NoSession(_)) => false,
+        Err(error) => return Err(error.into()),
+    };
+    if !was_there {
+        write(from, to, session).await?;
+    }
+    let hash = hash(from, session).await?;
+    if self::hash(to, session).await? == hash {
+        return Ok(Copied { hash, was_there });
+    }
+    if !was_there {
+        to.remove(session).await?;
+    }
+    Err(TransferError::Differs { session })
+}
+
+async fn write(
+    from: &impl Store,
+    to: &impl Store,
+    session: SessionId,
+) -> Result<(), TransferError> {
+    let mut pages = Pages::of(from, session).await?;
+    let mut import = to.import(pages.session.began.clone()).await?;
+    let mut known: HashSet<ContentHash> = HashSet::new();
+    while let Some(mut page) = pages.next().await? {
+        known.extend(page.contents.iter().map(|content| content.reference().hash));
+        for hash in page.attempts.iter().flat_map(contents_of) {
+            if known.insert(hash) {
+                page.contents.push(Content::new(pages.store.content(hash).await?));
+            }
+        }
+        import.write(page).await?;
+    }
+    import.finish(pages.session.state).await?;
+    Ok(())
+}
+
+/// Returns the SHA-256 of a session's archive.
+async fn hash(store: &impl Store, session: SessionId) -> Result<[u8; 32], TransferError> {
+    let mut out = Hashed(Sha256::new());
+    export(store, session, &mut out).await?;
+    Ok(out.0.finalize().into())
+}
+
+struct Hashed(Sha256);
+
+impl Write for Hashed {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.update(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

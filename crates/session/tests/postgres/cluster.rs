@@ -1,0 +1,91 @@
+//! A PostgreSQL server of a test's own, on a socket in a temporary directory.
+
+use std::os::unix::fs::chown;
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use tempfile::TempDir;
+
+/// The user that runs the server where the tests run as root, whom PostgreSQL refuses.
+const NOBODY: u32 = 65534;
+
+/// A running server. Stopped on drop.
+pub struct Cluster {
+    dir: TempDir,
+    programs: PathBuf,
+}
+
+impl Cluster {
+    pub fn start() -> Self {
+        let dir = tempfile::Builder::new().prefix("pg").tempdir().unwrap();
+        if is_root() {
+            chown(dir.path(), Some(NOBODY), None).unwrap();
+        }
+        let cluster = Self { dir, programs: programs() };
+        let data = cluster.data();
+        cluster.run(
+            "initdb",
+            &["-A", "trust", "-U", "convoke", "--no-sync", "-E", "UTF8", "--locale=C", "-D", &data],
+        );
+        cluster.run_server();
+        cluster
+    }
+
+    /// Returns the address of the database.
+    pub fn url(&self) -> String {
+        format!("postgres://convoke@localhost/postgres?host={}", self.dir.path().display())
+    }
+
+    /// Stops the server as a crash does.
+    pub fn crash(&self) {
+        self.run("pg_ctl", &["-D", &self.data(), "-m", "immediate", "stop"]);
+    }
+
+    pub fn run_server(&self) {
+        let options =
+            format!("-c listen_addresses='' -c fsync=off -k {}", self.dir.path().display());
+        self.run("pg_ctl", &["-w", "-D", &self.data(), "-o", &options, "start"]);
+    }
+
+    fn data(&self) -> String {
+        self.dir.path().join("data").display().to_string()
+    }
+
+    fn run(&self, program: &str, args: &[&str]) {
+        let mut command = Command::new(self.programs.join(program));
+        command.args(args).current_dir(self.dir.path()).stdin(Stdio::null());
+        // The server keeps what it inherits open.
+        let log = std::fs::File::create(self.dir.path().join("log")).unwrap();
+        command.stdout(log.try_clone().unwrap()).stderr(log);
+        if is_root() {
+            command.uid(NOBODY).gid(NOBODY);
+        }
+        let status = command.status().unwrap();
+        let log = std::fs::read_to_string(self.dir.path().join("log")).unwrap_or_default();
+        assert!(status.success(), "{program}: {log}");
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        if self.dir.path().join("data/postmaster.pid").exists() {
+            self.crash();
+        }
+    }
+}
+
+fn is_root() -> bool {
+    nix::unistd::geteuid().is_root()
+}
+
+/// Returns the directory of the server's programs, which Debian keeps out of the path.
+fn programs() -> PathBuf {
+    let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let mut found: Vec<PathBuf> = versions.map(|version| version.path().join("bin")).collect();
+    found.sort();
+    let there = found.into_iter().rev().find(|bin| bin.join("initdb").exists());
+    there.unwrap_or_else(|| {
+        panic!("PostgreSQL is not installed; `scripts/install-postgres` installs it")
+    })
+}
