@@ -42,6 +42,7 @@ const PAGES: &[(&str, &str)] = &pages![
     "store",
     "record",
     "changes",
+    "serve",
     "explain",
     "request",
     "capture",

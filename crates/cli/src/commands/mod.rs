@@ -15,6 +15,7 @@ mod prompt;
 mod request;
 mod rpc;
 mod run;
+mod serve;
 mod sessions;
 mod trust;
 mod undo;
@@ -32,6 +33,7 @@ pub enum Command {
     Run(run::Arguments),
     Chat(chat::Arguments),
     Sessions(sessions::Arguments),
+    Serve(serve::Arguments),
     /// Show what each turn changed in the working directory
     Changes(changes::Arguments),
     /// Bring the files back to before a turn
@@ -69,6 +71,7 @@ pub fn run<C: CommandFactory>(
         Command::Run(arguments) => run::run(&arguments),
         Command::Chat(arguments) => chat::run(arguments),
         Command::Sessions(arguments) => sessions::run(arguments),
+        Command::Serve(arguments) => serve::run(&arguments),
         Command::Changes(arguments) => changes::run(&arguments),
         Command::Undo(arguments) => undo::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),

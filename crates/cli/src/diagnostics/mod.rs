@@ -32,7 +32,7 @@ pub fn codes() -> impl Iterator<Item = Code> {
 }
 
 /// The diagnostics that make a command fail.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub struct Deny {
     /// Fail with exit code 3 when this diagnostic is given; may be repeated
     #[arg(long = "deny", value_name = "CODE", value_delimiter = ',', value_parser = parse_code)]

@@ -30,6 +30,7 @@ mod requests;
 mod resume;
 mod rpc;
 mod run;
+mod serve;
 mod sessions;
 mod terminal;
 mod threads;

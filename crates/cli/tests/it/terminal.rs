@@ -180,6 +180,8 @@ const IN_PROJECT: &[&[&str]] = &[
     &["trust", "--json"],
     &["init"],
     &["init", "--json"],
+    &["serve", "--allow-host", HOSTILE],
+    &["serve", "--json", "--allow-host", HOSTILE],
     &["sessions", "list"],
     &["sessions", "list", "--json"],
     &["sessions", "show", "last"],

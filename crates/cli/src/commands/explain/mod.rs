@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::Args;
-use convoke_explain::{Edition, Session, VARIABLES};
+use convoke_explain::{Edition, Report, Session, VARIABLES};
 use convoke_files::{Disk, absolute};
 
 use crate::conversation::home::Home;
@@ -70,14 +70,7 @@ pub struct Explain {
 pub fn run(arguments: &Explain) -> anyhow::Result<Outcome> {
     let session = session(arguments)?;
     let installed = Installed::find();
-    let chosen = chosen(&arguments.agent, &installed)?;
-    let editions: Vec<_> = chosen.iter().map(|(edition, _)| *edition).collect();
-    let mut report = convoke_explain::explain(&Disk, &session, &editions);
-    for (agent, (_, version)) in report.agents.iter_mut().zip(chosen) {
-        if let Some(version) = version {
-            version.clone_into(&mut agent.version);
-        }
-    }
+    let mut report = explain(&session, &arguments.agent, &installed)?;
     let host_environment = host_environment::of_process()?;
     let skipped = if arguments.verify {
         if report.agents.len() > 1 && !arguments.arguments.is_empty() {
@@ -114,6 +107,37 @@ pub fn run(arguments: &Explain) -> anyhow::Result<Outcome> {
         Outcome::Done if arguments.verify && differs => Outcome::Failed,
         outcome => outcome,
     })
+}
+
+/// Returns what the installed agents load in a directory, with what earlier verifications found.
+pub(in crate::commands) fn report(path: PathBuf) -> anyhow::Result<Report> {
+    let arguments = Explain {
+        path,
+        agent: Vec::new(),
+        home: None,
+        reads: Vec::new(),
+        verify: false,
+        json: true,
+        deny: Deny::default(),
+        arguments: Vec::new(),
+    };
+    let session = session(&arguments)?;
+    let mut report = explain(&session, &arguments.agent, &Installed::find())?;
+    verified::recall(&mut report, &session, &Home::of(&host_environment::of_process()?));
+    Ok(report)
+}
+
+/// Explains the chosen agents under the versions that are installed.
+fn explain(session: &Session, agents: &[String], installed: &Installed) -> anyhow::Result<Report> {
+    let chosen = chosen(agents, installed)?;
+    let editions: Vec<_> = chosen.iter().map(|(edition, _)| *edition).collect();
+    let mut report = convoke_explain::explain(&Disk, session, &editions);
+    for (agent, (_, version)) in report.agents.iter_mut().zip(chosen) {
+        if let Some(version) = version {
+            version.clone_into(&mut agent.version);
+        }
+    }
+    Ok(report)
 }
 
 fn session(arguments: &Explain) -> Result<Session, UsageError> {

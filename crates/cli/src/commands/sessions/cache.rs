@@ -9,6 +9,7 @@ use convoke_agent::event::RequestPurpose;
 use convoke_agent::thread::{RequestRecord, RequestTexts, ThreadStore as _};
 use convoke_core::ledger::Source;
 use convoke_inspect::record::cache::{CacheStep, CacheVerdict, compare};
+use convoke_server::CacheRow;
 use convoke_session::{AnyStore, SessionId};
 use serde_json::{Value, json};
 
@@ -55,6 +56,22 @@ pub(super) async fn show(
     }
     out.flush()?;
     Ok(())
+}
+
+/// Returns the rows for the page: the same lines, remarks and figures.
+pub(in crate::commands) async fn page_rows(
+    store: &AnyStore,
+    session: SessionId,
+) -> anyhow::Result<Vec<CacheRow>> {
+    let rows = rows(store, session).await?;
+    let row = |row: &Row| CacheRow {
+        turn: row.record.attempt.map(|attempt| attempt.turn.0),
+        number: row.record.number,
+        json: row.json(),
+        line: row.line(),
+        remarks: row.remarks(),
+    };
+    Ok(rows.iter().map(row).collect())
 }
 
 async fn rows(store: &AnyStore, session: SessionId) -> anyhow::Result<Vec<Row>> {

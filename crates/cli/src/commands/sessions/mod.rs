@@ -1,6 +1,6 @@
 //! `convoke sessions`: commands on stored sessions.
 
-mod cache;
+pub(in crate::commands) mod cache;
 mod compact;
 mod conversation;
 mod copy;
@@ -14,7 +14,7 @@ mod resume;
 mod search;
 pub(in crate::commands) mod sent;
 mod show;
-mod transfer;
+pub(in crate::commands) mod transfer;
 mod turn;
 
 use std::io::{self, Write};
@@ -62,7 +62,7 @@ enum StoredCommand {
     Search(search::Arguments),
     /// Change the name of a session
     Rename(rename::Arguments),
-    /// Write a session as a snapshot, as Markdown, or everything with --all
+    /// Write a session as a snapshot, as Markdown, as HTML, or everything with --all
     Export(transfer::Export),
     /// Create a session from an exported file
     Import(transfer::Import),

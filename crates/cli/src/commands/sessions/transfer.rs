@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use clap::Args;
 use convoke_agent::id::now;
+use convoke_server::{ExportForm, document};
 use convoke_session::transfer::{self, ArchiveSource, ImportLimits, TransferError};
 use convoke_session::{AnyStore, MessageNumber, NewSession, SessionId};
 use serde_json::json;
@@ -61,6 +62,10 @@ pub(super) struct Export {
     /// A transcript to read, as Markdown
     #[arg(long, conflicts_with = "all")]
     markdown: bool,
+    /// Write one HTML file: the messages, and of every turn the ledger and the exact texts. It has no
+    /// script and loads nothing
+    #[arg(long, conflicts_with_all = ["all", "markdown"])]
+    html: bool,
     /// The file to write, readable by you alone [default: standard output]
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -71,11 +76,17 @@ pub(super) struct Export {
 
 pub(super) async fn export(arguments: &Export, store: &AnyStore) -> anyhow::Result<Outcome> {
     let session = arguments.which.find(store).await?;
+    let form = match arguments {
+        Export { html: true, .. } => ExportForm::Html,
+        Export { markdown: true, .. } => ExportForm::Markdown,
+        Export { all: true, .. } => ExportForm::Archive,
+        _ => ExportForm::Snapshot,
+    };
     let written = match &arguments.output {
-        None => write(arguments, store, session, stdout()).await,
+        None => write(form, store, session, stdout()).await,
         Some(path) => {
             let file = create_private(path)?;
-            let written = write(arguments, store, session, file).await;
+            let written = write(form, store, session, file).await;
             if written.is_err() {
                 // Remove the incomplete file.
                 let _ = fs::remove_file(path);
@@ -86,19 +97,21 @@ pub(super) async fn export(arguments: &Export, store: &AnyStore) -> anyhow::Resu
     written.map(|()| Outcome::Done)
 }
 
-async fn write(
-    arguments: &Export,
+/// Writes a session in a form.
+pub(in crate::commands) async fn write(
+    form: ExportForm,
     store: &AnyStore,
     session: SessionId,
     out: impl Write + Send,
 ) -> anyhow::Result<()> {
     let mut out = BufWriter::new(out);
-    if arguments.markdown {
-        markdown::write(store, session, &mut out).await?;
-    } else if arguments.all {
-        transfer::export(store, session, &mut out).await?;
-    } else {
-        transfer::export_snapshot(store, session, now(), &mut out).await?;
+    match form {
+        ExportForm::Html => document::write(store, session, &mut out).await?,
+        ExportForm::Markdown => markdown::write(store, session, &mut out).await?,
+        ExportForm::Archive => transfer::export(store, session, &mut out).await?,
+        ExportForm::Snapshot => {
+            transfer::export_snapshot(store, session, now(), &mut out).await?;
+        }
     }
     Ok(out.flush()?)
 }

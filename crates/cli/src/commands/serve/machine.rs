@@ -1,0 +1,164 @@
+//! This machine, for the page: its agents, recorded changes, `explain` and exports.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use convoke_changes::{Author, Changes, Record};
+use convoke_explain::Report;
+use convoke_inspect::HostEnvironment;
+use convoke_server::{
+    CacheRow, ChangedFile, ExportForm, Host, HostFuture, OpenedSession, TurnChanges,
+};
+use convoke_session::event_queue::Observer;
+use convoke_session::file_changes::UndoRequest;
+use convoke_session::{AnyStore, MemberName, SessionId};
+
+use crate::commands::explain;
+use crate::commands::sessions::{cache, transfer};
+use crate::conversation::change_recorder::{changes_of, describe, done};
+use crate::conversation::project::find_team_file;
+use crate::conversation::sessions::Here;
+use crate::conversation::{self, Conversation, ConversationOptions, Rehearse};
+
+/// The machine of a page.
+pub(super) struct Machine {
+    host_environment: Arc<HostEnvironment>,
+    store: AnyStore,
+    here: Here,
+    team: Option<PathBuf>,
+    rehearse: Option<Rehearse>,
+}
+
+impl Machine {
+    pub(super) fn new(
+        host_environment: HostEnvironment,
+        store: AnyStore,
+        team: Option<PathBuf>,
+        rehearse: Option<Rehearse>,
+    ) -> Self {
+        let here = Here::find(&host_environment);
+        Self { host_environment: Arc::new(host_environment), store, here, team, rehearse }
+    }
+}
+
+/// Returns an error as one line for a person.
+fn told(error: &anyhow::Error) -> String {
+    format!("{error:#}")
+}
+
+/// Runs work that reads files, apart from the requests of others.
+fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> anyhow::Result<T> + Send + 'static,
+) -> HostFuture<T> {
+    Box::pin(async move {
+        match tokio::task::spawn_blocking(work).await {
+            Ok(done) => done.map_err(|error| told(&error)),
+            Err(failed) => Err(failed.to_string()),
+        }
+    })
+}
+
+impl Host for Machine {
+    fn open(
+        &self,
+        session: Option<SessionId>,
+        observer: Box<dyn Observer>,
+    ) -> HostFuture<OpenedSession> {
+        let host_environment = Arc::clone(&self.host_environment);
+        let is_new = session.is_none();
+        let options = ConversationOptions {
+            // A stored session keeps its own team file.
+            team: self.team.clone().filter(|_| is_new),
+            session: session.map(|session| session.to_string()),
+            rehearse: self.rehearse.filter(|_| is_new),
+            record: None,
+        };
+        Box::pin(async move {
+            let opened = conversation::open(&options, &host_environment, observer).await;
+            let Conversation { coordinator, rehearsal_servers, diagnostics, .. } =
+                opened.map_err(|error| told(&error))?;
+            Ok(OpenedSession { coordinator, diagnostics, keep: Box::new(rehearsal_servers) })
+        })
+    }
+
+    fn changes(&self, session: SessionId) -> HostFuture<Vec<TurnChanges>> {
+        let changes = changes_of(&self.host_environment);
+        blocking(move || {
+            let records = changes.records(&session.to_string())?;
+            records.iter().map(|record| turn_changes(&changes, record)).collect()
+        })
+    }
+
+    fn undo(&self, request: UndoRequest) -> HostFuture<String> {
+        let changes = changes_of(&self.host_environment);
+        blocking(move || {
+            let turn = request.turn.map(|turn| turn.0);
+            let plan = changes.plan_undo(&request.session.to_string(), turn)?;
+            if !plan.conflicts.is_empty() {
+                anyhow::bail!("{}", describe(&changes, &plan)?);
+            }
+            if !request.is_confirmed {
+                return Ok(describe(&changes, &plan)?);
+            }
+            changes.undo(&plan)?;
+            Ok(done(&plan))
+        })
+    }
+
+    fn explain(&self, directory: Option<PathBuf>) -> HostFuture<Report> {
+        let directory = directory.unwrap_or_else(|| self.host_environment.cwd.clone());
+        blocking(move || explain::report(directory))
+    }
+
+    fn cache(&self, session: SessionId) -> HostFuture<Vec<CacheRow>> {
+        let store = self.store.clone();
+        Box::pin(
+            async move { cache::page_rows(&store, session).await.map_err(|error| told(&error)) },
+        )
+    }
+
+    fn export(&self, session: SessionId, form: ExportForm) -> HostFuture<Vec<u8>> {
+        let store = self.store.clone();
+        Box::pin(async move {
+            let mut bytes = Vec::new();
+            let written = transfer::write(form, &store, session, &mut bytes).await;
+            written.map(|()| bytes).map_err(|error| told(&error))
+        })
+    }
+
+    fn shown_directory(&self, directory: &str) -> String {
+        self.here.shown(Path::new(directory))
+    }
+
+    fn no_new_session(&self) -> Option<String> {
+        let can = self.team.is_some()
+            || matches!(self.rehearse, Some(Rehearse::StandIn | Rehearse::Cli))
+            || find_team_file(&self.host_environment).is_some();
+        (!can).then(|| {
+            "there is no convoke.toml in this directory; `convoke init` writes one".to_owned()
+        })
+    }
+}
+
+fn turn_changes(changes: &Changes, record: &Record) -> anyhow::Result<TurnChanges> {
+    let diffs = changes.diffs(&record.directory, &record.changes)?;
+    let files = diffs.into_iter().map(|diff| ChangedFile {
+        path: diff.path.to_string(),
+        status: diff.status.as_str().to_owned(),
+        added: diff.lines.map(|lines| lines.added),
+        removed: diff.lines.map(|lines| lines.removed),
+        bytes: diff.bytes,
+        diff: diff.text,
+    });
+    let is_agent = record.by == Author::Agent;
+    Ok(TurnChanges {
+        turn: record.turn.turn,
+        attempt: record.turn.attempt,
+        member: is_agent.then(|| MemberName::new(&*record.turn.member)),
+        by: if is_agent { "agent" } else { "person" },
+        undo: record.undoes.is_some(),
+        interrupted: record.interrupted,
+        directory: record.directory.clone(),
+        files: files.collect(),
+    })
+}

@@ -1,0 +1,122 @@
+//! `convoke serve`: the page.
+
+mod machine;
+mod opening;
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use clap::Args;
+use convoke_server::{Scope, Server};
+use serde_json::json;
+use tokio::signal::unix::{SignalKind, signal};
+
+use self::machine::Machine;
+use crate::conversation::Rehearse;
+use crate::conversation::store::open_store;
+use crate::host_environment;
+use crate::outcome::{Outcome, UsageError};
+use crate::terminal::stdout;
+
+/// Show conversations and every prompt in a browser.
+///
+/// Prints the address of the page. Its part after # is a token: whoever has it can read and act in your sessions.
+/// The page is on this machine only. Ctrl-C ends it.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  convoke serve --open
+  convoke serve --port 8080
+  convoke serve --allow-host box.example.org")]
+pub struct Arguments {
+    /// The port on 127.0.0.1 [default: any free one]
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    port: u16,
+    /// Open the page in your browser
+    #[arg(long)]
+    open: bool,
+    /// A further name under which the page is reached, where a port is forwarded; may be repeated
+    #[arg(long, value_name = "NAME")]
+    allow_host: Vec<String>,
+    /// The team file of new conversations [default: convoke.toml here or in a parent directory]
+    #[arg(long, value_name = "FILE")]
+    team: Option<PathBuf>,
+    /// Start new conversations as rehearsals; see `run`
+    #[arg(
+        long,
+        value_name = "WITH",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "stand-in"
+    )]
+    rehearse: Option<Rehearse>,
+    /// Write the address as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs `convoke serve`.
+pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
+    for name in &arguments.allow_host {
+        check_host(name)?;
+    }
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    runtime.block_on(serve(arguments))
+}
+
+/// Refuses a name that no `Host` header could have.
+fn check_host(name: &str) -> Result<(), UsageError> {
+    let is_host = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | ':' | '[' | ']');
+    if name.is_empty() || !name.chars().all(is_host) {
+        let problem =
+            format!("--allow-host: `{name}` is not the name of a host; write it without http://");
+        return Err(UsageError(problem));
+    }
+    Ok(())
+}
+
+async fn serve(arguments: &Arguments) -> anyhow::Result<Outcome> {
+    let host_environment = host_environment::of_process()?;
+    let store = open_store(&host_environment).await?;
+    let machine =
+        Machine::new(host_environment, store.clone(), arguments.team.clone(), arguments.rehearse);
+    let Arguments { port, allow_host, .. } = arguments;
+    let server = Server::bind(*port, allow_host.clone(), store, Arc::new(machine), Scope::All)
+        .await
+        .map_err(|error| UsageError(format!("cannot listen on port {port}: {error}")))?;
+    let url = server.url();
+    if arguments.json {
+        writeln!(stdout(), "{}", json!({ "url": url }))?;
+    } else {
+        writeln!(stdout(), "{url}")?;
+    }
+    stdout().flush()?;
+    let _opened = arguments.open.then(|| opening::open(&url)).transpose()?;
+    let mut interrupts = signal(SignalKind::interrupt()).context("cannot wait for Ctrl-C")?;
+    let mut ends = signal(SignalKind::terminate()).context("cannot wait for a signal")?;
+    let end = async {
+        tokio::select! {
+            _ = interrupts.recv() => {}
+            _ = ends.recv() => {}
+        }
+    };
+    server.serve(end).await;
+    Ok(Outcome::Done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_is_a_name_and_nothing_else() {
+        for name in ["box.example.org", "localhost:8080", "[::1]:80"] {
+            assert!(check_host(name).is_ok(), "{name}");
+        }
+        for name in ["", "*", "http://box", "a b", "box/"] {
+            assert!(check_host(name).is_err(), "{name}");
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! `convoke serve` and `sessions export --html`.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::{Child, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::context::TestContext;
+
+/// A page that is being served; it ends with the test.
+struct Page {
+    child: Child,
+    port: u16,
+    token: String,
+}
+
+impl Drop for Page {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Page {
+    fn open(context: &TestContext, arguments: &[&str]) -> Self {
+        let mut child = context
+            .command(&[&["serve", "--port", "0"], arguments].concat())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let (address, token) = line.trim_end().split_once('#').expect("a token");
+        let port = address.strip_prefix("http://127.0.0.1:").unwrap().trim_end_matches('/');
+        Self { child, port: port.parse().unwrap(), token: token.to_owned() }
+    }
+
+    fn send(&self, method: &str, path: &str, body: &str) -> (u16, String) {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        write!(
+            stream,
+            "{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{}\r\nAuthorization: Bearer {}\r\n\
+             Content-Type: application/json\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}",
+            self.port,
+            self.token,
+            body.len()
+        )
+        .unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+    }
+
+    fn get(&self, path: &str) -> Value {
+        let (status, body) = self.send("GET", path, "");
+        assert_eq!(status, 200, "{path}: {body}");
+        serde_json::from_str(&body).unwrap()
+    }
+
+    fn post(&self, path: &str, body: &Value) -> Value {
+        let (status, body) = self.send("POST", path, &body.to_string());
+        assert_eq!(status, 200, "{path}: {body}");
+        serde_json::from_str(&body).unwrap()
+    }
+}
+
+fn team() -> TestContext {
+    TestContext::new().file(
+        "convoke.toml",
+        "[[member]]\nname = \"kim\"\nhuman = true\n\n[[member]]\nname = \"max\"\nagent = \"claude\"\n",
+    )
+}
+
+fn printed(context: &TestContext, arguments: &[&str]) -> Value {
+    let output = context.output(arguments, b"");
+    serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)))
+}
+
+#[test]
+fn a_page_has_the_figures_of_the_terminal() {
+    let context = team();
+    context.output(&["run", "--rehearse", "What of the parser?"], b"");
+    let page = Page::open(&context, &[]);
+    let list = page.get("/api/sessions");
+    let listed = printed(&context, &["sessions", "list", "--json"]);
+    let session = list["sessions"][0]["id"].as_str().unwrap();
+    for key in ["id", "turns", "messages", "beginning", "members", "costUsd"] {
+        assert_eq!(list["sessions"][0][key], listed["sessions"][0][key], "{key}");
+    }
+    let base = format!("/api/sessions/{session}");
+    assert_eq!(
+        page.get(&format!("{base}/turns/1")),
+        printed(&context, &["sessions", "show", "last", "--turn", "1", "--json"])
+    );
+    assert_eq!(
+        page.get(&format!("{base}/changes")),
+        printed(&context, &["changes", "last", "--json"])
+    );
+    assert_eq!(
+        page.get(&format!("{base}/cache")),
+        printed(&context, &["sessions", "show", "last", "--cache", "--json"])
+    );
+    assert_eq!(page.get("/api/explain")["agents"].as_array().unwrap().len(), 3);
+}
+
+#[test]
+fn a_rehearsal_is_started_on_the_page_and_goes_on_in_the_terminal() {
+    let context = team();
+    let page = Page::open(&context, &["--rehearse"]);
+    let session = page.post("/api/sessions", &json!({}))["session"].as_str().unwrap().to_owned();
+    let base = format!("/api/sessions/{session}");
+    let say = json!({"person": "kim", "text": "Hello", "to": ["max"]});
+    assert!(page.post(&format!("{base}/say"), &say)["message"].is_string());
+    // The turn runs on its own; a message has its reply when the turn is done.
+    while page.get(&base)["messages"].as_array().unwrap().len() < 2 {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    while page.send("POST", &format!("{base}/release"), "{}").0 != 200 {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    while page.get(&base)["held"] == true {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let output = context.output(&["run", "--session", &session, "And now?"], b"");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(page.get(&base)["messages"].as_array().unwrap().len(), 4);
+}
+
+#[test]
+fn a_session_is_exported_as_one_html_file() {
+    let context = team();
+    context.output(&["run", "--rehearse", "What of <script>alert(1)</script>?"], b"");
+    let output = context.output(&["sessions", "export", "last", "--html"], b"");
+    let html = String::from_utf8(output.stdout).unwrap();
+    assert!(html.starts_with("<!DOCTYPE html>") && html.ends_with("</html>"), "{html}");
+    assert!(html.contains("&lt;script&gt;") && !html.contains("<script"), "{html}");
+    for foreign in ["src=", "http://", "https://", "<link"] {
+        assert!(!html.contains(foreign), "{foreign}");
+    }
+}
+
+#[test]
+fn bad_usage_is_named_and_explained() {
+    let context = TestContext::new();
+    let shown = context.run(&["serve", "--allow-host", "http://box"]);
+    assert!(shown.contains("exit code: 2") && shown.contains("without http://"), "{shown}");
+    let taken = Page::open(&context, &[]);
+    let shown = context.run(&["serve", "--port", &taken.port.to_string()]);
+    assert!(shown.contains("exit code: 2") && shown.contains("cannot listen"), "{shown}");
+}

@@ -1,0 +1,207 @@
+// @ts-check
+// A conversation as it happens: messages once and in order, texts of running turns as they grow, and what is said here.
+
+import { ApiError, act, events, parse } from "./api.js";
+import { enliven, say } from "./actions.js";
+
+const connection = /** @type {HTMLElement} */ (document.getElementById("connection"));
+
+/**
+ * Follows the conversation of a view, if it has one, until the view is left.
+ * @param {HTMLElement} view
+ * @param {AbortSignal} signal
+ */
+export function converse(view, signal) {
+  connection.textContent = "";
+  const conversation = /** @type {HTMLElement | null} */ (view.querySelector("#conversation"));
+  if (!conversation) return;
+  const composer = view.querySelector("#composer");
+  if (composer instanceof HTMLFormElement) compose(composer);
+  void follow(conversation, signal);
+}
+
+/**
+ * @param {HTMLElement} conversation
+ * @param {AbortSignal} signal
+ */
+async function follow(conversation, signal) {
+  const path = `/api/sessions/${conversation.dataset.session}/stream`;
+  let last = conversation.dataset.last ?? "0";
+  let wait = 250;
+  while (!signal.aborted) {
+    try {
+      /** @type {HTMLElement} */ (conversation.querySelector("#live")).replaceChildren();
+      await events(
+        path,
+        last,
+        signal,
+        (name, data, id) => {
+          if (signal.aborted) return;
+          if (id !== null) last = id;
+          hear(conversation, name, data);
+        },
+        () => {
+          connection.textContent = "live";
+          wait = 250;
+        },
+      );
+    } catch (error) {
+      // Another server has another token; otherwise the server is gone, or the view is.
+      if (error instanceof ApiError && error.status === 401) {
+        document.dispatchEvent(new CustomEvent("show"));
+        return;
+      }
+    }
+    if (signal.aborted) return;
+    connection.textContent = "not connected; trying again";
+    await new Promise((resolve) => setTimeout(resolve, wait));
+    wait = Math.min(wait * 2, 5000);
+  }
+}
+
+/**
+ * @param {HTMLElement} conversation
+ * @param {string} name
+ * @param {any} data
+ */
+function hear(conversation, name, data) {
+  const follows = innerHeight + scrollY > document.body.scrollHeight - 200;
+  if (name === "message") {
+    if (document.getElementById(`message-${data.number}`)) return;
+    const content = parse(data.html);
+    enliven(content);
+    const lists = conversation.querySelectorAll("ol.messages");
+    lists[lists.length - 1].append(content);
+  } else if (name === "standing") {
+    const standing = /** @type {HTMLElement} */ (conversation.querySelector("#standing"));
+    const content = parse(data.html);
+    enliven(content);
+    standing.replaceChildren(content);
+    const cost = document.getElementById("cost");
+    cost?.replaceChildren(parse(data.cost));
+    removeEnded(conversation, data.live);
+  } else if (name === "live") {
+    live(conversation, data);
+  }
+  if (follows) scrollTo(0, document.body.scrollHeight);
+}
+
+/**
+ * Removes the texts of turns that do not run any more: their replies are messages now.
+ * @param {HTMLElement} conversation
+ * @param {number[]} running
+ */
+function removeEnded(conversation, running) {
+  for (const text of conversation.querySelectorAll("#live > div")) {
+    if (!running.includes(Number(/** @type {HTMLElement} */ (text).dataset.turn))) text.remove();
+  }
+}
+
+/**
+ * Adds to the text of a running turn.
+ * @param {HTMLElement} conversation
+ * @param {{ turn: number, generation: number, offset: number, text: string, steps?: string }} data
+ */
+function live(conversation, data) {
+  let element = /** @type {HTMLElement | null} */ (conversation.querySelector(`#live-${data.turn}`));
+  if (!element) {
+    element = document.createElement("div");
+    element.id = `live-${data.turn}`;
+    element.className = "message agent live";
+    element.dataset.turn = String(data.turn);
+    const steps = document.createElement("div");
+    const text = document.createElement("pre");
+    text.className = "text";
+    element.append(steps, text);
+    conversation.querySelector("#live")?.append(element);
+  }
+  const [steps, text] = element.children;
+  if (data.offset === 0) text.replaceChildren();
+  if (data.text) text.append(printable(data.text));
+  if (data.steps !== undefined) steps.replaceChildren(parse(data.steps));
+}
+
+/**
+ * Shows the characters of a text that would act on what surrounds them.
+ * @param {string} text
+ */
+function printable(text) {
+  return text.replace(
+    /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g,
+    (character) => `<U+${character.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}>`,
+  );
+}
+
+/**
+ * Sends what is written, and completes names of members after `@`.
+ * @param {HTMLFormElement} form
+ */
+function compose(form) {
+  const text = /** @type {HTMLTextAreaElement} */ (form.elements.namedItem("text"));
+  const list = /** @type {HTMLElement} */ (form.querySelector("#completions"));
+  const names = [...form.querySelectorAll("#members option")].map((it) => /** @type {HTMLOptionElement} */ (it).value);
+  const to = /** @type {HTMLSelectElement} */ (form.elements.namedItem("to"));
+  const person = /** @type {HTMLSelectElement} */ (form.elements.namedItem("person"));
+
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    const said = text.value;
+    if (!said.trim()) return;
+    const named = names.filter((name) => new RegExp(`(^|\\s)@${name.replace(/[^\w]/g, "\\$&")}(?![\\w-])`, "iu").test(said));
+    const recipients = to.value ? [to.value] : named.length > 0 ? named : names.filter((name) => name !== person.value).slice(0, 1);
+    text.disabled = true;
+    try {
+      const done = await act(/** @type {string} */ (form.dataset.say), { person: person.value, text: said, to: recipients });
+      text.value = "";
+      if (done.waits) say("The message is stored when the running turn has ended.");
+    } catch (error) {
+      say(error instanceof Error ? error.message : String(error));
+    } finally {
+      text.disabled = false;
+      text.focus();
+    }
+  });
+
+  text.addEventListener("keydown", (event) => {
+    const options = [...list.children];
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
+      event.preventDefault();
+      form.requestSubmit();
+    } else if (!list.hidden && (event.key === "Tab" || event.key === "Enter") && options.length > 0) {
+      event.preventDefault();
+      complete(options.find((it) => it.getAttribute("aria-selected") === "true")?.textContent ?? "");
+    } else if (!list.hidden && (event.key === "ArrowDown" || event.key === "ArrowUp")) {
+      event.preventDefault();
+      const at = options.findIndex((it) => it.getAttribute("aria-selected") === "true");
+      const next = (at + (event.key === "ArrowDown" ? 1 : options.length - 1)) % options.length;
+      options.forEach((it, index) => it.setAttribute("aria-selected", String(index === next)));
+    } else if (event.key === "Escape") {
+      list.hidden = true;
+    }
+  });
+
+  text.addEventListener("input", () => {
+    const begun = /(?:^|\s)@([\p{L}\p{N}_-]*)$/u.exec(text.value.slice(0, text.selectionStart));
+    const found = begun ? names.filter((name) => name.toLowerCase().startsWith(begun[1].toLowerCase())) : [];
+    list.hidden = found.length === 0;
+    list.replaceChildren(
+      ...found.map((name, index) => {
+        const option = document.createElement("li");
+        option.setAttribute("role", "option");
+        option.setAttribute("aria-selected", String(index === 0));
+        option.textContent = name;
+        option.addEventListener("click", () => complete(name));
+        return option;
+      }),
+    );
+  });
+
+  /** @param {string} name */
+  function complete(name) {
+    const before = text.value.slice(0, text.selectionStart).replace(/@[\p{L}\p{N}_-]*$/u, `@${name} `);
+    text.value = before + text.value.slice(text.selectionStart);
+    text.setSelectionRange(before.length, before.length);
+    list.hidden = true;
+    text.focus();
+  }
+}

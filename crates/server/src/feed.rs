@@ -1,0 +1,489 @@
+//! What all viewers of a session share: its standing, and the texts of its running turns.
+//!
+//! A feed reads the store whenever the session's head has moved. For a session of this process it also sees the events
+//! as they happen; of a session of another process it reads the stored progress. Viewers have no queues: each one
+//! compares the feed with what it has sent, so a slow viewer costs nothing but its own connection.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use convoke_agent::event::{Event, EventKind, TextPart};
+use convoke_core::Diagnostic;
+use convoke_session::event_queue::Observer;
+use convoke_session::progress::SoFar;
+use convoke_session::{
+    AnyStore, SessionEvent, SessionEventKind, SessionId, StopReason, Store as _, StoreError,
+    TurnId, TurnState,
+};
+use serde_json::Value;
+use tokio::sync::watch;
+
+use crate::stored::{Question, Standing, excerpt};
+
+/// The time between two looks at the head of a session that another process may write.
+const POLL: Duration = Duration::from_millis(250);
+/// The most steps of a running turn that are shown; earlier ones are in its events.
+const STEPS_SHOWN: usize = 20;
+/// The most notes that are kept.
+const NOTES: usize = 20;
+
+/// The feeds of the sessions that are watched or held.
+pub(crate) struct Feeds {
+    store: AnyStore,
+    feeds: Mutex<HashMap<SessionId, Weak<Feed>>>,
+}
+
+impl Feeds {
+    pub fn new(store: AnyStore) -> Self {
+        Self { store, feeds: Mutex::default() }
+    }
+
+    /// Returns the feed of a session, which ends when nobody has it any more.
+    pub fn of(&self, session: SessionId) -> Arc<Feed> {
+        let mut feeds = lock(&self.feeds);
+        feeds.retain(|_, feed| feed.strong_count() > 0);
+        if let Some(feed) = feeds.get(&session).and_then(Weak::upgrade) {
+            return feed;
+        }
+        let feed = Arc::new(Feed {
+            session,
+            changed: watch::Sender::new(0),
+            stored: Mutex::default(),
+            heard: Mutex::default(),
+            viewers: AtomicUsize::new(0),
+        });
+        feeds.insert(session, Arc::downgrade(&feed));
+        tokio::spawn(follow(self.store.clone(), Arc::downgrade(&feed)));
+        feed
+    }
+}
+
+/// The shared state of a session.
+pub(crate) struct Feed {
+    session: SessionId,
+    /// Grows with every change.
+    changed: watch::Sender<u64>,
+    stored: Mutex<Option<Arc<Standing>>>,
+    heard: Mutex<Heard>,
+    viewers: AtomicUsize,
+}
+
+/// A viewer of a session, counted until it is dropped.
+pub(crate) struct Viewer(pub Arc<Feed>);
+
+impl Drop for Viewer {
+    fn drop(&mut self) {
+        self.0.viewers.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// What the events of the conversation said beside the store.
+#[derive(Default)]
+struct Heard {
+    /// Whether this process runs the conversation.
+    is_held: bool,
+    live: BTreeMap<TurnId, LiveTurn>,
+    questions: Vec<Question>,
+    notes: Vec<Diagnostic>,
+    problem: Option<String>,
+    stop: Option<StopReason>,
+}
+
+/// The text and the steps of a running turn.
+#[derive(Default)]
+pub(crate) struct LiveTurn {
+    pub attempt: u32,
+    /// The text so far.
+    text: String,
+    /// Where the text that is being written begins.
+    base: usize,
+    /// Whether a text is being written.
+    is_open: bool,
+    /// Changes when the text is not a continuation of what it was.
+    pub generation: u64,
+    pub steps: Vec<Step>,
+    /// Changes with the steps.
+    pub steps_version: u64,
+}
+
+/// A step of a running turn: a tool call.
+#[derive(Debug, Clone)]
+pub(crate) struct Step {
+    pub id: String,
+    pub name: String,
+    pub input: String,
+    pub output: Option<(bool, String)>,
+}
+
+/// A part of a running turn's text that a viewer does not have.
+pub(crate) struct LivePart {
+    pub turn: TurnId,
+    pub generation: u64,
+    pub offset: usize,
+    pub text: String,
+    pub steps: Option<Vec<Step>>,
+}
+
+/// What a viewer has of a running turn.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Seen {
+    pub generation: u64,
+    pub offset: usize,
+    pub steps_version: u64,
+}
+
+/// The most bytes of a text that are sent at a time.
+const PART_BYTES: usize = 64 << 10;
+
+impl LiveTurn {
+    fn add(&mut self, event: &Event<'_>) {
+        if event.sub_agent.is_some() {
+            return;
+        }
+        match &event.kind {
+            EventKind::Text { text, part: TextPart::Delta } => {
+                self.open();
+                self.text.push_str(text);
+            }
+            EventKind::Text { text, part: TextPart::Whole } => {
+                self.open();
+                if self.text[self.base..] != **text {
+                    // What was streamed was provisional.
+                    if self.text.len() > self.base {
+                        self.generation += 1;
+                    }
+                    self.text.truncate(self.base);
+                    self.text.push_str(text);
+                }
+                self.is_open = false;
+            }
+            EventKind::ToolStarted { id, name, input } => {
+                self.steps_version += 1;
+                self.steps.push(Step {
+                    id: id.to_string(),
+                    name: name.to_string(),
+                    input: excerpt(input).to_owned(),
+                    output: None,
+                });
+                if self.steps.len() > STEPS_SHOWN {
+                    self.steps.remove(0);
+                }
+            }
+            EventKind::ToolFinished { id, ok, output } => {
+                if let Some(step) = self.steps.iter_mut().rev().find(|step| step.id == **id) {
+                    step.output = Some((*ok, excerpt(output).to_owned()));
+                    self.steps_version += 1;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn open(&mut self) {
+        if !self.is_open {
+            if !self.text.is_empty() {
+                self.text.push_str("\n\n");
+            }
+            self.base = self.text.len();
+            self.is_open = true;
+        }
+    }
+
+    /// Takes over the stored progress of a turn of another process.
+    fn replace(&mut self, so_far: SoFar) -> bool {
+        let mut changed = false;
+        if so_far.said != self.text {
+            if !so_far.said.starts_with(&self.text) {
+                self.generation += 1;
+            }
+            self.text = so_far.said;
+            changed = true;
+        }
+        let steps = stored_steps(&so_far.events);
+        if steps.len() != self.steps.len()
+            || steps
+                .iter()
+                .zip(&self.steps)
+                .any(|(new, old)| new.id != old.id || new.output.is_some() != old.output.is_some())
+        {
+            self.steps = steps;
+            self.steps_version += 1;
+            changed = true;
+        }
+        changed
+    }
+}
+
+/// Reads the tool calls of stored events, the last ones only.
+fn stored_steps(events: &str) -> Vec<Step> {
+    let mut turn = LiveTurn::default();
+    for line in events.lines() {
+        let event: Value = serde_json::from_str(line).unwrap_or_default();
+        let kind = &event["event"];
+        let text = |name: &str| kind[name].as_str().unwrap_or_default().to_owned();
+        let kind = match kind["kind"].as_str() {
+            Some("toolStarted") => EventKind::ToolStarted {
+                id: text("id").into(),
+                name: text("name").into(),
+                input: text("input").into(),
+            },
+            Some("toolFinished") => EventKind::ToolFinished {
+                id: text("id").into(),
+                ok: kind["ok"].as_bool().unwrap_or_default(),
+                output: text("output").into(),
+            },
+            _ => continue,
+        };
+        turn.add(&Event::own(kind));
+    }
+    turn.steps
+}
+
+impl Feed {
+    /// Returns a receiver that wakes with every change.
+    pub fn watch(&self) -> watch::Receiver<u64> {
+        self.changed.subscribe()
+    }
+
+    /// Counts a viewer.
+    pub fn view(self: &Arc<Self>) -> Viewer {
+        self.viewers.fetch_add(1, Ordering::Relaxed);
+        Viewer(Arc::clone(self))
+    }
+
+    /// Returns whether anybody watches the session.
+    pub fn is_viewed(&self) -> bool {
+        self.viewers.load(Ordering::Relaxed) > 0
+    }
+
+    /// Returns the standing of the session, with what was heard; `None` until it was read.
+    pub fn standing(&self) -> Option<Standing> {
+        let mut standing = Standing::clone(lock(&self.stored).as_ref()?);
+        let heard = lock(&self.heard);
+        standing.is_held_here = heard.is_held;
+        standing.live = heard.live.keys().copied().collect();
+        standing.questions.clone_from(&heard.questions);
+        standing.notes.clone_from(&heard.notes);
+        standing.problem.clone_from(&heard.problem);
+        standing.stop.clone_from(&heard.stop);
+        Some(standing)
+    }
+
+    /// Returns the parts of running turns that a viewer does not have, and forgets the turns that have ended.
+    pub fn unseen(&self, seen: &mut HashMap<TurnId, Seen>) -> Vec<LivePart> {
+        let heard = lock(&self.heard);
+        seen.retain(|turn, _| heard.live.contains_key(turn));
+        let mut parts = Vec::new();
+        for (turn, live) in &heard.live {
+            let is_new = !seen.contains_key(turn);
+            let had = seen.entry(*turn).or_default();
+            if had.generation != live.generation {
+                *had = Seen { generation: live.generation, ..Seen::default() };
+            }
+            let rest = &live.text[had.offset.min(live.text.len())..];
+            let text = &rest[..rest.floor_char_boundary(PART_BYTES)];
+            let has_steps = had.steps_version != live.steps_version;
+            if text.is_empty() && !has_steps && !is_new {
+                continue;
+            }
+            parts.push(LivePart {
+                turn: *turn,
+                generation: live.generation,
+                offset: had.offset,
+                text: text.to_owned(),
+                steps: has_steps.then(|| live.steps.clone()),
+            });
+            had.offset += text.len();
+            had.steps_version = live.steps_version;
+        }
+        parts
+    }
+
+    /// Marks the session as held by this process, or not any more.
+    pub fn set_held(&self, is_held: bool) {
+        let mut heard = lock(&self.heard);
+        let (problem, stop) = (heard.problem.take(), heard.stop.take());
+        *heard = Heard { is_held, problem, stop, ..Heard::default() };
+        drop(heard);
+        self.wake();
+    }
+
+    /// Keeps a note for the people who watch.
+    pub fn note(&self, diagnostic: Diagnostic) {
+        add_note(&mut lock(&self.heard), diagnostic);
+        self.wake();
+    }
+
+    /// Tells viewers of an error that ended the conversation; `None` once somebody goes on.
+    pub fn set_problem(&self, problem: Option<String>) {
+        lock(&self.heard).problem = problem;
+        self.wake();
+    }
+
+    fn wake(&self) {
+        self.changed.send_modify(|version| *version += 1);
+    }
+
+    fn observe(&self, event: SessionEvent) {
+        let mut heard = lock(&self.heard);
+        match event.kind {
+            SessionEventKind::TurnStarted { turn, attempt, .. } => {
+                heard.live.insert(turn, LiveTurn { attempt, ..LiveTurn::default() });
+                heard.stop = None;
+            }
+            SessionEventKind::Agent { turn, event, .. } => {
+                if let Some(live) = heard.live.get_mut(&turn) {
+                    live.add(&event);
+                }
+            }
+            SessionEventKind::PermissionAsked { turn, member, question, answers, expires_at } => {
+                heard.questions.push(Question { turn, member, question, answers, expires_at });
+            }
+            SessionEventKind::PermissionAnswered { id, .. } => {
+                heard.questions.retain(|question| question.question.id != id);
+            }
+            SessionEventKind::TurnEnded { turn, .. } => {
+                heard.live.remove(&turn);
+                heard.questions.retain(|question| question.turn != turn);
+            }
+            SessionEventKind::Diagnostic { diagnostic, .. } => add_note(&mut heard, diagnostic),
+            SessionEventKind::Stopped(stop) => heard.stop = Some(stop),
+            _ => {}
+        }
+        drop(heard);
+        self.wake();
+    }
+
+    /// Reads the store if the head of the session has moved. Returns whether the feed has changed.
+    async fn refresh(&self, store: &AnyStore) -> Result<bool, StoreError> {
+        let session = store.session(self.session).await?;
+        let is_held = store.is_held(self.session).await?;
+        let before = lock(&self.stored).clone();
+        let is_same = |before: &Arc<Standing>| {
+            before.head == session.head.0
+                && before.is_held == is_held
+                && before.name == session.began.name
+        };
+        if before.as_ref().is_some_and(is_same) {
+            return Ok(false);
+        }
+        let standing = Standing::read(store, session, is_held).await?;
+        let running: Vec<TurnId> = standing
+            .open
+            .iter()
+            .filter(|turn| turn.state == TurnState::Running)
+            .map(|turn| turn.id)
+            .collect();
+        if !lock(&self.heard).is_held {
+            self.follow_progress(store, &running).await?;
+        }
+        *lock(&self.stored) = Some(Arc::new(standing));
+        Ok(true)
+    }
+
+    /// Reads the stored progress of turns that another process runs.
+    async fn follow_progress(
+        &self,
+        store: &AnyStore,
+        running: &[TurnId],
+    ) -> Result<(), StoreError> {
+        let mut progress = Vec::new();
+        for turn in running {
+            let attempt =
+                store.attempts(self.session, *turn).await?.last().map_or(1, |it| it.number);
+            let so_far = SoFar::read(&store.progress(self.session, *turn, attempt).await?);
+            progress.push((*turn, attempt, so_far));
+        }
+        let mut heard = lock(&self.heard);
+        heard.live.retain(|turn, _| running.contains(turn));
+        for (turn, attempt, so_far) in progress {
+            let live = heard.live.entry(turn).or_default();
+            if live.attempt != attempt {
+                let generation = live.generation + 1;
+                *live = LiveTurn { attempt, generation, ..LiveTurn::default() };
+            }
+            live.replace(so_far);
+        }
+        Ok(())
+    }
+}
+
+fn add_note(heard: &mut Heard, diagnostic: Diagnostic) {
+    if heard.notes.len() == NOTES {
+        heard.notes.remove(0);
+    }
+    heard.notes.push(diagnostic);
+}
+
+/// Follows the store until nobody has the feed any more.
+async fn follow(store: AnyStore, feed: Weak<Feed>) {
+    loop {
+        let Some(feed) = feed.upgrade() else { return };
+        // A store that fails once is read again; viewers keep what they have.
+        if feed.refresh(&store).await.unwrap_or(false) {
+            feed.wake();
+        }
+        let mut changed = feed.watch();
+        drop(feed);
+        // Events of this process come just after their commits.
+        tokio::select! {
+            () = tokio::time::sleep(POLL) => {}
+            _ = changed.changed() => tokio::time::sleep(POLL / 10).await,
+        }
+    }
+}
+
+/// The observer of a conversation of this process.
+pub(crate) struct FeedObserver(pub Arc<Feed>);
+
+impl Observer for FeedObserver {
+    fn observe(&mut self, event: SessionEvent) {
+        self.0.observe(event);
+    }
+}
+
+impl Drop for FeedObserver {
+    fn drop(&mut self) {
+        self.0.set_held(false);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing panics while it holds the lock.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(text: &'static str, part: TextPart) -> Event<'static> {
+        Event::own(EventKind::Text { text: text.into(), part })
+    }
+
+    #[test]
+    fn a_whole_text_continues_its_pieces_or_replaces_them() {
+        let mut turn = LiveTurn::default();
+        turn.add(&text("one ", TextPart::Delta));
+        turn.add(&text("two", TextPart::Delta));
+        turn.add(&text("one two", TextPart::Whole));
+        assert_eq!((turn.text.as_str(), turn.generation), ("one two", 0));
+        turn.add(&text("thr", TextPart::Delta));
+        turn.add(&text("four", TextPart::Whole));
+        assert_eq!((turn.text.as_str(), turn.generation), ("one two\n\nfour", 1));
+    }
+
+    #[test]
+    fn stored_progress_is_a_continuation_when_it_can_be() {
+        let mut turn = LiveTurn::default();
+        let so_far = |said: &str| SoFar { said: said.to_owned(), events: String::new() };
+        assert!(turn.replace(so_far("one")));
+        assert!(turn.replace(so_far("one two")));
+        assert!(!turn.replace(so_far("one two")));
+        assert_eq!(turn.generation, 0);
+        assert!(turn.replace(so_far("other")));
+        assert_eq!(turn.generation, 1);
+    }
+}

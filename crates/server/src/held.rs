@@ -1,0 +1,367 @@
+//! The sessions that this process runs, and what people do in them.
+//!
+//! A session is opened by the first action on it, and released when nobody has watched it for a while and nothing runs.
+//! A session of another process is only read: an action on it fails with the process that holds it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use convoke_agent::permission::PermissionAnswer;
+use convoke_session::event_queue::Observer;
+use convoke_session::{
+    AnyStore, Controls, Coordinator, CoordinatorError, PersonMessage, SessionId, StopReason, TurnId,
+};
+use convoke_team::Team;
+use serde::Serialize;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::feed::{Feed, FeedObserver, Feeds};
+use crate::host::{Host, OpenedSession};
+
+/// The most requests that wait for a session.
+const REQUEST_LIMIT: usize = 16;
+/// The interval at which a session without viewers is looked at.
+const LOOK: Duration = Duration::from_secs(1);
+/// The looks without a viewer after which a session is released.
+const LOOKS: u32 = 30;
+
+/// The time that conversations have to end with the server.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// An action that could not be taken. Its text is for the person.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ActionError(pub String);
+
+/// What became of an action.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Done {
+    /// The id of the message that was stored; `None` if it waits until the running turn has ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// Whether the action waits until the running turn has ended.
+    pub waits: bool,
+}
+
+/// The reply to a request.
+pub type Reply = oneshot::Sender<Result<Done, ActionError>>;
+
+/// A request to whoever runs a session.
+#[derive(Debug)]
+pub enum SessionRequest {
+    /// A person says something.
+    Say(PersonMessage, Reply),
+    /// A turn that failed or was cancelled is queued again.
+    Retry(TurnId, Reply),
+    /// Queued turns run.
+    Continue(Reply),
+    /// The session is released, unless a turn runs.
+    Release(Reply),
+}
+
+/// The way to a session that this process runs.
+#[derive(Debug, Clone)]
+pub struct SessionRequests {
+    requests: mpsc::Sender<SessionRequest>,
+    controls: Controls,
+    team: Arc<Team>,
+}
+
+/// Creates the two ends of the way to a session: one for a server, one for whoever runs the conversation.
+pub fn session_requests(
+    controls: Controls,
+    team: Team,
+) -> (SessionRequests, mpsc::Receiver<SessionRequest>) {
+    let (requests, asked) = mpsc::channel(REQUEST_LIMIT);
+    (SessionRequests { requests, controls, team: Arc::new(team) }, asked)
+}
+
+impl SessionRequests {
+    /// Sends a request and waits for its reply.
+    async fn ask(
+        &self,
+        request: impl FnOnce(Reply) -> SessionRequest,
+    ) -> Result<Done, ActionError> {
+        let (reply, replied) = oneshot::channel();
+        let is_busy = |_| ActionError("the session is busy; try again".to_owned());
+        self.requests.try_send(request(reply)).map_err(is_busy)?;
+        replied.await.unwrap_or_else(|_| Err(ActionError("the session was closed".to_owned())))
+    }
+}
+
+/// The sessions of this process.
+pub(crate) struct HeldSessions {
+    host: Arc<dyn Host>,
+    feeds: Arc<Feeds>,
+    sessions: Mutex<HashMap<SessionId, SessionRequests>>,
+    /// Held while a session is opened, so that two actions open it once.
+    opening: tokio::sync::Mutex<()>,
+}
+
+impl HeldSessions {
+    pub fn new(host: Arc<dyn Host>, feeds: Arc<Feeds>) -> Self {
+        Self { host, feeds, sessions: Mutex::default(), opening: tokio::sync::Mutex::new(()) }
+    }
+
+    /// Adds a session that another part of this process runs. Returns an observer for its events.
+    pub fn attend(&self, session: SessionId, requests: SessionRequests) -> Box<dyn Observer> {
+        self.sessions().insert(session, requests);
+        let feed = self.feeds.of(session);
+        feed.set_held(true);
+        Box::new(FeedObserver(feed))
+    }
+
+    /// Stores a message of a person, or hands it in while a turn runs.
+    pub async fn say(
+        &self,
+        session: SessionId,
+        message: PersonMessage,
+    ) -> Result<Done, ActionError> {
+        let requests = self.open(session).await?;
+        if requests.team.resolve_person(message.person.as_str()).is_none() {
+            let people: Vec<String> = requests.team.people().map(ToString::to_string).collect();
+            return Err(ActionError(format!(
+                "no person named `{}` in this team; its people: {}",
+                message.person,
+                people.join(", ")
+            )));
+        }
+        requests.ask(|reply| SessionRequest::Say(message, reply)).await
+    }
+
+    /// Queues a turn again that failed or was cancelled.
+    pub async fn retry(&self, session: SessionId, turn: TurnId) -> Result<Done, ActionError> {
+        self.open(session).await?.ask(|reply| SessionRequest::Retry(turn, reply)).await
+    }
+
+    /// Runs the queued turns.
+    pub async fn resume(&self, session: SessionId) -> Result<Done, ActionError> {
+        self.open(session).await?.ask(SessionRequest::Continue).await
+    }
+
+    /// Gives a session free for other processes.
+    pub async fn release(&self, session: SessionId) -> Result<Done, ActionError> {
+        self.held(session)?.ask(SessionRequest::Release).await
+    }
+
+    /// Cancels the running turn.
+    pub fn cancel(&self, session: SessionId) -> Result<Done, ActionError> {
+        self.held(session)?.controls.cancel_turn();
+        Ok(Done { message: None, waits: false })
+    }
+
+    /// Answers a question that an agent of this very session has asked.
+    pub fn answer(
+        &self,
+        session: SessionId,
+        question: &str,
+        answer: PermissionAnswer,
+    ) -> Result<Done, ActionError> {
+        let requests = self.held(session)?;
+        let standing = self.feeds.of(session).standing();
+        let is_open = standing
+            .is_some_and(|standing| standing.questions.iter().any(|it| it.question.id == question));
+        if !is_open {
+            return Err(ActionError("this question is not open any more".to_owned()));
+        }
+        requests.controls.answer(question, answer);
+        Ok(Done { message: None, waits: false })
+    }
+
+    /// Starts a new session.
+    pub async fn create(&self) -> Result<SessionId, ActionError> {
+        let _opening = self.opening.lock().await;
+        // The session is not known yet, so its first event has nobody to see it.
+        let late = Arc::new(LateObserver::default());
+        let observer = Box::new(LateHandle(Arc::clone(&late)));
+        let opened = self.host.open(None, observer).await.map_err(ActionError)?;
+        let session = opened.coordinator.session();
+        let feed = self.feeds.of(session);
+        late.set(FeedObserver(Arc::clone(&feed)));
+        self.start(session, opened, feed);
+        Ok(session)
+    }
+
+    /// Leaves every conversation that runs, and waits a while until all is stored.
+    pub async fn leave(&self) {
+        let sessions: Vec<SessionRequests> = self.sessions().drain().map(|(_, it)| it).collect();
+        for session in &sessions {
+            session.controls.leave();
+        }
+        let closed = async {
+            for SessionRequests { requests, .. } in sessions {
+                let (reply, _replied) = oneshot::channel();
+                // Refused while a turn ends; then the queue closes by itself when the last sender is gone.
+                let _ = requests.send(SessionRequest::Release(reply)).await;
+                requests.closed().await;
+            }
+        };
+        let _ = tokio::time::timeout(GRACE, closed).await;
+    }
+
+    /// Returns a session of this process.
+    fn held(&self, session: SessionId) -> Result<SessionRequests, ActionError> {
+        let found = self.sessions().get(&session).cloned();
+        found
+            .filter(|requests| !requests.requests.is_closed())
+            .ok_or_else(|| ActionError("this page does not run the session".to_owned()))
+    }
+
+    /// Returns a session of this process, and opens it first if needed.
+    async fn open(&self, session: SessionId) -> Result<SessionRequests, ActionError> {
+        let _opening = self.opening.lock().await;
+        if let Ok(requests) = self.held(session) {
+            return Ok(requests);
+        }
+        let feed = self.feeds.of(session);
+        let observer = Box::new(FeedObserver(Arc::clone(&feed)));
+        let opened = self.host.open(Some(session), observer).await.map_err(ActionError)?;
+        Ok(self.start(session, opened, feed))
+    }
+
+    fn start(&self, session: SessionId, opened: OpenedSession, feed: Arc<Feed>) -> SessionRequests {
+        let coordinator = &opened.coordinator;
+        let team = coordinator.team_agents().team().clone();
+        let (requests, asked) = session_requests(coordinator.controls(), team);
+        feed.set_held(true);
+        for diagnostic in &opened.diagnostics {
+            feed.note(diagnostic.clone());
+        }
+        self.sessions().insert(session, requests.clone());
+        tokio::spawn(run_session(opened, asked, feed));
+        requests
+    }
+
+    fn sessions(&self) -> MutexGuard<'_, HashMap<SessionId, SessionRequests>> {
+        // Nothing panics while it holds the lock.
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// An observer whose feed is known only after the session was created.
+#[derive(Default)]
+struct LateObserver(Mutex<Option<FeedObserver>>);
+
+impl LateObserver {
+    fn set(&self, observer: FeedObserver) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(observer);
+    }
+}
+
+struct LateHandle(Arc<LateObserver>);
+
+impl Observer for LateHandle {
+    fn observe(&mut self, event: convoke_session::SessionEvent) {
+        let mut observer = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(observer) = observer.as_mut() {
+            observer.observe(event);
+        }
+    }
+}
+
+/// Runs a session until nobody needs it.
+async fn run_session(
+    opened: OpenedSession,
+    mut asked: mpsc::Receiver<SessionRequest>,
+    feed: Arc<Feed>,
+) {
+    let OpenedSession { mut coordinator, keep, .. } = opened;
+    let mut unwatched = 0;
+    loop {
+        let request = tokio::select! {
+            request = asked.recv() => request,
+            () = tokio::time::sleep(LOOK) => {
+                unwatched = if feed.is_viewed() { 0 } else { unwatched + 1 };
+                if unwatched < LOOKS {
+                    continue;
+                }
+                None
+            }
+        };
+        unwatched = 0;
+        let started = match request {
+            None => break,
+            Some(SessionRequest::Release(reply)) => {
+                let _ = reply.send(Ok(Done { message: None, waits: false }));
+                break;
+            }
+            Some(SessionRequest::Continue(reply)) => {
+                let _ = reply.send(Ok(Done { message: None, waits: false }));
+                Ok(())
+            }
+            Some(SessionRequest::Say(message, reply)) => {
+                answer(reply, coordinator.accept(message).await.map(|id| Some(id.to_string())))
+            }
+            Some(SessionRequest::Retry(turn, reply)) => {
+                answer(reply, coordinator.retry(turn).await.map(|()| None))
+            }
+        };
+        if started.is_err() {
+            continue;
+        }
+        feed.set_problem(None);
+        if let Err(error) = run(&mut coordinator, &mut asked).await {
+            feed.set_problem(Some(error.to_string()));
+        }
+    }
+    drop(coordinator);
+    drop(keep);
+}
+
+/// Replies to a request; the error says that nothing started.
+fn answer(reply: Reply, result: Result<Option<String>, CoordinatorError>) -> Result<(), ()> {
+    let result = result
+        .map(|message| Done { message, waits: false })
+        .map_err(|error| ActionError(error.to_string()));
+    let started = result.as_ref().map(|_| ()).map_err(|_| ());
+    // A client that is gone does not need its reply.
+    let _ = reply.send(result);
+    started
+}
+
+/// Runs turns until the conversation stops, and takes requests meanwhile.
+async fn run(
+    coordinator: &mut Coordinator<AnyStore>,
+    asked: &mut mpsc::Receiver<SessionRequest>,
+) -> Result<StopReason, CoordinatorError> {
+    let controls = coordinator.controls();
+    loop {
+        let mut has_interjected = false;
+        let running = coordinator.run();
+        tokio::pin!(running);
+        let stop = loop {
+            tokio::select! {
+                biased;
+                stop = &mut running => break stop?,
+                Some(request) = asked.recv() => {
+                    has_interjected |= interject(&controls, request);
+                }
+            }
+        };
+        // A message that was handed in after the last turn is stored by the next run.
+        if !has_interjected {
+            return Ok(stop);
+        }
+    }
+}
+
+/// Takes a request while a turn runs. Returns whether a message was handed in.
+pub fn interject(controls: &Controls, request: SessionRequest) -> bool {
+    let refuse = |why: &str| Err(ActionError(why.to_owned()));
+    let (reply, result) = match request {
+        SessionRequest::Say(message, reply) => match controls.interject(message) {
+            Ok(()) => (reply, Ok(Done { message: None, waits: true })),
+            Err(_) => (reply, refuse("too many messages wait")),
+        },
+        SessionRequest::Continue(reply) => (reply, Ok(Done { message: None, waits: false })),
+        SessionRequest::Retry(_, reply) => {
+            (reply, refuse("a turn runs; try again when it has ended"))
+        }
+        SessionRequest::Release(reply) => (reply, refuse("a turn runs; cancel it first")),
+    };
+    let is_message = result.as_ref().is_ok_and(|done| done.waits);
+    let _ = reply.send(result);
+    is_message
+}

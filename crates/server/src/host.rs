@@ -1,0 +1,151 @@
+//! What a server needs of the machine that it runs on.
+
+use std::any::Any;
+use std::future::Future;
+use std::path::PathBuf;
+use std::pin::Pin;
+
+use convoke_core::Diagnostic;
+use convoke_explain::Report;
+use convoke_session::event_queue::Observer;
+use convoke_session::file_changes::UndoRequest;
+use convoke_session::{AnyStore, Coordinator, MemberName, SessionId};
+use serde::Serialize;
+use serde_json::Value;
+
+/// A future of a host. The error is a text for the person.
+pub type HostFuture<T> = Pin<Box<dyn Future<Output = HostResult<T>> + Send>>;
+/// The result of a call of the host; the error is a text for the person.
+pub type HostResult<T> = Result<T, String>;
+
+/// The machine: its agents, the recorded changes, and `explain`.
+pub trait Host: Send + Sync + 'static {
+    /// Opens a session with its agents; `None` starts a new one in the directory of the server.
+    fn open(
+        &self,
+        session: Option<SessionId>,
+        observer: Box<dyn Observer>,
+    ) -> HostFuture<OpenedSession>;
+
+    /// Returns what turns of a session changed, in order.
+    fn changes(&self, session: SessionId) -> HostFuture<Vec<TurnChanges>>;
+
+    /// Takes back what a turn changed, or shows what that would do.
+    fn undo(&self, request: UndoRequest) -> HostFuture<String>;
+
+    /// Returns which instruction files and skills agents load in a directory, by default in that of the server.
+    fn explain(&self, directory: Option<PathBuf>) -> HostFuture<Report>;
+
+    /// Returns what each request of a session shares with the one before it.
+    fn cache(&self, session: SessionId) -> HostFuture<Vec<CacheRow>>;
+
+    /// Writes a session to a file of its own.
+    fn export(&self, session: SessionId, form: ExportForm) -> HostFuture<Vec<u8>>;
+
+    /// Returns a directory as people write it.
+    fn shown_directory(&self, directory: &str) -> String;
+
+    /// Returns why no new conversation can be started; `None` if one can.
+    fn no_new_session(&self) -> Option<String>;
+}
+
+/// A session that was opened with its agents.
+pub struct OpenedSession {
+    /// The coordinator.
+    pub coordinator: Coordinator<AnyStore>,
+    /// The diagnostics of opening it.
+    pub diagnostics: Vec<Diagnostic>,
+    /// What must live as long as the conversation, for example the model servers of a rehearsal.
+    pub keep: Box<dyn Any + Send>,
+}
+
+/// What a turn changed in its working directory.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TurnChanges {
+    /// The turn.
+    pub turn: u64,
+    /// The attempt.
+    pub attempt: u32,
+    /// The member; `None` for changes of a person.
+    pub member: Option<MemberName>,
+    /// The author: `agent` or `person`.
+    pub by: &'static str,
+    /// Whether it is an undo.
+    pub undo: bool,
+    /// Whether the turn was interrupted.
+    pub interrupted: bool,
+    /// The directory.
+    pub directory: PathBuf,
+    /// The files.
+    pub files: Vec<ChangedFile>,
+}
+
+/// A changed file.
+#[derive(Debug, Clone, Serialize)]
+pub struct ChangedFile {
+    /// The path.
+    pub path: String,
+    /// The kind of change.
+    pub status: String,
+    /// The added lines; `None` for a binary file.
+    pub added: Option<u64>,
+    /// The removed lines; `None` for a binary file.
+    pub removed: Option<u64>,
+    /// The size.
+    pub bytes: u64,
+    /// The diff.
+    #[serde(skip)]
+    pub diff: String,
+}
+
+/// A request to a model, compared with the one before it of the same member.
+#[derive(Debug, Clone)]
+pub struct CacheRow {
+    /// The turn.
+    pub turn: Option<u64>,
+    /// The number of the request in its thread.
+    pub number: u64,
+    /// The JSON form, as `sessions show --cache --json` writes it.
+    pub json: Value,
+    /// The line that the terminal shows.
+    pub line: String,
+    /// What the terminal remarks: the first difference and its cause.
+    pub remarks: Vec<String>,
+}
+
+/// The form of an exported session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExportForm {
+    /// The messages, for another program.
+    Snapshot,
+    /// Everything, for another store.
+    Archive,
+    /// Markdown.
+    Markdown,
+    /// One HTML file.
+    Html,
+}
+
+impl ExportForm {
+    /// Parses the name of a form.
+    pub fn parse(name: &str) -> Option<Self> {
+        Some(match name {
+            "snapshot" => Self::Snapshot,
+            "archive" => Self::Archive,
+            "markdown" => Self::Markdown,
+            "html" => Self::Html,
+            _ => return None,
+        })
+    }
+
+    /// Returns the extension of its files.
+    pub const fn extension(self) -> &'static str {
+        match self {
+            Self::Snapshot => "json",
+            Self::Archive => "jsonl",
+            Self::Markdown => "md",
+            Self::Html => "html",
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! The page: conversations and the prompt inspector in a browser.
+//!
+//! Read in this order: [`listener`] accepts connections, [`guard`] decides which requests are answered, [`routes`] maps
+//! paths to readers of the store and to actions, [`stream`] follows a conversation, and [`views`] renders HTML and SVG.
+//! The [`Host`] provides what depends on the machine: agents, recorded changes, `explain`.
+
+pub mod assets;
+pub mod document;
+mod error;
+mod feed;
+pub mod guard;
+mod held;
+pub mod host;
+pub mod listener;
+mod query;
+pub mod routes;
+pub mod stored;
+pub mod stream;
+pub mod views;
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use convoke_session::event_queue::Observer;
+use convoke_session::{AnyStore, SessionId};
+use tokio::net::TcpListener;
+
+use self::feed::Feeds;
+use self::guard::{Guard, Token};
+use self::held::HeldSessions;
+pub use self::held::{
+    ActionError, Done, Reply, SessionRequest, SessionRequests, interject, session_requests,
+};
+pub use self::host::{
+    CacheRow, ChangedFile, ExportForm, Host, HostFuture, HostResult, OpenedSession, TurnChanges,
+};
+
+/// The sessions that a server shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// Every session of the store.
+    All,
+    /// One session, which the process of the server holds.
+    One(SessionId),
+}
+
+/// A server that listens and does not answer yet.
+pub struct Server {
+    listener: TcpListener,
+    address: SocketAddr,
+    app: Arc<App>,
+}
+
+/// What the handlers of requests share.
+pub(crate) struct App {
+    pub store: AnyStore,
+    pub host: Arc<dyn Host>,
+    pub guard: Guard,
+    pub scope: Scope,
+    pub feeds: Arc<Feeds>,
+    pub held: HeldSessions,
+}
+
+impl Server {
+    /// Listens on a port of 127.0.0.1; port 0 is any free one. Other addresses are not offered: a forwarded port
+    /// arrives on this one, under a name of `allowed_hosts`.
+    pub async fn bind(
+        port: u16,
+        allowed_hosts: Vec<String>,
+        store: AnyStore,
+        host: Arc<dyn Host>,
+        scope: Scope,
+    ) -> io::Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
+        let address = listener.local_addr()?;
+        let guard = Guard::new(address.port(), allowed_hosts, Token::generate());
+        let feeds = Arc::new(Feeds::new(store.clone()));
+        let held = HeldSessions::new(Arc::clone(&host), Arc::clone(&feeds));
+        let app = Arc::new(App { store, host, guard, scope, feeds, held });
+        Ok(Self { listener, address, app })
+    }
+
+    /// Returns the address of a view, with the token in its fragment, which a browser never sends.
+    pub fn url(&self) -> String {
+        let path = match self.app.scope {
+            Scope::All => String::new(),
+            Scope::One(session) => format!("sessions/{session}"),
+        };
+        format!("http://{}/{path}#{}", self.address, self.app.guard.token().as_str())
+    }
+
+    /// Lets the page act on a session that this process runs: requests go to `requests`, and the returned observer
+    /// must see the events of the conversation.
+    pub fn attend(&self, session: SessionId, requests: SessionRequests) -> Box<dyn Observer> {
+        self.app.held.attend(session, requests)
+    }
+
+    /// Answers requests until `end` is ready. Then it leaves the conversations that it runs: everything is stored,
+    /// and their agents end.
+    pub async fn serve(self, end: impl Future<Output = ()>) {
+        let router = routes::router(&self.app);
+        tokio::select! {
+            () = listener::accept(self.listener, router) => {}
+            () = end => {}
+        }
+        self.app.held.leave().await;
+    }
+}

@@ -1,0 +1,152 @@
+//! The listener: accepts a bounded number of connections, and closes those that make no progress.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tokio::time::{Sleep, sleep};
+
+/// The most connections at a time; more wait to be accepted.
+pub const MOST_CONNECTIONS: usize = 512;
+/// The time that a client has to send the head of a request.
+pub const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+/// The time after which a client that takes nothing of a response is cut off.
+pub const WRITE_TIMEOUT: Duration = Duration::from_secs(20);
+/// The largest head of a request.
+const HEAD_BYTES: usize = 32 << 10;
+
+/// Accepts connections until the future is dropped, which closes them all.
+pub(crate) async fn accept(listener: TcpListener, router: Router) {
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            Some(_) = connections.join_next() => {}
+            accepted = listener.accept(), if connections.len() < MOST_CONNECTIONS => {
+                match accepted {
+                    Ok((stream, _)) => {
+                        connections.spawn(serve(stream, router.clone()));
+                    }
+                    // Out of file descriptors, or gone before it was accepted: neither is an end.
+                    Err(_) => sleep(Duration::from_millis(20)).await,
+                }
+            }
+        }
+    }
+}
+
+async fn serve(stream: TcpStream, router: Router) {
+    let _ = stream.set_nodelay(true);
+    let stream = TimedStream { stream, stuck: None };
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIMEOUT)
+        .max_buf_size(HEAD_BYTES)
+        .half_close(false)
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+    // A connection that breaks has nobody to tell.
+    let _ = connection.await;
+}
+
+/// A connection that fails when nothing can be written for too long.
+struct TimedStream<S> {
+    stream: S,
+    /// The end of the current wait for room.
+    stuck: Option<Pin<Box<Sleep>>>,
+}
+
+impl<S> TimedStream<S> {
+    /// Passes on what a write returned, or fails when the client has taken nothing for the whole time.
+    fn timed<T>(
+        &mut self,
+        context: &mut Context<'_>,
+        written: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        if written.is_ready() {
+            self.stuck = None;
+            return written;
+        }
+        let stuck = self.stuck.get_or_insert_with(|| Box::pin(sleep(WRITE_TIMEOUT)));
+        match stuck.as_mut().poll(context) {
+            Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for TimedStream<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(context, buffer)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for TimedStream<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.timed(context, written)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        parts: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write_vectored(context, parts);
+        self.timed(context, written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let flushed = Pin::new(&mut self.stream).poll_flush(context);
+        self.timed(context, flushed)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_takes_nothing_is_cut_off() {
+        let (ours, mut theirs) = tokio::io::duplex(16);
+        let mut stream = TimedStream { stream: ours, stuck: None };
+        // One that takes something now and then may be as slow as it likes.
+        let slow = tokio::spawn(async move {
+            let mut bytes = [0; 16];
+            for _ in 0..4 {
+                sleep(WRITE_TIMEOUT / 2).await;
+                theirs.read_exact(&mut bytes).await.unwrap();
+            }
+            theirs
+        });
+        stream.write_all(&[0; 64]).await.unwrap();
+        let theirs = slow.await.unwrap();
+        let refused = stream.write_all(&[0; 64]).await.unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::TimedOut);
+        drop(theirs);
+    }
+}

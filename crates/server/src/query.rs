@@ -1,0 +1,124 @@
+//! Parameters of requests.
+
+use axum::http::HeaderMap;
+use axum::http::header::ACCEPT;
+use serde::Deserialize;
+
+/// The form of a response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// JSON, the default.
+    Json,
+    /// A fragment of HTML, for the page.
+    Html,
+}
+
+impl Form {
+    /// Reads the form that a client asks for.
+    pub fn of(headers: &HeaderMap) -> Self {
+        let accept =
+            headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
+        if accept.split(',').any(|kind| kind.trim().starts_with("text/html")) {
+            Self::Html
+        } else {
+            Self::Json
+        }
+    }
+}
+
+/// The parameters of the list of sessions.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct ListQuery {
+    /// Words that a message of the session has.
+    #[serde(default)]
+    pub q: String,
+}
+
+/// The parameters of a page of messages.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct MessagesQuery {
+    /// The first message that is not wanted any more; by default all are.
+    pub before: Option<u64>,
+    /// The most messages.
+    pub limit: Option<usize>,
+}
+
+/// The parameters of a page of turns.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct TurnsQuery {
+    /// The turn before the first wanted one.
+    #[serde(default)]
+    pub after: u64,
+    /// The most turns.
+    pub limit: Option<usize>,
+}
+
+/// The parameters of a turn.
+#[derive(Debug, Default, Clone, Deserialize)]
+pub(crate) struct TurnQuery {
+    /// The attempt; by default the last.
+    pub attempt: Option<u32>,
+    /// The grouping of the picture: `section`, `source` or `owner`.
+    #[serde(default)]
+    pub by: Grouping,
+    /// Whether white space is shown.
+    #[serde(default)]
+    pub whitespace: u8,
+}
+
+/// The grouping of a ledger's parts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Grouping {
+    /// By section.
+    #[default]
+    Section,
+    /// By source.
+    Source,
+    /// By owner.
+    Owner,
+}
+
+impl Grouping {
+    /// Every grouping.
+    pub const ALL: [Self; 3] = [Self::Section, Self::Source, Self::Owner];
+
+    /// Returns the name.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Section => "section",
+            Self::Source => "source",
+            Self::Owner => "owner",
+        }
+    }
+}
+
+/// The parameters of a text in pieces.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct TextQuery {
+    /// The first byte.
+    #[serde(default)]
+    pub from: usize,
+}
+
+/// The parameters of a stream.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct StreamQuery {
+    /// The last message that the client has; `Last-Event-ID` comes first.
+    pub after: Option<u64>,
+}
+
+/// The parameters of `explain`.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct ExplainQuery {
+    /// The directory.
+    pub path: Option<String>,
+}
+
+/// The parameters of an export.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct ExportQuery {
+    /// The form.
+    #[serde(default)]
+    pub form: String,
+}

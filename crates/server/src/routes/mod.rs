@@ -1,0 +1,103 @@
+//! The routes. Every view is a path of the page, answered with the shell, and the same path below `/api`, answered with
+//! JSON, or with a fragment of HTML for `Accept: text/html`.
+
+mod act;
+mod read;
+
+use std::sync::Arc;
+
+use axum::extract::DefaultBodyLimit;
+use axum::http::header::CONTENT_TYPE;
+use axum::middleware::from_fn_with_state;
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use convoke_session::{SessionId, TurnId};
+use maud::Markup;
+use serde_json::Value;
+
+use crate::error::{ApiError, ApiResult};
+use crate::query::Form;
+use crate::{App, Scope, assets, guard};
+
+/// The largest body of a request: a message of a person, with room for its JSON.
+pub const BODY_BYTES: usize = 4 << 20;
+
+/// Returns the routes, behind the guard.
+pub(crate) fn router(app: &Arc<App>) -> Router {
+    let api = Router::new()
+        .route("/sessions", get(read::sessions).post(act::create))
+        .route("/sessions/{id}", get(read::session))
+        .route("/sessions/{id}/stream", get(read::stream))
+        .route("/sessions/{id}/messages", get(read::messages))
+        .route("/sessions/{id}/messages/{number}/text", get(read::message_text))
+        .route("/sessions/{id}/turns", get(read::turns))
+        .route("/sessions/{id}/turns/{turn}", get(read::turn))
+        .route("/sessions/{id}/turns/{turn}/prompt", get(read::prompt))
+        .route("/sessions/{id}/turns/{turn}/system", get(read::system))
+        .route("/sessions/{id}/turns/{turn}/ledger", get(read::ledger))
+        .route("/sessions/{id}/turns/{turn}/bytes", get(read::bytes))
+        .route("/sessions/{id}/turns/{turn}/steps", get(read::steps))
+        .route("/sessions/{id}/turns/{turn}/changes", get(read::turn_changes))
+        .route("/sessions/{id}/turns/{turn}/diff/{other}", get(read::diff))
+        .route("/sessions/{id}/turns/{turn}/requests", get(read::requests))
+        .route("/sessions/{id}/turns/{turn}/requests/{number}", get(read::request))
+        .route("/sessions/{id}/turns/{turn}/requests/{number}/body", get(read::request_body))
+        .route("/sessions/{id}/turns/{turn}/requests/{number}/bytes", get(read::request_bytes))
+        .route("/sessions/{id}/changes", get(read::changes))
+        .route("/sessions/{id}/cache", get(read::cache))
+        .route("/sessions/{id}/export", get(read::export))
+        .route("/sessions/{id}/say", post(act::say))
+        .route("/sessions/{id}/cancel", post(act::cancel))
+        .route("/sessions/{id}/retry", post(act::retry))
+        .route("/sessions/{id}/continue", post(act::resume))
+        .route("/sessions/{id}/release", post(act::release))
+        .route("/sessions/{id}/answer", post(act::answer))
+        .route("/sessions/{id}/undo", post(act::undo))
+        .route("/sessions/{id}/fork", post(act::fork))
+        .route("/sessions/{id}/rename", post(act::rename))
+        .route("/explain", get(read::explain));
+    Router::new()
+        .nest("/api", api)
+        .route("/", get(assets::shell))
+        .route("/explain", get(assets::shell))
+        .route("/sessions/{*view}", get(assets::shell))
+        .route("/assets/{version}/{name}", get(assets::asset))
+        .fallback(async || ApiError::not_found("there is nothing at this address"))
+        .method_not_allowed_fallback(async || ApiError::forbidden("nothing can be done there"))
+        .layer(DefaultBodyLimit::max(BODY_BYTES))
+        .layer(from_fn_with_state(Arc::clone(app), guard::guard))
+        .with_state(Arc::clone(app))
+}
+
+impl App {
+    /// Reads the id of a session in a path, and refuses one that the server does not show.
+    fn session_id(&self, written: &str) -> ApiResult<SessionId> {
+        let id = written.parse().map_err(|_| ApiError::not_found("there is no such session"))?;
+        match self.scope {
+            Scope::One(only) if only != id => {
+                Err(ApiError::not_found("this page shows one session, and not this one"))
+            }
+            _ => Ok(id),
+        }
+    }
+}
+
+/// Reads the number of a turn in a path.
+fn turn_id(written: &str) -> ApiResult<TurnId> {
+    let number = written.parse().map_err(|_| ApiError::not_found("there is no such turn"))?;
+    Ok(TurnId(number))
+}
+
+/// Returns data in the form that the client asks for.
+fn reply(form: Form, json: impl FnOnce() -> Value, html: impl FnOnce() -> Markup) -> Response {
+    match form {
+        Form::Json => Json(json()).into_response(),
+        Form::Html => fragment(&html()),
+    }
+}
+
+/// Returns a fragment of HTML.
+fn fragment(html: &Markup) -> Response {
+    ([(CONTENT_TYPE, "text/html; charset=utf-8")], html.0.clone()).into_response()
+}

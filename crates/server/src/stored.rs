@@ -1,0 +1,377 @@
+//! Readers of the store: each view's data, in the order of magnitude of what is shown.
+
+use std::ops::Range;
+
+use convoke_agent::id::{Millis, ThreadId};
+use convoke_agent::permission::{PermissionAnswer, PermissionQuestion};
+use convoke_agent::thread::{RequestRecord, ThreadStore as _};
+use convoke_core::Diagnostic;
+use convoke_core::ledger::Ledger;
+use convoke_core::marker::strip_all_markers;
+use convoke_session::progress::SoFar;
+use convoke_session::{
+    AnyStore, Attempt, MemberCost, MemberName, MessageNumber, NumberedMessage, Session, SessionId,
+    StopReason, Store as _, StoreError, Summary, Turn, TurnId, TurnState,
+};
+use convoke_team::Team;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+/// The messages of a page unless the client asks for another number.
+pub const PAGE: usize = 100;
+/// The most messages or turns of a page.
+pub const MOST_ROWS: usize = 1_000;
+/// The turns without a reply that are shown, the last ones.
+const UNANSWERED: usize = 20;
+/// The turns that are looked at for those without a reply.
+const RECENT_TURNS: u64 = 200;
+/// The most bytes of a tool's input or output in a list of steps.
+const EXCERPT: usize = 2 << 10;
+
+/// A session in the list.
+#[derive(Debug, Clone)]
+pub struct ListedSession {
+    /// The session.
+    pub summary: Summary,
+    /// The members of its team.
+    pub members: Vec<String>,
+    /// The cost; `None` if no agent reported one.
+    pub cost_usd: Option<f64>,
+    /// Whether a process holds it.
+    pub is_held: bool,
+}
+
+impl ListedSession {
+    /// Reads what the list shows of a session.
+    pub async fn read(store: &AnyStore, summary: Summary) -> Result<Self, StoreError> {
+        let team = team_of(&store.session(summary.id).await?);
+        let members = team.iter().flat_map(Team::names).map(ToString::to_string).collect();
+        let costs = store.costs(summary.id).await?;
+        let cost_usd = total_cost(&costs);
+        let is_held = store.is_held(summary.id).await?;
+        Ok(Self { summary, members, cost_usd, is_held })
+    }
+
+    /// Returns the JSON form.
+    pub fn json(&self) -> Value {
+        let mut value = serde_json::to_value(&self.summary).unwrap_or_default();
+        value["members"] = json!(self.members);
+        value["costUsd"] = json!(self.cost_usd);
+        value["held"] = json!(self.is_held);
+        value
+    }
+}
+
+/// Returns the sum of reported costs; `None` if there is none.
+pub fn total_cost(costs: &[MemberCost]) -> Option<f64> {
+    costs.iter().filter_map(|cost| cost.cost_usd).reduce(|sum, cost| sum + cost)
+}
+
+/// Returns the team of a session; `None` if its file cannot be read any more.
+pub fn team_of(session: &Session) -> Option<Team> {
+    let mut team = Team::parse(&session.began.team).ok()?;
+    team.ensure_person();
+    Some(team)
+}
+
+/// A question that waits for a person.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Question {
+    /// The turn.
+    pub turn: TurnId,
+    /// The member.
+    pub member: MemberName,
+    /// The question.
+    pub question: PermissionQuestion,
+    /// The answers to choose from.
+    pub answers: Vec<PermissionAnswer>,
+    /// When no answer means no.
+    pub expires_at: i64,
+}
+
+/// What a conversation waits for, and who holds it.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Standing {
+    /// The sequence number of the session's last commit.
+    pub head: u64,
+    /// The name of the session.
+    pub name: Option<String>,
+    /// The task.
+    pub task: Option<String>,
+    /// The number of the last message.
+    pub last_message: MessageNumber,
+    /// Whether a process holds the session.
+    #[serde(rename = "held")]
+    pub is_held: bool,
+    /// Whether that is the process of this server.
+    #[serde(rename = "heldHere")]
+    pub is_held_here: bool,
+    /// The running turns, then the queued ones.
+    pub open: Vec<Turn>,
+    /// The last turns that ended without a reply.
+    pub unanswered: Vec<Turn>,
+    /// The turns whose texts are streamed.
+    pub live: Vec<TurnId>,
+    /// The questions of agents.
+    pub questions: Vec<Question>,
+    /// The diagnostics since the session was opened.
+    pub notes: Vec<Diagnostic>,
+    /// What ended the conversation, if it was an error.
+    pub problem: Option<String>,
+    /// Why the conversation stopped; `None` while it runs, or if this server did not run it.
+    pub stop: Option<StopReason>,
+    /// The costs by member.
+    pub costs: Vec<MemberCost>,
+}
+
+impl Standing {
+    /// Reads the standing of a session.
+    pub async fn read(
+        store: &AnyStore,
+        session: Session,
+        is_held: bool,
+    ) -> Result<Self, StoreError> {
+        let id = session.began.id;
+        let mut open = store.open_turns(id).await?;
+        open.sort_by_key(|turn| (turn.state != TurnState::Running, turn.id));
+        let after = TurnId(session.state.last_turn.0.saturating_sub(RECENT_TURNS));
+        let mut unanswered = store.turns_after(id, after, MOST_ROWS).await?;
+        unanswered.retain(|turn| turn.reply.is_none() && !turn.state.is_open());
+        unanswered.drain(..unanswered.len().saturating_sub(UNANSWERED));
+        Ok(Self {
+            head: session.head.0,
+            name: session.began.name,
+            task: session.state.task,
+            last_message: session.state.last_message,
+            is_held,
+            is_held_here: false,
+            open,
+            unanswered,
+            live: Vec::new(),
+            questions: Vec::new(),
+            notes: Vec::new(),
+            problem: None,
+            stop: None,
+            costs: store.costs(id).await?,
+        })
+    }
+}
+
+/// A message with the turn that it is the reply of.
+#[derive(Debug, Clone)]
+pub struct ShownMessage {
+    /// The message.
+    pub stored: NumberedMessage,
+    /// Its text without markers.
+    pub text: String,
+    /// The turn.
+    pub turn: Option<TurnId>,
+}
+
+impl ShownMessage {
+    /// Returns the JSON form, as `sessions show --json` has it, with the turn.
+    pub fn json(&self) -> Value {
+        let NumberedMessage { number, answers, message } = &self.stored;
+        json!({"number": number, "answers": answers, "turn": self.turn, "message": message})
+    }
+}
+
+/// Some messages of a conversation.
+#[derive(Debug, Clone)]
+pub struct MessagePage {
+    /// The messages, oldest first.
+    pub messages: Vec<ShownMessage>,
+    /// Whether there are earlier ones.
+    pub has_earlier: bool,
+}
+
+/// Reads at most `limit` messages before one. O(limit + log of the session).
+pub async fn messages_before(
+    store: &AnyStore,
+    session: &Session,
+    before: MessageNumber,
+    limit: usize,
+) -> Result<MessagePage, StoreError> {
+    let end = before.0.min(session.state.last_message.0 + 1).max(1);
+    let after = (end - 1).saturating_sub(limit as u64);
+    let count = usize::try_from(end - 1 - after).unwrap_or(limit);
+    let messages = store.messages_after(session.began.id, MessageNumber(after), count).await?;
+    Ok(MessagePage { messages: shown(store, session, messages).await?, has_earlier: after > 0 })
+}
+
+/// Reads at most `limit` messages after one.
+pub async fn messages_after(
+    store: &AnyStore,
+    session: &Session,
+    after: MessageNumber,
+    limit: usize,
+) -> Result<Vec<ShownMessage>, StoreError> {
+    let messages = store.messages_after(session.began.id, after, limit).await?;
+    shown(store, session, messages).await
+}
+
+/// Adds texts and turns to messages.
+pub async fn shown(
+    store: &AnyStore,
+    session: &Session,
+    messages: Vec<NumberedMessage>,
+) -> Result<Vec<ShownMessage>, StoreError> {
+    let policy = team_of(session).map(|team| team.context.text).unwrap_or_default();
+    let answered: Vec<u64> = messages.iter().filter_map(|it| it.answers).map(|it| it.0).collect();
+    let turns = match (answered.iter().min(), answered.iter().max()) {
+        (Some(first), Some(last)) => turns_answering(store, session, *first..last + 1).await?,
+        _ => Vec::new(),
+    };
+    let with_turn = |stored: NumberedMessage| {
+        let turn = turns.iter().find(|turn| turn.reply == Some(stored.number)).map(|turn| turn.id);
+        let text = strip_all_markers(&stored.message.said.content, policy).into_owned();
+        ShownMessage { stored, text, turn }
+    };
+    Ok(messages.into_iter().map(with_turn).collect())
+}
+
+/// Reads the turns that answer messages of a range. A message queues its turns when it is stored, so their numbers are
+/// in the order of the messages.
+async fn turns_answering(
+    store: &AnyStore,
+    session: &Session,
+    answered: Range<u64>,
+) -> Result<Vec<Turn>, StoreError> {
+    let id = session.began.id;
+    let (mut low, mut high) = (0, session.state.last_turn.0);
+    // The last turn that answers an earlier message.
+    while low < high {
+        let middle = low + (high - low).div_ceil(2);
+        let turn = store.turns_after(id, TurnId(middle - 1), 1).await?.pop();
+        match turn {
+            Some(turn) if turn.answers.0 < answered.start => low = middle,
+            _ => high = middle - 1,
+        }
+    }
+    let mut found = Vec::new();
+    let mut after = TurnId(low);
+    loop {
+        let page = store.turns_after(id, after, 256).await?;
+        let Some(last) = page.last() else { return Ok(found) };
+        after = last.id;
+        let is_over = last.answers.0 >= answered.end;
+        found.extend(page.into_iter().filter(|turn| answered.contains(&turn.answers.0)));
+        if is_over {
+            return Ok(found);
+        }
+    }
+}
+
+/// A turn with the texts of one attempt.
+#[derive(Debug, Clone)]
+pub struct SentTurn {
+    /// The turn.
+    pub turn: Turn,
+    /// All attempts.
+    pub attempts: Vec<Attempt>,
+    /// The attempt that is shown.
+    pub attempt: Attempt,
+    /// The prompt.
+    pub prompt: String,
+    /// The system text.
+    pub system: Option<String>,
+    /// The ledger, as it was stored.
+    pub ledger_json: String,
+    /// The ledger.
+    pub ledger: Ledger<'static>,
+}
+
+/// Reads a turn; `None` if there is none.
+pub async fn turn(
+    store: &AnyStore,
+    session: SessionId,
+    id: TurnId,
+) -> Result<Option<Turn>, StoreError> {
+    let before = TurnId(id.0.saturating_sub(1));
+    let turn = store.turns_after(session, before, 1).await?.pop();
+    Ok(turn.filter(|turn| turn.id == id))
+}
+
+impl SentTurn {
+    /// Reads a turn and an attempt, by default the last; `None` if nothing was sent in it.
+    pub async fn read(
+        store: &AnyStore,
+        session: SessionId,
+        turn: Turn,
+        attempt: Option<u32>,
+    ) -> Result<Option<Self>, StoreError> {
+        let attempts = store.attempts(session, turn.id).await?;
+        let found = match attempt {
+            None => attempts.last(),
+            Some(number) => attempts.iter().find(|attempt| attempt.number == number),
+        };
+        let Some(attempt) = found.cloned() else { return Ok(None) };
+        let prompt = store.content(attempt.prompt.hash).await?;
+        let system = match attempt.system {
+            Some(system) => Some(store.content(system.hash).await?),
+            None => None,
+        };
+        let ledger_json = store.content(attempt.ledger.hash).await?;
+        let ledger = serde_json::from_str(&ledger_json).map_err(|error| {
+            StoreError::Damaged(format!("the ledger of turn {}: {error}", turn.id))
+        })?;
+        Ok(Some(Self { turn, attempts, attempt, prompt, system, ledger_json, ledger }))
+    }
+
+    /// Returns the JSON form, as `sessions show --turn N --json` writes it.
+    pub fn json(&self) -> Value {
+        let ledger: Value = serde_json::from_str(&self.ledger_json).unwrap_or_default();
+        json!({
+            "turn": self.turn, "attempts": self.attempts, "attempt": self.attempt.number,
+            "prompt": self.prompt, "systemFlag": self.system, "ledger": ledger,
+        })
+    }
+
+    /// Returns the stored events, and the partial reply.
+    pub async fn came_back(
+        &self,
+        store: &AnyStore,
+        session: SessionId,
+    ) -> Result<SoFar, StoreError> {
+        let Attempt { turn, number, ended, .. } = &self.attempt;
+        let Some(ended) = ended else {
+            return Ok(SoFar::read(&store.progress(session, *turn, *number).await?));
+        };
+        let mut so_far = SoFar::default();
+        if let Some(partial) = ended.partial {
+            so_far.said = store.content(partial.hash).await?;
+        }
+        if let Some(events) = ended.events {
+            so_far.events = store.content(events.hash).await?;
+        }
+        Ok(so_far)
+    }
+}
+
+/// Reads the requests of an attempt, by default those of the last attempt with requests.
+pub async fn requests(
+    store: &AnyStore,
+    session: SessionId,
+    turn: &Turn,
+    attempt: Option<u32>,
+) -> Result<Vec<RequestRecord<()>>, StoreError> {
+    let thread = ThreadId::of_member(session, turn.member.as_str());
+    let mut found = store.requests(&thread).await?;
+    found.retain(|record| record.attempt.is_some_and(|it| it.turn == turn.id));
+    let last = found.iter().filter_map(|record| record.attempt).map(|it| it.attempt).max();
+    let attempt = attempt.or(last);
+    found.retain(|record| record.attempt.map(|it| it.attempt) == attempt);
+    Ok(found)
+}
+
+/// Returns the time between two moments, in milliseconds.
+pub fn elapsed(from: Millis, to: Millis) -> u64 {
+    u64::try_from(to.since(from)).unwrap_or(0)
+}
+
+/// Returns the beginning of a text that is shown in a list.
+pub(crate) fn excerpt(text: &str) -> &str {
+    &text[..text.floor_char_boundary(EXCERPT)]
+}

@@ -1,0 +1,187 @@
+//! The stream of a session: server-sent events, to be read with `fetch`.
+//!
+//! - `message`: a message, once, in order. Its id is the store's number of the message, and a client that connects
+//!   again sends the last one as `Last-Event-ID`: it gets every later message, and none twice.
+//! - `standing`: the queue, questions, holder and costs, whole, whenever they change.
+//! - `live`: a part of a running turn's text, with its offset. A new connection begins at offset 0.
+//!
+//! Comments keep an idle connection alive, so that a client that is gone is noticed.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use convoke_session::{AnyStore, MessageNumber, SessionId, Store as _, StoreError, TurnId};
+use futures_util::Stream;
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+use crate::feed::{LivePart, Seen, Viewer};
+use crate::query::Form;
+use crate::stored::{ShownMessage, messages_after};
+use crate::views;
+
+/// The interval of comments.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// The most messages that are read at a time.
+const PAGE: usize = 32;
+/// The parts that wait for a slow client; the stream waits then, and skips what is out of date.
+const AHEAD: usize = 4;
+
+/// A part of the stream.
+pub(crate) type Part = Result<Bytes, std::convert::Infallible>;
+
+/// Follows a session from after a message on, until the client is gone.
+pub(crate) fn follow(
+    store: AnyStore,
+    session: SessionId,
+    viewer: Viewer,
+    after: Option<MessageNumber>,
+    form: Form,
+) -> impl Stream<Item = Part> + Send {
+    let (sender, mut receiver) = mpsc::channel(AHEAD);
+    tokio::spawn(async move {
+        let after = match after {
+            Some(after) => after,
+            None => match store.session(session).await {
+                Ok(session) => session.state.last_message,
+                Err(_) => return,
+            },
+        };
+        let mut follower = Follower {
+            store,
+            session,
+            viewer,
+            form,
+            sender,
+            sent: after,
+            standing: None,
+            seen: HashMap::new(),
+        };
+        // An error of the store ends the stream, and the client connects again.
+        let _ = follower.run().await;
+    });
+    futures_util::stream::poll_fn(move |context| receiver.poll_recv(context))
+}
+
+struct Follower {
+    store: AnyStore,
+    session: SessionId,
+    viewer: Viewer,
+    form: Form,
+    sender: mpsc::Sender<Part>,
+    sent: MessageNumber,
+    standing: Option<Arc<str>>,
+    seen: HashMap<TurnId, Seen>,
+}
+
+/// Why a stream ended.
+enum End {
+    Gone,
+    Store,
+}
+
+impl From<StoreError> for End {
+    fn from(_: StoreError) -> Self {
+        Self::Store
+    }
+}
+
+impl Follower {
+    async fn run(&mut self) -> Result<(), End> {
+        let mut changed = self.viewer.0.watch();
+        // So that the response begins at once.
+        self.send(": a stream of the session\n\n".to_owned()).await?;
+        loop {
+            changed.mark_unchanged();
+            self.catch_up().await?;
+            let sender = self.sender.clone();
+            tokio::select! {
+                changed = changed.changed() => changed.map_err(|_| End::Gone)?,
+                () = tokio::time::sleep(KEEP_ALIVE) => self.send(":\n\n".to_owned()).await?,
+                () = sender.closed() => return Err(End::Gone),
+            }
+        }
+    }
+
+    /// Sends everything that the client does not have.
+    async fn catch_up(&mut self) -> Result<(), End> {
+        let Some(standing) = self.viewer.0.standing() else { return Ok(()) };
+        if standing.last_message > self.sent {
+            let session = self.store.session(self.session).await?;
+            loop {
+                let messages = messages_after(&self.store, &session, self.sent, PAGE).await?;
+                let is_last = messages.len() < PAGE;
+                for message in messages {
+                    self.sent = message.stored.number;
+                    self.send(event("message", Some(self.sent), &self.message(&message))).await?;
+                }
+                if is_last {
+                    break;
+                }
+            }
+        }
+        let data = match self.form {
+            Form::Json => json!(standing),
+            Form::Html => json!({
+                "head": standing.head,
+                "live": standing.live,
+                "html": views::conversation::standing(self.session, &standing).into_string(),
+                "cost": views::conversation::cost(&standing.costs).into_string(),
+            }),
+        };
+        let data: Arc<str> = event("standing", None, &data).into();
+        if self.standing.as_ref() != Some(&data) {
+            self.standing = Some(Arc::clone(&data));
+            self.send(data.to_string()).await?;
+        }
+        loop {
+            let parts = self.viewer.0.unseen(&mut self.seen);
+            if parts.is_empty() {
+                return Ok(());
+            }
+            for part in parts {
+                self.send(event("live", None, &live(part, self.form))).await?;
+            }
+        }
+    }
+
+    fn message(&self, message: &ShownMessage) -> Value {
+        match self.form {
+            Form::Json => message.json(),
+            Form::Html => json!({
+                "number": message.stored.number,
+                "html": views::conversation::message(self.session, message).into_string(),
+            }),
+        }
+    }
+
+    async fn send(&self, text: String) -> Result<(), End> {
+        self.sender.send(Ok(text.into())).await.map_err(|_| End::Gone)
+    }
+}
+
+fn live(part: LivePart, form: Form) -> Value {
+    let LivePart { turn, generation, offset, text, steps, .. } = part;
+    let mut data = json!({"turn": turn, "generation": generation, "offset": offset, "text": text});
+    if let Some(steps) = steps {
+        data["steps"] = match form {
+            Form::Html => json!(views::conversation::steps(&steps).into_string()),
+            Form::Json => steps
+                .iter()
+                .map(|step| {
+                    json!({"id": step.id, "name": step.name, "input": step.input,
+                    "ok": step.output.as_ref().map(|(ok, _)| *ok)})
+                })
+                .collect(),
+        };
+    }
+    data
+}
+
+/// Returns an event. JSON has no line breaks, so its data is one line.
+fn event(name: &str, id: Option<MessageNumber>, data: &Value) -> String {
+    let id = id.map_or_else(String::new, |id| format!("id: {id}\n"));
+    format!("event: {name}\n{id}data: {data}\n\n")
+}

@@ -1,0 +1,151 @@
+//! The difference between two prompts: what a cache can reuse, and the lines side by side.
+
+use convoke_core::ledger::{Ledger, Target};
+use convoke_session::diff::{DiffLine, LineChange, PromptDiff, TextDiff};
+use convoke_session::{SessionId, TurnId};
+use maud::{Markup, html};
+
+use super::chart::source;
+use super::text::{exact, line};
+use super::{number, percent};
+
+/// The lines around a change that are shown.
+const AROUND: usize = 3;
+/// The most lines of a diff that are shown; the JSON form has all.
+const MOST_LINES: usize = 4_000;
+
+/// Renders the difference between the prompts of two turns.
+pub fn prompts(
+    id: SessionId,
+    (earlier, later): (TurnId, TurnId),
+    found: &PromptDiff,
+    later_ledger: &Ledger<'_>,
+) -> Markup {
+    let before = found.system.earlier_bytes + found.prompt.earlier_bytes;
+    let after = found.system.later_bytes + found.prompt.later_bytes;
+    let reusable = found.reusable_bytes();
+    html! {
+        nav.crumbs aria-label="Place" { a href="/" { "Sessions" } " / " a href=(format!("/sessions/{id}")) { "session" } " / " a href=(format!("/sessions/{id}/turns/{later}")) { "turn " (later) } }
+        h1 { (line(found.member.as_str())) ": turn " (earlier) " and turn " (later) }
+        p { "Turn " (earlier) " has " (number(before)) " bytes, turn " (later) " has " (number(after)) "." }
+        h2 { "What a cache can reuse" }
+        p #reusable { (number(reusable)) " bytes at the beginning are the same: " (percent(reusable, before)) " of turn " (earlier) "." }
+        (prefix_bar(reusable, after))
+        @if let Some(cause) = first_difference(found, later_ledger) { p { "The first difference: " (line(&cause)) "." } }
+        @for (name, text) in [("System text", &found.system), ("Prompt", &found.prompt)] {
+            @if text.earlier_bytes + text.later_bytes > 0 {
+                h2 { (name) }
+                @if text.is_same() { p { "The same " (number(text.later_bytes)) " bytes." } }
+                @else { (side_by_side(text)) }
+            }
+        }
+    }
+}
+
+/// Returns what the first byte that differs belongs to.
+fn first_difference(found: &PromptDiff, later: &Ledger<'_>) -> Option<String> {
+    let (target, text) = if found.system.is_same() {
+        (Target::Prompt, &found.prompt)
+    } else {
+        (Target::System, &found.system)
+    };
+    if text.is_same() {
+        return None;
+    }
+    let at = text.common_prefix;
+    let entry = later
+        .entries()
+        .filter(|entry| entry.target == target && entry.kept_bytes() > 0)
+        .find(|entry| entry.range.end > at);
+    Some(match entry {
+        Some(entry) => {
+            let from = if entry.range.start == at { "begins here" } else { "changed" };
+            format!("at byte {} {} of {} {from}", number(at), source(&entry.source), entry.section)
+        }
+        None => format!("the later text ends at byte {}", number(at)),
+    })
+}
+
+/// Renders how much of a text is unchanged.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "a picture has fewer pixels than a float has digits"
+)]
+pub fn prefix_bar(unchanged: u64, whole: u64) -> Markup {
+    let width = if whole == 0 { 0.0 } else { unchanged.min(whole) as f64 / whole as f64 * 1000.0 };
+    html! {
+        svg.bar.prefix viewBox="0 0 1000 16" preserveAspectRatio="none" role="img" aria-label=(format!("{} of {} bytes are unchanged", number(unchanged), number(whole))) {
+            rect.changed x="0" y="0" width="1000" height="16" {}
+            rect.unchanged x="0" y="0" width=(format!("{width:.3}")) height="16" data-bytes=(unchanged) {}
+        }
+    }
+}
+
+/// A row of the diff: a line of each text.
+type Row<'d> = (Option<&'d DiffLine>, Option<&'d DiffLine>);
+
+/// Pairs removed lines with the added lines that follow them.
+fn rows(lines: &[DiffLine]) -> Vec<Row<'_>> {
+    let mut rows: Vec<Row<'_>> = Vec::new();
+    let mut at = 0;
+    while at < lines.len() {
+        if lines[at].change == LineChange::Same {
+            rows.push((Some(&lines[at]), Some(&lines[at])));
+            at += 1;
+            continue;
+        }
+        let run = lines[at..].iter().take_while(|line| line.change != LineChange::Same).count();
+        let run = &lines[at..at + run];
+        let (removed, added): (Vec<&DiffLine>, Vec<&DiffLine>) =
+            run.iter().partition(|line| line.change == LineChange::Removed);
+        for index in 0..removed.len().max(added.len()) {
+            rows.push((removed.get(index).copied(), added.get(index).copied()));
+        }
+        at += run.len();
+    }
+    rows
+}
+
+fn is_same(row: &Row<'_>) -> bool {
+    row.0.is_some_and(|line| line.change == LineChange::Same)
+}
+
+fn side_by_side(text: &TextDiff) -> Markup {
+    let rows = rows(&text.lines);
+    let changed: Vec<usize> = (0..rows.len()).filter(|at| !is_same(&rows[*at])).collect();
+    let is_near = |at: usize| {
+        let next = changed.partition_point(|change| change + AROUND < at);
+        changed.get(next).is_some_and(|change| *change <= at + AROUND)
+    };
+    let rows: Vec<(Row<'_>, bool)> =
+        rows.into_iter().enumerate().map(|(at, row)| (row, is_near(at))).collect();
+    html! {
+        p.faint { (number(text.earlier_bytes)) " → " (number(text.later_bytes)) " bytes, the first " (number(text.common_prefix)) " the same" }
+        div.scroll { table.diff {
+            thead { tr { th scope="col" { "Earlier" } th scope="col" { "Later" } } }
+            tbody {
+                @for run in rows[..rows.len().min(MOST_LINES)].chunk_by(|a, b| a.1 == b.1) {
+                    @match run {
+                        [(_, false), ..] => (gap(run.len() as u64)),
+                        _ => @for ((before, after), _) in run { tr { (cell(*before, LineChange::Removed)) (cell(*after, LineChange::Added)) } },
+                    }
+                }
+            }
+        } }
+        @if rows.len() > MOST_LINES { p.faint { "The first " (number(MOST_LINES as u64)) " lines; the JSON form has all." } }
+    }
+}
+
+fn gap(lines: u64) -> Markup {
+    html! { tr { td.faint colspan="2" { "… " (number(lines)) " lines the same" } } }
+}
+
+fn cell(side: Option<&DiffLine>, change: LineChange) -> Markup {
+    let Some(side) = side else { return html! { td.none {} } };
+    let (class, mark) = match (side.change == change, change) {
+        (false, _) => ("same", ""),
+        (true, LineChange::Removed) => ("removed", "− "),
+        (true, _) => ("added", "+ "),
+    };
+    html! { td.(class) { (mark) (exact(super::text::beginning(&side.text, 4 << 10).0, false)) } }
+}
