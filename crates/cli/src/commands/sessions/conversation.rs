@@ -24,16 +24,14 @@ const PAGE: usize = 256;
 pub(super) async fn each_turn(
     store: &AnyStore,
     session: SessionId,
-    mut show: impl AsyncFnMut(Turn) -> anyhow::Result<()>,
+    mut show: impl FnMut(Turn) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let mut after = TurnId::default();
     loop {
         let page = store.turns_after(session, after, PAGE).await?;
         let Some(last) = page.last() else { return Ok(()) };
         after = last.id;
-        for turn in page {
-            show(turn).await?;
-        }
+        page.into_iter().try_for_each(&mut show)?;
     }
 }
 
@@ -73,7 +71,7 @@ pub(super) async fn write_json(store: &AnyStore, id: SessionId) -> anyhow::Resul
     .await?;
     out.write_all(b"],\"turns\":[")?;
     let mut list = JsonList::default();
-    each_turn(store, id, async |turn| Ok(list.push(&mut out, &turn)?)).await?;
+    each_turn(store, id, |turn| Ok(list.push(&mut out, &turn)?)).await?;
     out.write_all(b"]}\n")?;
     Ok(out.flush()?)
 }
@@ -148,7 +146,7 @@ async fn write_costs(out: &mut impl Write, store: &AnyStore, id: SessionId) -> a
 /// Returns the number of each reply with its turn, in order.
 async fn replies(store: &AnyStore, id: SessionId) -> anyhow::Result<Vec<(MessageNumber, TurnId)>> {
     let mut replies = Vec::new();
-    each_turn(store, id, async |turn| {
+    each_turn(store, id, |turn| {
         replies.extend(turn.reply.map(|reply| (reply, turn.id)));
         Ok(())
     })
@@ -165,7 +163,7 @@ async fn write_unanswered(
     // A turn whose process died is still stored as running.
     let is_abandoned = !store.is_held(id).await?;
     let mut is_first = true;
-    each_turn(store, id, async |turn| {
+    each_turn(store, id, |turn| {
         if turn.reply.is_some() {
             return Ok(());
         }

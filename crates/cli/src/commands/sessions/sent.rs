@@ -102,7 +102,7 @@ pub(super) async fn requests_by_member(
     let team = Team::parse(&store.session(session).await?.began.team);
     let named = team.iter().flat_map(Team::names).map(ToString::to_string);
     let mut members: BTreeSet<String> = named.collect();
-    each_turn(store, session, async |turn| {
+    each_turn(store, session, |turn| {
         members.insert(turn.member.as_str().to_owned());
         Ok(())
     })

@@ -221,25 +221,28 @@ async fn show_all_prompts(
     session: SessionId,
 ) -> anyhow::Result<()> {
     let paint = Paint::for_stream(&stdout());
-    each_turn(store, session, async |turn| {
-        if turn.attempts == 0 {
-            return Ok(());
-        }
+    let mut turns = Vec::new();
+    each_turn(store, session, |turn| {
+        turns.extend(Some(turn).filter(|turn| turn.attempts > 0));
+        Ok(())
+    })
+    .await?;
+    for turn in &turns {
         let sent = SentTurn::read(store, session, turn.id, None).await?;
         if arguments.json {
-            return Ok(write_json(&turn_json(&sent, store).await?)?);
+            write_json(&turn_json(&sent, store).await?)?;
+            continue;
         }
         let mut out = stdout();
         let texts = [("system text", sent.system.as_deref()), ("prompt", Some(&*sent.prompt))];
         for (name, text) in texts.into_iter().filter_map(|(name, text)| Some((name, text?))) {
-            let Turn { id, member, .. } = &turn;
+            let Turn { id, member, .. } = turn;
             let bytes = number(text.len() as u64);
             let title = format!("──── turn {id}, {member}: {name}, {bytes} bytes");
             writeln!(out, "{}", paint.strong(&heading(&title)))?;
             out.write_all(text.as_bytes())?;
             writeln!(out, "{}", if text.ends_with('\n') { "" } else { "\n" })?;
         }
-        Ok(())
-    })
-    .await
+    }
+    Ok(())
 }
