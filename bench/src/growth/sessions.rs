@@ -6,7 +6,9 @@ use convoke_agent::thread::{RequestTexts, ThreadStore as _};
 use convoke_session::conformance::{message, new_session, request};
 use convoke_session::store::{Page, SessionImport as _};
 use convoke_session::transfer::{export, fork, import};
-use convoke_session::{MessageNumber, Millis, SessionId, SqliteStore, State, Store as _, ThreadId};
+use convoke_session::{
+    AttemptRef, MessageNumber, Millis, SessionId, SqliteStore, State, Store as _, ThreadId, TurnId,
+};
 use serde_json::json;
 use tempfile::TempDir;
 use tokio::runtime::{Builder, Runtime};
@@ -50,8 +52,13 @@ pub(super) fn requests() {
         let stage = Stage::new();
         let (session, bytes) = stage.add_requests(count);
         let archive = stage.archive(session);
-        let nanos = least(RUNS, || stage.import(&archive));
+        // Those of a turn that the session does not have would be refused.
+        let archive = archive.replace("\"turn\":1,\"attempt\":1", "\"turn\":null,\"attempt\":null");
         let size = archive.len();
+        assert!(size as u64 > count * 2000, "the archive lacks the requests");
+        // A thread keeps its id, so that a store takes the archive once.
+        let mut stages: Vec<Stage> = (0..RUNS).map(|_| Stage::new()).collect();
+        let nanos = least(RUNS, || stages.pop().unwrap().import(&archive));
         table::row(&[count.to_string(), number(size), number(bytes), time(nanos)]);
     }
 }
@@ -110,7 +117,8 @@ impl Stage {
             });
             let ledger = format!("{ledger}{entry}\n");
             bytes += body.len() + ledger.len();
-            let record = request(&thread, number, None, RequestTexts { body, ledger });
+            let attempt = AttemptRef { session, turn: TurnId(1), attempt: 1 };
+            let record = request(&thread, number, Some(attempt), RequestTexts { body, ledger });
             let added = self.store.add_request(&record, before.as_ref());
             self.runtime.block_on(added).unwrap();
             before = Some(record.texts);

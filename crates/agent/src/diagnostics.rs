@@ -67,4 +67,7 @@ convoke_core::diagnostic_codes! {
     SANDBOX_STOPPED = "sandbox.stopped", Loss,
         "The sandbox stopped a tool of the agent, which may have gone on without it.",
         "Widen the member's permissions, or add the path or port to the agent in agents.toml, if it should be allowed.";
+    CACHE_BROKEN = "cache.broken", Note,
+        "Something that Convoke sends changed a prefix that the provider could have taken from its cache.",
+        "`convoke sessions show --cache` names the first difference; keep instructions and tools the same between turns.";
 }

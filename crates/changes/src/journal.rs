@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::change::{Change, FileMode, Node, Oid};
 use crate::content::read;
+use crate::entry::{Entry, Found};
 use crate::error::ChangesError;
 use crate::git::Deadline;
 use crate::manifest::MODE_BITS;
@@ -160,15 +161,16 @@ impl Journal {
         numbered.sort_by_key(|change| std::cmp::Reverse(by_depth(&change)));
         for (_, change) in &numbered {
             let at = change.path.under(root);
-            let Ok(metadata) = fs::symlink_metadata(&at) else { continue };
+            let Ok(entry) = Entry::open(root, &change.path) else { continue };
+            let Ok(found) = entry.found() else { continue };
             let goes = match &change.after {
                 None => true,
-                Some(Node::Directory { .. }) => !metadata.is_dir(),
-                Some(_) => metadata.is_dir(),
+                Some(Node::Directory { .. }) => !found.is_directory,
+                Some(_) => found.is_directory,
             };
             if goes {
-                let is_leftover = metadata.is_dir() && change.after.is_none();
-                match remove(&at, &metadata) {
+                let is_leftover = found.is_directory && change.after.is_none();
+                match entry.remove(found) {
                     // A directory that holds something else stays.
                     Err(error)
                         if is_leftover && error.kind() == io::ErrorKind::DirectoryNotEmpty => {}
@@ -179,9 +181,10 @@ impl Journal {
         }
         numbered.reverse();
         for (_, change) in &numbered {
-            let at = change.path.under(root);
-            if matches!(change.after, Some(Node::Directory { .. })) && !at.is_dir() {
-                fs::create_dir_all(&at).map_err(ChangesError::io(&at))?;
+            if matches!(change.after, Some(Node::Directory { .. })) {
+                let made = Entry::create(root, &change.path);
+                let made = made.and_then(|entry| entry.create_directory());
+                made.map_err(ChangesError::io(&change.path.under(root)))?;
                 place.failpoint().reach();
             }
         }
@@ -190,20 +193,16 @@ impl Journal {
             if fs::symlink_metadata(&staged).is_err() {
                 continue;
             }
-            let at = change.path.under(root);
-            if let Some(parent) = at.parent() {
-                fs::create_dir_all(parent).map_err(ChangesError::io(parent))?;
-            }
-            move_into_place(&staged, &at, *number).map_err(ChangesError::io(&at))?;
+            let entry = Entry::create(root, &change.path);
+            let moved = entry.and_then(|entry| entry.replace_by(&staged, *number));
+            moved.map_err(ChangesError::io(&change.path.under(root)))?;
             place.failpoint().reach();
         }
         for (path, mode) in self.modes.iter().rev() {
-            let at = path.under(root);
-            if fs::symlink_metadata(&at)
-                .is_ok_and(|found| found.is_dir() && found.mode() & MODE_BITS != *mode)
-            {
-                fs::set_permissions(&at, Permissions::from_mode(*mode))
-                    .map_err(ChangesError::io(&at))?;
+            let Some((entry, found)) = directory_at(root, path) else { continue };
+            if found.mode != *mode {
+                let set = entry.set_directory_mode(*mode);
+                set.map_err(ChangesError::io(&path.under(root)))?;
                 place.failpoint().reach();
             }
         }
@@ -232,12 +231,24 @@ impl Place {
         // Files that somebody changed since the crash stay as they are.
         let paths = journal.record.changes.iter().map(|change| &change.path);
         let now = nodes(self, paths, self.deadline())?;
-        let is_ours = |change: &Change| {
+        let is_as_recorded = |change: &Change| {
             let found = now.get(&change.path).and_then(Option::as_ref);
             let both = [change.before.as_ref(), change.after.as_ref()];
             found.is_none()
                 || matches!(found, Some(Node::Directory { .. }))
                 || both.into_iter().any(|node| matches(found, node))
+        };
+        let changes = journal.record.changes.iter();
+        let replaced: BTreeSet<TreePath> =
+            changes.filter(|it| is_as_recorded(it)).map(|it| it.path.clone()).collect();
+        // A directory that somebody exchanged for a link or a file leads elsewhere.
+        let is_elsewhere = |above: TreePath| {
+            let found = fs::symlink_metadata(above.under(&self.directory));
+            found.is_ok_and(|found| !found.is_dir()) && !replaced.contains(&above)
+        };
+        let is_ours = |change: &Change| {
+            let mut above = change.path.ancestors().filter(|above| !above.is_root());
+            is_as_recorded(change) && !above.any(is_elsewhere)
         };
         for (number, change) in journal.record.changes.iter().enumerate() {
             if !is_ours(change) {
@@ -311,12 +322,10 @@ fn open_directories(root: &Path, changes: &[Change]) -> Result<(), ChangesError>
     let parents: BTreeSet<TreePath> =
         changes.iter().flat_map(|change| change.path.ancestors()).collect();
     for path in parents {
-        let at = path.under(root);
-        let Ok(metadata) = fs::symlink_metadata(&at) else { continue };
-        let mode = metadata.mode() & MODE_BITS;
-        if metadata.is_dir() && mode & OWNER_ALL != OWNER_ALL {
-            fs::set_permissions(&at, Permissions::from_mode(mode | OWNER_ALL))
-                .map_err(ChangesError::io(&at))?;
+        let Some((entry, found)) = directory_at(root, &path) else { continue };
+        if found.mode & OWNER_ALL != OWNER_ALL {
+            let set = entry.set_directory_mode(found.mode | OWNER_ALL);
+            set.map_err(ChangesError::io(&path.under(root)))?;
         }
     }
     Ok(())
@@ -335,24 +344,11 @@ fn stage_node(path: &Path, node: &Node, content: &[u8]) -> io::Result<()> {
     }
 }
 
-fn remove(path: &Path, metadata: &fs::Metadata) -> io::Result<()> {
-    if metadata.is_dir() { fs::remove_dir(path) } else { fs::remove_file(path) }
-}
-
-/// Moves a staged file into place, by a copy beside it if the file systems differ.
-fn move_into_place(staged: &Path, target: &Path, number: usize) -> io::Result<()> {
-    match fs::rename(staged, target) {
-        Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
-            let beside = target.with_file_name(format!(".convoke-undo-{number}"));
-            let _ = fs::remove_file(&beside);
-            if staged.is_symlink() {
-                symlink(fs::read_link(staged)?, &beside)?;
-            } else {
-                fs::copy(staged, &beside)?;
-            }
-            fs::rename(&beside, target)?;
-            fs::remove_file(staged)
-        }
-        moved => moved,
-    }
+/// Returns a directory, if there is one at a path.
+fn directory_at(root: &Path, path: &TreePath) -> Option<(Entry, Found)> {
+    // The root has no name of its own.
+    let path = if path.is_root() { TreePath::new(".") } else { path.clone() };
+    let entry = Entry::open(root, &path).ok()?;
+    let found = entry.found().ok().filter(|found| found.is_directory)?;
+    Some((entry, found))
 }

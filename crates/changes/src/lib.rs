@@ -15,6 +15,7 @@ mod content;
 mod copier;
 pub mod diagnostics;
 mod diff;
+mod entry;
 mod error;
 mod failpoint;
 mod git;

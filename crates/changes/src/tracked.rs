@@ -8,13 +8,17 @@ use std::path::Path;
 use convoke_files::limit::FileKind;
 use convoke_files::{Disk, Files as _};
 
+/// The most bytes of all paths. Version 4 stores a path as its difference from the one before, so that a small index
+/// can name any number of bytes.
+const MOST_BYTES: usize = 64 << 20;
+
 /// The paths of an index, sorted.
 #[derive(Debug, Default)]
 pub(crate) struct TrackedPaths(Vec<Vec<u8>>);
 
 impl TrackedPaths {
     pub(crate) fn load(git_dir: &Path) -> Self {
-        let bytes = Disk.read(&git_dir.join("index"), FileKind::Record).unwrap_or_default();
+        let bytes = Disk.read(&git_dir.join("index"), FileKind::Input).unwrap_or_default();
         let mut paths = parse(&bytes).unwrap_or_default();
         paths.sort_unstable();
         Self(paths)
@@ -44,6 +48,7 @@ fn parse(bytes: &[u8]) -> Option<Vec<Vec<u8>>> {
     let version = u32_at(4).filter(|version| (2..=4).contains(version))?;
     let count = u32_at(8)?;
     let mut paths: Vec<Vec<u8>> = Vec::new();
+    let mut left = MOST_BYTES;
     let mut at = 12;
     for _ in 0..count {
         let flags = bytes.get(at + 60..at + FIXED)?;
@@ -54,6 +59,7 @@ fn parse(bytes: &[u8]) -> Option<Vec<Vec<u8>>> {
             let length = bytes.get(name_at..)?.iter().position(|&byte| byte == 0)?;
             let last = paths.last().map_or(&[][..], Vec::as_slice);
             let kept = last.len().checked_sub(removed)?;
+            left = left.checked_sub(kept + length)?;
             paths.push([&last[..kept], &bytes[name_at..name_at + length]].concat());
             at = name_at + length + 1;
         } else {
@@ -76,4 +82,36 @@ fn offset(bytes: &[u8], mut at: usize) -> Option<(usize, usize)> {
         value = (value.checked_add(1)?).checked_mul(128)? + usize::from(byte & 0x7f);
     }
     Some((value, at + 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns an index of version 4: a long path, then paths that add a byte to the one before.
+    fn index(length: usize, more: u32) -> Vec<u8> {
+        let mut bytes = b"DIRC\0\0\0\x04".to_vec();
+        bytes.extend_from_slice(&(more + 1).to_be_bytes());
+        let mut entry = |name: &[u8]| {
+            bytes.extend_from_slice(&[0; 62]);
+            // Nothing is removed from the path before.
+            bytes.push(0);
+            bytes.extend_from_slice(name);
+            bytes.push(0);
+        };
+        entry(&vec![b'a'; length]);
+        for _ in 0..more {
+            entry(b"b");
+        }
+        bytes
+    }
+
+    #[test]
+    fn a_small_index_cannot_name_any_number_of_bytes() {
+        let paths = parse(&index(3, 2)).unwrap();
+        assert_eq!(paths, [&b"aaa"[..], b"aaab", b"aaabb"]);
+        let bomb = index(1 << 20, 100);
+        assert!(bomb.len() < 2 << 20);
+        assert!(parse(&bomb).is_none());
+    }
 }

@@ -15,11 +15,11 @@ use convoke_session::{
 use crossterm::event::{Event as TerminalEvent, EventStream};
 use futures_util::StreamExt as _;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::{mpsc, oneshot};
 
 use crate::history;
-use crate::model::{Chat, Effect, Input, Setup, Waiting};
+use crate::model::{Chat, Effect, Input, RemoteRequest, Setup, Waiting};
 use crate::sent_prompt;
 use crate::terminal::Screen;
 use crate::user_action::PromptView;
@@ -55,6 +55,8 @@ enum Update {
     Standing(Vec<Waiting>, Option<String>),
     /// A request could not be carried out, and nothing changed.
     Refused(String),
+    /// There is a text to keep in the conversation.
+    Note(String),
 }
 
 impl From<Update> for Input {
@@ -63,6 +65,7 @@ impl From<Update> for Input {
             Update::Event(event) => Self::Event(event),
             Update::Standing(queue, task) => Self::Standing(queue, task),
             Update::Refused(why) => Self::Refused(why),
+            Update::Note(text) => Self::Note(text),
         }
     }
 }
@@ -79,6 +82,13 @@ fn merge(last: &mut Update, next: Update) -> Option<Update> {
 pub struct Updates {
     queue: EventQueue<Update>,
     receiver: EventReceiver<Update>,
+}
+
+impl Updates {
+    /// Shows a text in the conversation.
+    pub fn note(&self, text: String) {
+        self.queue.push(Update::Note(text));
+    }
 }
 
 /// The sum of a chat that has ended.
@@ -115,6 +125,11 @@ enum Request {
     Keep(Vec<PersonMessage>),
 }
 
+/// Tells whether a request from elsewhere waits for the running turn, or why it is refused.
+pub type RemoteReply = oneshot::Sender<Result<bool, String>>;
+/// Requests of people who take part from elsewhere.
+pub type RemoteRequests = mpsc::Receiver<(RemoteRequest, RemoteReply)>;
+
 /// The most requests that wait. The screen sends one at a time, and at last that to close.
 const REQUEST_LIMIT: usize = 4;
 
@@ -123,6 +138,7 @@ pub async fn hold<S: Store + Clone>(
     coordinator: Coordinator<S>,
     updates: Updates,
     setup: Setup,
+    remote: Option<RemoteRequests>,
 ) -> Result<Closing, ChatError> {
     let past = history::read(&coordinator).await?;
     let mut screen = Screen::take()?;
@@ -137,7 +153,8 @@ pub async fn hold<S: Store + Clone>(
         requests: Some(requests),
     };
     let conversation = answer_requests(coordinator, asked, queue);
-    let (answered, shown) = tokio::join!(conversation, show(chat, &mut screen, receiver, effects));
+    let shown = show(chat, &mut screen, receiver, effects, remote);
+    let (answered, shown) = tokio::join!(conversation, shown);
     drop(screen);
     answered?;
     shown
@@ -256,6 +273,7 @@ async fn show<S: Store>(
     screen: &mut Screen,
     mut updates: EventReceiver<Update>,
     mut effects: EffectRunner<S>,
+    mut remote: Option<RemoteRequests>,
 ) -> Result<Closing, ChatError> {
     let began = Instant::now();
     let mut keys = EventStream::new();
@@ -282,6 +300,13 @@ async fn show<S: Store>(
                 }
             },
             ended = signals.next() => Some(ended),
+            (request, reply) = next_remote(&mut remote) => {
+                let admitted = chat.admits(&request);
+                let is_admitted = admitted.is_ok();
+                // Who asked may be gone.
+                let _ = reply.send(admitted);
+                is_admitted.then_some(Input::Remote(request))
+            }
             count = updates.recv_many(&mut batch, BATCH), if batch.len() < BATCH => {
                 is_over = count == 0;
                 None
@@ -307,6 +332,17 @@ async fn show<S: Store>(
         drawn = Instant::now();
     }
     broken.map_or(Ok(Closing { codes: chat.codes }), |error| Err(error.into()))
+}
+
+/// Waits for a request from elsewhere, for ever without anybody who sends one.
+async fn next_remote(remote: &mut Option<RemoteRequests>) -> (RemoteRequest, RemoteReply) {
+    if let Some(requests) = remote
+        && let Some(request) = requests.recv().await
+    {
+        return request;
+    }
+    *remote = None;
+    pending().await
 }
 
 /// Applies an input to the state and carries out its effect.

@@ -25,8 +25,8 @@ mod view;
 mod work;
 
 pub use command::{COMMANDS, Command, Verb};
-pub use event_loop::{ChatError, Closing, Updates, hold, updates};
-pub use model::{Chat, Effect, Input, Setup, Waiting};
+pub use event_loop::{ChatError, Closing, RemoteReply, RemoteRequests, Updates, hold, updates};
+pub use model::{Chat, Effect, Input, RemoteRequest, Setup, Waiting};
 pub use overlay::help;
 pub use sent_prompt::{SentPrompt, read as read_sheet};
 pub use text::{is_dangerous, printable};

@@ -287,10 +287,13 @@ async fn the_rules_of_another_version_are_found_to_be_wrong() {
     let patience = Duration::from_mins(5);
     let verified = verify(vendor, wrong, &session, &host_environment, guardian, patience).await;
     let differences = verified.unwrap().differences;
-    let [Difference::Unexplained { path, .. }] = &differences[..] else {
+    let [Difference::Unexplained { path, .. }, skills @ ..] = &differences[..] else {
         panic!("{differences:?}");
     };
     assert!(path.ends_with("AGENTS.md"));
+    let is_new =
+        |it: &Difference| matches!(it, Difference::SkillUnexplained { name } if name == "dataviz");
+    assert!(skills.iter().any(is_new), "{skills:?}");
 }
 
 #[tokio::test]

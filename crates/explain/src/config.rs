@@ -10,12 +10,26 @@ use crate::diagnostics;
 use crate::report::AgentReport;
 
 /// Reads a JSON object with comments. Errors are reported once.
+pub(crate) fn commented_json(
+    files: &dyn Files,
+    path: &Path,
+    report: &mut AgentReport,
+) -> Option<Value> {
+    let text = text(files, path, report)?;
+    object(&without_comments(&text), path, report)
+}
+
+/// Reads a JSON object. Errors are reported once.
 pub(crate) fn json(files: &dyn Files, path: &Path, report: &mut AgentReport) -> Option<Value> {
     let text = text(files, path, report)?;
+    object(text.trim_start_matches('\u{feff}'), path, report)
+}
+
+fn object(text: &str, path: &Path, report: &mut AgentReport) -> Option<Value> {
     if text.trim().is_empty() {
         return None;
     }
-    match serde_json::from_str::<Value>(&without_comments(&text)) {
+    match serde_json::from_str::<Value>(text) {
         Ok(value) if value.is_object() => Some(value),
         Ok(_) => {
             malformed(report, path, "it is not a JSON object");

@@ -1,5 +1,6 @@
 //! The path patterns of Claude Code: globs of whole paths, and lines as in a `.gitignore`.
 
+use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::collections::HashMap;
 
@@ -33,6 +34,7 @@ impl Globs {
             let bare = pattern.strip_prefix("./").unwrap_or(pattern);
             let body = bare.trim_start_matches('!');
             let is_negated = (bare.len() - body.len()) % 2 == 1;
+            let body = &*with_alternatives(body);
             let glob =
                 GlobBuilder::new(body).literal_separator(true).empty_alternates(true).build();
             if let (false, Ok(glob)) = (body.is_empty(), glob) {
@@ -56,6 +58,47 @@ impl Globs {
         let negated = negated.map(|(index, _)| *index);
         plain.chain(negated).chain(self.written.get(path).copied()).min()
     }
+}
+
+/// Writes `@(a|b)` and `?(a|b)` as braces.
+fn with_alternatives(pattern: &str) -> Cow<'_, str> {
+    if !pattern.contains("@(") && !pattern.contains("?(") {
+        return Cow::Borrowed(pattern);
+    }
+    let mut written = String::with_capacity(pattern.len());
+    // The closing mark of each open group; other brackets stay as they are.
+    let mut open: Vec<Option<&str>> = Vec::new();
+    let mut rest = pattern;
+    while let Some(character) = rest.chars().next() {
+        let group =
+            [("@(", "}"), ("?(", ",}")].into_iter().find(|(mark, _)| rest.starts_with(mark));
+        let taken = match (group, character) {
+            (Some((mark, end)), _) => {
+                written.push('{');
+                open.push(Some(end));
+                mark.len()
+            }
+            (None, '(') => {
+                written.push('(');
+                open.push(None);
+                1
+            }
+            (None, '|') if matches!(open.last(), Some(Some(_))) => {
+                written.push(',');
+                1
+            }
+            (None, ')') => {
+                written.push_str(open.pop().flatten().unwrap_or(")"));
+                1
+            }
+            (None, other) => {
+                written.push(other);
+                other.len_utf8()
+            }
+        };
+        rest = &rest[taken..];
+    }
+    Cow::Owned(written)
 }
 
 /// Patterns that select files together the way lines of a `.gitignore` do, the last that matches
@@ -142,6 +185,10 @@ mod tests {
             ("**/*.{md,txt}", "/lab/a.txt", true),
             ("/lab/[a-c]?.md", "/lab/bz.md", true),
             ("/lab/[^a-c]?.md", "/lab/bz.md", false),
+            ("/lab/@(repo|x)/CLAUDE.md", "/lab/repo/CLAUDE.md", true),
+            ("/lab/@(repo|x)/CLAUDE.md", "/lab/y/CLAUDE.md", false),
+            ("/lab/a?(b|c).md", "/lab/a.md", true),
+            ("/lab/(a).md", "/lab/(a).md", true),
         ];
         for (pattern, path, expected) in cases {
             assert_eq!(matches(pattern, path), expected, "{pattern} {path}");

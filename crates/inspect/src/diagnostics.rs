@@ -1,9 +1,6 @@
 //! Diagnostics of `capture`, `doctor` and the record of requests.
 
 convoke_core::diagnostic_codes! {
-    CACHE_BROKEN = "cache.broken", Note,
-        "Something that Convoke sends changed a prefix that the provider could have taken from its cache.",
-        "`convoke sessions show --cache` names the first difference; keep instructions and tools the same between turns.";
     RECORD_FAILED = "record.failed", Loss,
         "The requests of a turn could not be stored.",
         "Read the reason; `convoke sessions show --request` has those that were stored before.";

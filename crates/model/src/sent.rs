@@ -7,13 +7,14 @@ use convoke_agent::event::RequestPurpose;
 use convoke_agent::id::{AttemptRef, ThreadId};
 use convoke_agent::thread::{
     RequestEnd, RequestMeta, RequestOutcome, RequestRecord, RequestTexts, ThreadStore,
-    ThreadStoreError,
+    ThreadStoreError, broken_prefix,
 };
 use convoke_agent::usage::Usage;
 use convoke_core::Diagnostic;
+use convoke_core::ledger::Source;
 use convoke_thread::prompt::{self, Request};
 use convoke_wire::Wire;
-use convoke_wire::cache::common_start;
+use convoke_wire::cache::{self, common_start};
 
 use crate::diagnostics;
 
@@ -39,7 +40,7 @@ impl<'r> Recorder<'r> {
     }
 
     /// Stores a request before it is sent. Returns its number and facts, and a diagnostic if the previous request
-    /// could not be read.
+    /// could not be read, or its prefix was changed.
     pub async fn sending(
         &mut self,
         request: &Request,
@@ -64,6 +65,7 @@ impl<'r> Recorder<'r> {
             wire: Wire::at(request.path),
             ..RequestMeta::new(request.path, purpose, body.len() as u64)
         };
+        diagnostic = diagnostic.or_else(|| broken(before.as_ref()?, &meta, request));
         let texts = RequestTexts::new(body.clone(), &request.ledger)
             .map_err(|error| ThreadStoreError::Failed(Box::new(error)))?;
         let mut record = RequestRecord {
@@ -135,4 +137,17 @@ impl<'r> Recorder<'r> {
         change(&mut record.outcome);
         self.store.set_outcome(self.thread, record.number, &record.outcome).await
     }
+}
+
+/// Returns a diagnostic if a request changed the prefix of the one before. A compaction changes it on purpose.
+fn broken(before: &RequestRecord, meta: &RequestMeta, request: &Request) -> Option<Diagnostic> {
+    if before.meta.purpose != meta.purpose || before.meta.wire != meta.wire {
+        return None;
+    }
+    let segments = |body: &str| cache::segments(meta.wire?, body.as_bytes()).ok();
+    let comparison = cache::compare(&segments(&before.texts.body)?, &segments(&request.body)?);
+    let is_ours = |source: &Source<'_>| {
+        !matches!(source, Source::Model { .. } | Source::History { .. } | Source::Message { .. })
+    };
+    broken_prefix(&comparison, &request.ledger, is_ours)
 }

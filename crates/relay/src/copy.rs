@@ -72,7 +72,7 @@ fn sent(
     redactor: &Redactor,
 ) -> Option<SentRequest> {
     let BodyCopy { kept, bytes, sha256 } = copy;
-    let packed = kept.map(Bytes::from);
+    let packed = kept.map(Bytes::from_owner);
     let body = packed.and_then(|it| unpacked(&head.headers, it, LONGEST_BODY).ok());
     let call = match &body {
         Some(body) => match RequestKind::of(head, body) {

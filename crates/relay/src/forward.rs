@@ -19,7 +19,7 @@ use tokio::sync::{Mutex, oneshot};
 use crate::connect::Connection;
 use crate::copy::{Passing, content_type};
 use crate::server::Shared;
-use crate::tee::{AnswerBody, AnswerContent, AnswerTee, RequestTee};
+use crate::tee::{AnswerBody, AnswerContent, AnswerTee, KeptBytes, RequestTee};
 
 /// The connection to the endpoint that belongs to one connection of the program.
 pub(crate) type Upstreams = Mutex<Option<Connection<RequestTee>>>;
@@ -64,7 +64,8 @@ pub(crate) async fn answer(
     let is_counted = shared.is_own_program(&head.headers);
     let wire = Wire::at(target.path()).filter(|_| is_counted);
     let body_done = Some(body_done).filter(|_| wire.is_some());
-    let forwarded = forwarded.map(|()| RequestTee::new(body, shared.longest_body, body_done));
+    let kept = KeptBytes::new(shared.longest_body, Arc::clone(&shared.kept_bytes));
+    let forwarded = forwarded.map(|()| RequestTee::new(body, kept, body_done));
     if wire.is_some() {
         let number = shared.numbers.fetch_add(1, Ordering::Relaxed) + 1;
         let passing = Passing { number, head, target, body: body_copy, answer: answer_copy };

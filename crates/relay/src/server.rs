@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex as StdMutex, PoisonError};
 use std::time::Duration;
 
@@ -91,6 +91,8 @@ pub(crate) struct Shared {
     pub tunnels: Tunnels,
     pub numbers: AtomicU64,
     pub longest_body: usize,
+    /// The bytes of all requests that are kept at the moment.
+    pub kept_bytes: Arc<AtomicUsize>,
     own_user_agents: Vec<String>,
     exchanges: mpsc::UnboundedSender<Exchange>,
     reports: Mutex<JoinSet<()>>,
@@ -151,6 +153,7 @@ impl Relay {
             tunnels: Tunnels::new(address, &tunnel_hosts, most_tunnel_bytes, env),
             numbers: AtomicU64::new(0),
             longest_body,
+            kept_bytes: Arc::default(),
             own_user_agents,
             exchanges,
             reports: Mutex::default(),

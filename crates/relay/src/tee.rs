@@ -1,6 +1,8 @@
 //! Bodies that are copied while they pass: nothing is held up, and nothing is changed.
 
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
@@ -12,10 +14,51 @@ use tokio::sync::oneshot;
 
 use convoke_wire::AnswerReader;
 
+/// The most bytes of all requests that are kept at a time. A program that an agent runs can send many at once.
+const MOST_KEPT: usize = 256 << 20;
+
+/// Bytes that count towards a limit of their own, and towards one that all of a relay share.
+#[derive(Debug)]
+pub(crate) struct KeptBytes {
+    bytes: Vec<u8>,
+    limit: usize,
+    of_all: Arc<AtomicUsize>,
+}
+
+impl KeptBytes {
+    /// Creates a copy of at most `limit` bytes. `of_all` has the bytes of all copies.
+    pub fn new(limit: usize, of_all: Arc<AtomicUsize>) -> Self {
+        Self { bytes: Vec::new(), limit, of_all }
+    }
+
+    /// Adds bytes, if both limits allow it. Returns whether they were added.
+    fn extend(&mut self, data: &[u8]) -> bool {
+        let fits = |all: usize| all.checked_add(data.len()).filter(|&all| all <= MOST_KEPT);
+        let is_kept = self.bytes.len() + data.len() <= self.limit
+            && self.of_all.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_ok();
+        if is_kept {
+            self.bytes.extend_from_slice(data);
+        }
+        is_kept
+    }
+}
+
+impl AsRef<[u8]> for KeptBytes {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for KeptBytes {
+    fn drop(&mut self) {
+        self.of_all.fetch_sub(self.bytes.len(), Ordering::Relaxed);
+    }
+}
+
 /// The copy of a request's body.
 pub(crate) struct BodyCopy {
     /// The bytes; `None` if there were more than are kept.
-    pub kept: Option<Vec<u8>>,
+    pub kept: Option<KeptBytes>,
     pub bytes: u64,
     pub sha256: [u8; 32],
 }
@@ -23,25 +66,23 @@ pub(crate) struct BodyCopy {
 /// The body of a request on its way to the endpoint.
 pub(crate) struct RequestTee {
     body: Incoming,
-    kept: Option<Vec<u8>>,
-    limit: usize,
+    kept: Option<KeptBytes>,
     bytes: u64,
     hash: Sha256,
     done: Option<oneshot::Sender<BodyCopy>>,
 }
 
 impl RequestTee {
-    /// Copies at most `limit` bytes, if anybody wants a copy.
-    pub fn new(body: Incoming, limit: usize, done: Option<oneshot::Sender<BodyCopy>>) -> Self {
-        Self { body, kept: Some(Vec::new()), limit, bytes: 0, hash: Sha256::new(), done }
+    /// Copies the body into `kept`, if anybody wants a copy.
+    pub fn new(body: Incoming, kept: KeptBytes, done: Option<oneshot::Sender<BodyCopy>>) -> Self {
+        Self { body, kept: Some(kept), bytes: 0, hash: Sha256::new(), done }
     }
 
     fn copy(&mut self, data: &Bytes) {
         self.bytes += data.len() as u64;
         self.hash.update(data);
-        match &mut self.kept {
-            Some(kept) if kept.len() + data.len() <= self.limit => kept.extend_from_slice(data),
-            kept => *kept = None,
+        if self.kept.as_mut().is_some_and(|kept| !kept.extend(data)) {
+            self.kept = None;
         }
     }
 
@@ -227,5 +268,28 @@ impl Body for AnswerBody {
             Self::Own(body) => body.size_hint(),
             Self::Tee(tee) => tee.body.size_hint(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_copies_share_one_limit() {
+        let all = Arc::default();
+        let kept = || KeptBytes::new(MOST_KEPT / 4, Arc::clone(&all));
+        let quarter = vec![0; MOST_KEPT / 4];
+        let mut one = kept();
+        assert!(one.extend(&quarter));
+        assert!(!one.extend(b"x"), "its own limit");
+        let mut others = [kept(), kept(), kept()];
+        assert!(others.iter_mut().all(|other| other.extend(&quarter)));
+        let mut late = kept();
+        assert!(!late.extend(b"x"), "the limit of all");
+        drop(one);
+        assert!(late.extend(b"x"));
+        drop((others, late));
+        assert_eq!(all.load(Ordering::Relaxed), 0);
     }
 }

@@ -1,12 +1,51 @@
 //! The change to a file, as a person reads it.
 
+use std::fmt::Write as _;
 use std::path::Path;
+use std::time::Duration;
 
 use similar::TextDiff;
 
-/// Returns a unified diff of two texts of a file.
+/// The most bytes of both texts that are compared. A model chooses the texts, and their question waits for the result.
+const COMPARED: usize = 1 << 20;
+/// The time after which a difference is approximated.
+const DIFF_TIME: Duration = Duration::from_millis(50);
+
+/// Returns a unified diff of two texts of a file. Texts that are too long to be compared are shown one after the other.
 pub(super) fn unified(path: &Path, before: &str, after: &str) -> String {
     let name = path.display().to_string();
-    let diff = TextDiff::from_lines(before, after);
+    if before.len() + after.len() > COMPARED {
+        return replaced(&name, before, after);
+    }
+    let diff = TextDiff::configure().timeout(DIFF_TIME).diff_lines(before, after);
     diff.unified_diff().header(&name, &name).missing_newline_hint(false).to_string()
+}
+
+fn replaced(name: &str, before: &str, after: &str) -> String {
+    let counts = [before, after].map(|text| text.lines().count());
+    let mut diff = format!("--- {name}\n+++ {name}\n@@ -1,{} +1,{} @@\n", counts[0], counts[1]);
+    for (mark, text) in [('-', before), ('+', after)] {
+        for line in text.lines() {
+            let _ = writeln!(diff, "{mark}{line}");
+        }
+    }
+    diff
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_that_are_too_long_are_not_compared() {
+        let lines = |last: &str| format!("{}{last}\n", "same\n".repeat(2000));
+        let short = unified("a".as_ref(), &lines("one"), &lines("two"));
+        assert_eq!(short.matches("same").count(), 3, "{short}");
+        assert!(short.ends_with("-one\n+two\n"), "{short}");
+
+        let lines = |last: &str| format!("{}{last}\n", "same\n".repeat(COMPARED / 8));
+        let long = unified("a".as_ref(), &lines("one"), &lines("two"));
+        assert_eq!(long.matches("same").count(), 2 * (COMPARED / 8));
+        assert!(long.contains("-one\n+same\n") && long.ends_with("+two\n"));
+    }
 }

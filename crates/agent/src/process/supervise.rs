@@ -542,3 +542,24 @@ async fn feed(mut stdin: ChildStdin, mut inputs: mpsc::Receiver<Input>) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_retry_that_comes_too_late_or_too_often_ends_the_turn() {
+        let retry = |attempt, status, wait_ms| {
+            let reason = "the server is busy".into();
+            let event = EventKind::Retry { attempt, max: None, status, wait_ms, reason };
+            hopeless_retry(&event, 3, LONGEST_WAIT)
+        };
+        assert_eq!(retry(1, Some(429), Some(1000)), None);
+        let hour = retry(1, Some(429), Some(3_600_000));
+        let wait = Duration::from_hours(1);
+        assert_eq!(hour, Some(TerminationCause::RetryTooLate(FailureReason::RateLimit, wait)));
+        assert_eq!(retry(3, Some(500), None), None);
+        let often = Some(TerminationCause::RetryLimit(FailureReason::Server));
+        assert_eq!(retry(4, Some(500), None), often);
+    }
+}

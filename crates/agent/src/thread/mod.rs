@@ -3,12 +3,14 @@
 //! A thread is an append-only log of lines and the requests that were sent in it. [`ThreadStore`] is the interface to
 //! both: model members write through it, and the session store implements it. A store does not interpret the lines.
 
+mod cache;
 mod memory;
 mod request;
 
 use std::error::Error;
 use std::pin::Pin;
 
+pub use self::cache::broken_prefix;
 pub use self::memory::MemoryThreadStore;
 pub use self::request::{RequestEnd, RequestMeta, RequestOutcome, RequestRecord, RequestTexts};
 use crate::id::{MessageNumber, ThreadId};

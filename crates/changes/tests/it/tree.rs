@@ -5,6 +5,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use convoke_changes::{Begun, Changes, Host, Limits, Record, TurnKey};
 use tempfile::TempDir;
@@ -24,7 +25,9 @@ impl Tree {
         for name in ["project", "home", "data"] {
             fs::create_dir(temp.path().join(name)).unwrap();
         }
-        Self { temp, limits: Limits::default() }
+        // A machine that is busy copies slowly, and a turn of a test is over at once.
+        let limits = Limits { wait: Duration::from_mins(2), ..Limits::default() };
+        Self { temp, limits }
     }
 
     /// Creates a repository with one commit.

@@ -57,6 +57,8 @@ pub struct Setup {
 pub enum Input {
     /// A key was pressed.
     Key(KeyEvent),
+    /// Somebody takes part from elsewhere, for example on a page.
+    Remote(RemoteRequest),
     /// Text was pasted.
     Paste(String),
     /// The terminal was resized.
@@ -79,6 +81,17 @@ pub enum Input {
     Interrupt,
     /// A termination signal.
     Terminate,
+}
+
+/// A request of somebody who takes part from elsewhere.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RemoteRequest {
+    /// Say something.
+    Say(PersonMessage),
+    /// Run turns until a person is to speak.
+    GoOn,
+    /// Retry a turn.
+    Retry(TurnId),
 }
 
 /// An effect to run.
@@ -222,6 +235,7 @@ impl Chat {
         let lines_before = self.height_ever();
         let effect = match input {
             Input::Key(key) => self.key(key),
+            Input::Remote(request) => self.remote(request),
             Input::Paste(text) => self.paste(&text),
             Input::Resize(size) => self.resize(size),
             Input::Tick(now) => {
@@ -372,6 +386,35 @@ impl Chat {
             return self.work(Effect::Say(message));
         }
         Effect::Interject(message)
+    }
+
+    /// Returns whether a request from elsewhere waits for the running turn; the error is why it is refused.
+    pub fn admits(&self, request: &RemoteRequest) -> Result<bool, String> {
+        let is_waiting = self.activity == Activity::Waiting;
+        match request {
+            _ if self.activity == Activity::Leaving => Err("the chat is ending".to_owned()),
+            RemoteRequest::Say(_) if self.pending.len() >= INBOX_LIMIT => {
+                Err("too many messages wait".to_owned())
+            }
+            RemoteRequest::Say(_) => Ok(!is_waiting),
+            RemoteRequest::GoOn | RemoteRequest::Retry(_) if is_waiting => Ok(false),
+            RemoteRequest::GoOn | RemoteRequest::Retry(_) => {
+                Err("a turn runs; try again when it has ended".to_owned())
+            }
+        }
+    }
+
+    /// Does what somebody elsewhere asks for.
+    fn remote(&mut self, request: RemoteRequest) -> Option<Effect> {
+        let waits = self.admits(&request).ok()?;
+        Some(match request {
+            RemoteRequest::Say(message) => {
+                self.pending.push(message.clone());
+                if waits { Effect::Interject(message) } else { self.work(Effect::Say(message)) }
+            }
+            RemoteRequest::GoOn => self.work(Effect::GoOn),
+            RemoteRequest::Retry(turn) => self.work(Effect::Retry(turn)),
+        })
     }
 
     fn look(&mut self, what: PromptView, member: Option<&MemberName>) -> Option<Effect> {

@@ -153,3 +153,41 @@ fn bad_usage_is_named_and_explained() {
     let shown = context.run(&["serve", "--port", &taken.port.to_string()]);
     assert!(shown.contains("exit code: 2") && shown.contains("cannot listen"), "{shown}");
 }
+
+#[test]
+fn a_conversation_of_the_terminal_has_a_page_on_which_people_take_part() {
+    let context = team();
+    let mut chat = context
+        .command(&["chat", "--rehearse", "--page"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    let mut errors = BufReader::new(chat.stderr.take().unwrap());
+    errors.read_line(&mut line).unwrap();
+    let address = line.trim_end().strip_prefix("page: http://127.0.0.1:").expect("an address");
+    let (address, token) = address.split_once('#').expect("a token");
+    let (port, session) = address.split_once("/sessions/").expect("a session");
+    let input = chat.stdin.take().unwrap();
+    let mut output = BufReader::new(chat.stdout.take().unwrap());
+    let page = Page { child: chat, port: port.parse().unwrap(), token: token.to_owned() };
+    let base = format!("/api/sessions/{session}");
+    let say = json!({"person": "kim", "text": "Said on the page", "to": ["max"]});
+    assert!(page.post(&format!("{base}/say"), &say)["message"].is_string());
+    // The terminal shows the message, and the page the reply.
+    let mut shown = String::new();
+    while !shown.contains("Said on the page") {
+        assert!(output.read_line(&mut shown).unwrap() > 0, "{shown}");
+    }
+    while page.get(&base)["messages"].as_array().unwrap().len() < 2 {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    assert_eq!(page.get("/api/sessions")["total"], 1);
+    assert_eq!(page.send("POST", &format!("{base}/release"), "{}").0, 409);
+    // The page ends with the chat.
+    drop(input);
+    output.read_to_string(&mut shown).unwrap();
+    assert!(TcpStream::connect(("127.0.0.1", page.port)).is_err());
+}

@@ -24,7 +24,7 @@ fn sends(text: &str) -> String {
 fn context() -> TestContext {
     let context = TestContext::new()
         .file("package.json", r#"{"name": "@openai/codex", "version": "0.170.2"}"#)
-        .file("home/.codex/config.toml", "")
+        .file("home/.codex/config.toml", "[skills.bundled]\nenabled = false\n")
         .file("repo/.git/HEAD", "ref: refs/heads/main\n")
         .file("repo/AGENTS.md", "Use tabs in this repository.\n")
         .file("repo/CLAUDE.md", "Rules for somebody else here.\n")
@@ -95,4 +95,27 @@ fn a_wrong_explanation_names_the_file_and_the_bytes() {
     }
     let (verified, _, _, differences) = facts(&context, &[]);
     assert_eq!((verified, differences), (false.into(), 2), "it is remembered");
+}
+
+#[test]
+fn skills_are_compared_by_name_and_description() {
+    let skill = "---\nname: deploy\ndescription: Ships it to the servers.\n---\nbody\n";
+    let list = |line: &str| {
+        sends(&format!("Use tabs in this repository.\n\n### Available skills\n{line}\n</skills>"))
+    };
+    let right = list("- deploy: Ships it to the servers. (file: r0/deploy/SKILL.md)");
+    let context = context().file("repo/.agents/skills/deploy/SKILL.md", skill).file("sent", right);
+    let (code, shown) = explain(&context, &["--verify"]);
+    assert_eq!(code, Some(0), "{shown}");
+    let cut =
+        list("- deploy: Ships it (file: r0/deploy/SKILL.md)\n- other: Else. (file: r0/o/SKILL.md)");
+    let context = context.file("sent", cut);
+    let (code, shown) = explain(&context, &["--verify"]);
+    assert_eq!(code, Some(1), "{shown}");
+    for line in [
+        "the description of the skill deploy is explained with 24 bytes, and 8 bytes arrived",
+        "the skill other arrived and is not explained",
+    ] {
+        assert!(shown.contains(line), "{line} is not in\n{shown}");
+    }
 }

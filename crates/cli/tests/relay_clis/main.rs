@@ -10,20 +10,24 @@
     reason = "a test fails by panicking, and says aloud that it is skipped"
 )]
 
+mod accounts;
+mod by_hand;
 mod confined;
 mod model_server;
 mod sign_in;
 mod user;
 
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use self::model_server::ModelServer;
+use self::model_server::{Got, ModelServer};
 use self::user::User;
 
 const KEY: &str = "sk-relay-0123456789abcdefghijklmnop";
+const REFRESH: &str = "rt-relay-zyxwvutsrqponmlk9876543210";
 
 /// Returns a body as it is stored.
 fn masked(agent: &str, body: &[u8]) -> Value {
@@ -31,7 +35,7 @@ fn masked(agent: &str, body: &[u8]) -> Value {
     let places: &[&str] = match agent {
         "claude" => &["/metadata/user_id"],
         "codex" => &["/client_metadata", "/prompt_cache_key"],
-        _ => &[],
+        _ => &["/project", "/user_prompt_id", "/request/session_id"],
     };
     for place in places {
         if let Some(value) = body.pointer_mut(place) {
@@ -57,10 +61,43 @@ fn files_below(directory: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
+/// Returns a body without its compression.
+fn unpacked(got: &Got) -> Vec<u8> {
+    let encoding = got.headers.iter().find(|(name, _)| name == "content-encoding");
+    match encoding.map(|(_, value)| value.as_str()) {
+        Some("zstd") => {
+            let mut body = Vec::new();
+            let decoder = ruzstd::decoding::StreamingDecoder::new(&got.body[..]);
+            decoder.unwrap().read_to_end(&mut body).unwrap();
+            body
+        }
+        _ => got.body.clone(),
+    }
+}
+
+/// Nothing below a directory contains a credential.
+fn has_no_credentials(directory: &Path, cli: &str) {
+    let mut files = Vec::new();
+    files_below(directory, &mut files);
+    assert!(!files.is_empty());
+    for file in files {
+        let bytes = std::fs::read(&file).unwrap();
+        for secret in [KEY, REFRESH] {
+            let found = bytes.windows(secret.len()).any(|window| window == secret.as_bytes());
+            assert!(!found, "{cli}: a credential is in {}", file.display());
+        }
+    }
+}
+
 fn what_is_recorded_is_what_arrived(cli: &str, agent: &str) {
     let Some(mut user) = User::new(cli, agent, "read-only") else { return };
     let server = ModelServer::start(None);
     user.env = server.environment(agent);
+    is_recorded(&user, &server, cli, agent);
+}
+
+/// Runs one turn with the relay, and compares what was recorded with what arrived.
+fn is_recorded(user: &User, server: &ModelServer, cli: &str, agent: &str) {
     let shown = user.run(&["run", "--record", "wire", "Say \"hello\"."]);
     assert!(shown.contains("Behind the relay."), "{cli}: {shown}");
     assert!(shown.contains("the model received"), "{cli}: {shown}");
@@ -75,7 +112,7 @@ fn what_is_recorded_is_what_arrived(cli: &str, agent: &str) {
         let hash = hash.iter().map(|it| format!("{it:02x}")).collect::<Vec<_>>().concat();
         assert_eq!(stored["sentSha256"], hash, "{cli}");
         assert_eq!(stored["bytes"], got.body.len());
-        let arrived = masked(agent, &got.body).to_string();
+        let arrived = masked(agent, &unpacked(got)).to_string();
         let body: Value = serde_json::from_str(stored["body"].as_str().unwrap()).unwrap();
         assert_eq!(body.to_string(), arrived, "{cli}");
         assert_eq!((&stored["status"], &stored["ended"]), (&json!(200), &json!("answered")));
@@ -83,14 +120,7 @@ fn what_is_recorded_is_what_arrived(cli: &str, agent: &str) {
         let credentials = got.headers.iter().filter(|(_, value)| value.contains(KEY)).count();
         assert_eq!(credentials, 1, "{cli}: {:?}", got.headers);
     }
-    let mut files = Vec::new();
-    files_below(&user.home.path().join("data"), &mut files);
-    assert!(!files.is_empty());
-    for file in files {
-        let bytes = std::fs::read(&file).unwrap();
-        let found = bytes.windows(KEY.len()).any(|window| window == KEY.as_bytes());
-        assert!(!found, "{cli}: the key is in {}", file.display());
-    }
+    has_no_credentials(&user.home.path().join("data"), cli);
     let cache = user.run(&["sessions", "show", "last", "--cache", "--json"]);
     let cache: Value = serde_json::from_str(&cache).unwrap();
     assert_eq!(cache["requests"].as_array().unwrap().len(), calls.len());

@@ -105,7 +105,7 @@ fn serve(
 }
 
 /// A token that says when it ends and whose it is, as Codex reads it.
-fn web_token(text: &str, expires: u64) -> String {
+pub fn web_token(text: &str, expires: u64) -> String {
     let claims = json!({
         "exp": expires,
         "email": "person@example.com",
@@ -135,7 +135,7 @@ fn renewed(host: &str) -> Value {
     }
 }
 
-fn write(home: &Path, path: &str, value: &Value) {
+pub fn write(home: &Path, path: &str, value: &Value) {
     let path = home.join(path);
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
     std::fs::write(path, value.to_string()).unwrap();

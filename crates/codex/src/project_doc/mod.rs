@@ -248,7 +248,11 @@ fn chain(files: &dyn Files, settings: &Settings<'_>) -> Result<Vec<PathBuf>, Fai
         Rules::V0_98 => &git,
         Rules::V0_166 => settings.root_markers,
     };
-    let physical = files.canonicalize(settings.cwd);
+    // Codex 0.166 takes the directory as it is, which has links only if `-C` named it.
+    let physical = match settings.rules {
+        Rules::V0_98 => files.canonicalize(settings.cwd).ok(),
+        Rules::V0_166 => None,
+    };
     let mut chain = Vec::new();
     for directory in physical.as_deref().unwrap_or(settings.cwd).ancestors() {
         // The file system's root itself is never a project.

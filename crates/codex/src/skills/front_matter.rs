@@ -49,8 +49,7 @@ pub fn read(text: &str, rules: Rules) -> Result<About, String> {
     yaml::check(&front).map_err(|why| format!("the part between --- lines is not read: {why}"))?;
     let parsed = yaml_serde::from_str::<Written>(&front);
     let parsed = match (parsed, rules) {
-        // A value of the wrong type is valid YAML and is not repaired.
-        (Err(wrong), Rules::V0_166) if yaml_serde::from_str::<IgnoredAny>(&front).is_err() => {
+        (Err(wrong), Rules::V0_166) => {
             yaml_serde::from_str(&repaired(&front)).map_err(|_| wrong.to_string())
         }
         (parsed, _) => parsed.map_err(|wrong| wrong.to_string()),
@@ -61,7 +60,7 @@ pub fn read(text: &str, rules: Rules) -> Result<About, String> {
     let short = collapsed(&short.unwrap_or_default());
     within("metadata.short-description", &short, MAX_DESCRIPTION)?;
     let name = collapsed(&written.name);
-    within("name", &name, MAX_NAME)?;
+    check_name(&name)?;
     let description = collapsed(&written.description);
     if rules == Rules::V0_98 {
         within("description", &description, MAX_DESCRIPTION)?;
@@ -74,7 +73,8 @@ pub fn read(text: &str, rules: Rules) -> Result<About, String> {
     if name.is_empty() && rules == Rules::V0_98 {
         return Err("it has no `name`".to_owned());
     }
-    let name = (!name.is_empty()).then_some(name);
+    let is_unnamed = name.is_empty() || matches!(&*name, "~" | "null") && rules == Rules::V0_166;
+    let name = (!is_unnamed).then_some(name);
     Ok(About { name, description, stated: written.description })
 }
 
@@ -92,7 +92,7 @@ fn between_rules(text: &str) -> Option<String> {
 }
 
 /// Quotes the plain values that YAML takes for something else: those with a colon inside, and those that
-/// begin with a bracket, a brace, an at sign or a backtick.
+/// begin like a collection or a reserved character and are no YAML.
 fn repaired(front: &str) -> String {
     let lines: Vec<_> = front.lines().map(repaired_line).collect();
     lines.join("\n")
@@ -104,7 +104,8 @@ fn repaired_line(line: &str) -> Cow<'_, str> {
     };
     let is_key = |it: char| it.is_alphanumeric() || matches!(it, '_' | '-');
     let value = value.split(" #").next().unwrap_or_default().trim();
-    let needs_quotes = value.starts_with(['[', '{', '@', '`'])
+    let is_broken = || yaml_serde::from_str::<IgnoredAny>(value).is_err();
+    let needs_quotes = value.starts_with(['[', '{', '@', '`']) && is_broken()
         || value.contains(": ") && !value.starts_with(['"', '\'', '|', '>']);
     if key.trim().is_empty() || !key.trim().chars().all(is_key) || !needs_quotes {
         return Cow::Borrowed(line);
@@ -114,6 +115,15 @@ fn repaired_line(line: &str) -> Cow<'_, str> {
 
 fn collapsed(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Checks the name of a skill.
+///
+/// # Errors
+///
+/// Returns the reason for which Codex does not list the skill.
+pub(super) fn check_name(name: &str) -> Result<(), String> {
+    within("name", name, MAX_NAME)
 }
 
 fn within(name: &str, text: &str, max: usize) -> Result<(), String> {

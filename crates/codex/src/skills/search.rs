@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use convoke_files::limit::TooManyEntries;
 use convoke_files::{EntryKind, FileKind, Files};
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 use super::{Found, FoundSkill, RejectedSkill, SYSTEM_FOLDER, Scope, front_matter};
 use crate::config::{directories_between, project_root};
@@ -173,10 +174,13 @@ impl Finder<'_> {
             Rules::V0_166 => folder.path.join(FILE_NAME),
         };
         let text = self.head(&real_path).map_err(|error| error.to_string());
-        match text.and_then(|text| front_matter::read(&text, self.rules)) {
-            Ok(about) => {
-                let directory = folder.path.file_name().map(|name| name.to_string_lossy());
-                let name = about.name.or(directory.map(Into::into)).unwrap_or_default();
+        let directory = folder.path.file_name().map(|name| name.to_string_lossy());
+        let named = text.and_then(|text| front_matter::read(&text, self.rules)).and_then(|about| {
+            let name = about.name.clone().or(directory.map(Into::into)).unwrap_or_default();
+            front_matter::check_name(&name).map(|()| (name, about))
+        });
+        match named {
+            Ok((name, about)) => {
                 let has_agents = entries.iter().any(|(name, _)| name == "agents");
                 let of_plugin = self.rules == Rules::V0_166;
                 found.skills.push(FoundSkill {
@@ -234,16 +238,9 @@ impl Finder<'_> {
         name.or_else(|| Some(directory.file_name()?.to_string_lossy().into_owned()))
     }
 
-    /// Returns whether the policy of a skill keeps it out of the list.
+    /// Returns whether the policy of a skill keeps it out of the list. A file with a value of the wrong type counts for
+    /// nothing.
     fn is_hidden(&self, directory: &Path) -> bool {
-        #[derive(Deserialize)]
-        struct OpenAi {
-            policy: Option<Policy>,
-        }
-        #[derive(Deserialize)]
-        struct Policy {
-            allow_implicit_invocation: Option<bool>,
-        }
         let path = directory.join("agents/openai.yaml");
         let Ok(text) = self.files.read_text(&path, FileKind::FrontMatter) else {
             return false;
@@ -252,7 +249,55 @@ impl Finder<'_> {
             return false;
         }
         let written = yaml_serde::from_str::<OpenAi>(&text).ok();
-        let policy = written.and_then(|it| it.policy);
-        policy.and_then(|it| it.allow_implicit_invocation) == Some(false)
+        written.and_then(|it| it.policy).is_some_and(|policy| {
+            let is_for_others =
+                !policy.products.is_empty() && !policy.products.contains(&Product::Codex);
+            policy.allow_implicit_invocation == Some(false) || is_for_others
+        })
     }
+}
+
+/// `agents/openai.yaml`, beside a skill.
+#[derive(Deserialize)]
+struct OpenAi {
+    policy: Option<Policy>,
+    #[serde(rename = "interface")]
+    _interface: Option<Interface>,
+    #[serde(rename = "dependencies")]
+    _dependencies: Option<Dependencies>,
+}
+
+#[derive(Deserialize)]
+struct Policy {
+    allow_implicit_invocation: Option<bool>,
+    #[serde(default)]
+    products: Vec<Product>,
+}
+
+/// A product that a skill is for.
+#[derive(Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+enum Product {
+    #[serde(alias = "CODEX")]
+    Codex,
+    #[serde(alias = "CHATGPT")]
+    Chatgpt,
+    #[serde(alias = "ATLAS")]
+    Atlas,
+}
+
+#[derive(Deserialize)]
+struct Interface {
+    #[serde(rename = "display_name")]
+    _display_name: Option<String>,
+    #[serde(rename = "short_description")]
+    _short_description: Option<String>,
+    #[serde(rename = "default_prompt")]
+    _default_prompt: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Dependencies {
+    #[serde(rename = "tools", default)]
+    _tools: Vec<IgnoredAny>,
 }

@@ -188,7 +188,11 @@ impl<'a> Loader<'a> {
             self.report.warn(convoke_core::diagnostics::FILE_TOO_LARGE, path, message);
             return Err(Rule::TooLarge(MAX_FILE_BYTES));
         }
-        let raw = String::from_utf8_lossy(&head.bytes);
+        let bytes = match head.bytes.strip_prefix("\u{feff}".as_bytes()) {
+            Some(rest) if self.settings.skips_byte_order_mark => rest,
+            _ => &head.bytes,
+        };
+        let raw = String::from_utf8_lossy(bytes);
         let split = front_matter::split(&raw);
         let kept = markdown::without_comments(split.body);
         let parts = [

@@ -189,11 +189,15 @@ fn runs(text: &str) -> Vec<Run> {
     // Neither code nor the description of an image is running text.
     let mut in_code = false;
     let mut images = 0_usize;
+    let mut in_comment = false;
     let mut end_of_last = 0;
     for (event, range) in Parser::new_ext(text, Options::empty()).into_offset_iter() {
         match event {
             Event::Start(Tag::CodeBlock(_)) => in_code = true,
             Event::End(TagEnd::CodeBlock) => in_code = false,
+            Event::Start(Tag::HtmlBlock) => {
+                in_comment = text[range.clone()].trim_start().starts_with("<!--");
+            }
             Event::Start(Tag::Image { .. }) => images += 1,
             Event::End(TagEnd::Image) => images = images.saturating_sub(1),
             Event::Text(_) if in_code || images > 0 => {}
@@ -226,7 +230,7 @@ fn runs(text: &str) -> Vec<Run> {
             Event::Html(_) => {
                 // Text after a comment on its line is kept.
                 let raw = &text[range.clone()];
-                if raw.trim_start().starts_with("<!--") && raw.contains("-->") {
+                if in_comment && raw.trim_start().starts_with("<!--") && raw.contains("-->") {
                     begin(&mut runs);
                     if let Some(run) = runs.last_mut() {
                         run.push(&without_comment_marks(raw), range.start);
@@ -314,7 +318,7 @@ mod tests {
 
     #[test]
     fn an_import_follows_white_space_or_begins_a_piece_of_text() {
-        let cases: [(&str, &[&str]); 23] = [
+        let cases: [(&str, &[&str]); 25] = [
             ("see @./a.md and @b/c.md", &["./a.md", "b/c.md"]),
             ("@/abs.md @~/home.md", &["/abs.md", "~/home.md"]),
             ("mid@sentence.md", &[]),
@@ -332,6 +336,8 @@ mod tests {
             ("x <!-- @inline.md --> y", &[]),
             ("<!-- c --> @behind.md", &["behind.md"]),
             ("<div>\n@html.md\n</div>", &[]),
+            ("<div>\n<!-- c --> @html.md\n</div>", &[]),
+            ("<!-- c --> @after.md", &["after.md"]),
             ("- @list.md\n- **@bold.md**", &["list.md", "bold.md"]),
             ("> @quoted.md\n> @two.md", &["quoted.md", "two.md"]),
             ("# @heading.md", &["heading.md"]),

@@ -12,6 +12,7 @@ mod rules;
 mod scope;
 mod settings;
 mod skills;
+mod validation;
 
 use std::path::{Path, PathBuf};
 
@@ -84,8 +85,8 @@ pub(crate) fn explain(files: &dyn Files, session: &Session, edition: Edition) ->
 fn managed(loader: &mut Loader<'_>) {
     let directory = loader.session.etc.join("claude-code");
     loader.load(&directory.join("CLAUDE.md"), LoadReason::Managed, Level::Managed);
-    if let Some(text) = loader.settings.managed_text.clone() {
-        loader.take_managed_text(&directory.join("managed-settings.json"), &text);
+    if let Some((path, text)) = loader.settings.managed_text.clone() {
+        loader.take_managed_text(&path, &text);
     }
     rules::load(loader, &directory.join(".claude/rules"), Level::Managed);
 }

@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::agents_md;
 use super::permissions::Denied;
 use super::skills::SkillSettings;
+use super::validation;
 use crate::config;
 use crate::diagnostics;
 use crate::edition::Edition;
@@ -36,14 +37,16 @@ pub(super) struct Settings {
     /// A switch that turns all instruction files off.
     pub off: Option<&'static str>,
     pub excludes: Excludes,
-    /// Instructions in the administrator's settings.
-    pub managed_text: Option<String>,
+    /// Instructions in the administrator's settings, with the file that has them.
+    pub managed_text: Option<(PathBuf, String)>,
     pub reads_added_directories: bool,
     pub has_memory: bool,
     /// Whether imports from outside of the working directory were approved.
     pub outside_approved: bool,
     /// Whether links are resolved before rules apply.
     pub resolves_links: bool,
+    /// Whether front matter may follow a byte order mark.
+    pub skips_byte_order_mark: bool,
     /// The permission rules that hide files.
     pub denied: Denied,
     /// Whether nothing outside of the working directories may be read.
@@ -98,7 +101,7 @@ impl Excludes {
     /// Compiles the patterns, as far as they may be compiled together.
     fn compile(&mut self, report: &mut AgentReport) {
         // A backslash counts as a slash, and so escapes nothing.
-        let patterns = self.patterns.iter().map(|it| it.pattern.replace('\\', "/"));
+        let patterns = self.patterns.iter().map(|it| clean(&it.pattern.replace('\\', "/")));
         let mut bytes = 0;
         let patterns: Vec<String> = patterns
             .take_while(|pattern| {
@@ -120,6 +123,24 @@ impl Excludes {
     }
 }
 
+/// Resolves `.` and `..` in an absolute pattern, as in a path.
+fn clean(pattern: &str) -> String {
+    if !pattern.starts_with('/') || !pattern.split('/').any(|part| matches!(part, "." | "..")) {
+        return pattern.to_owned();
+    }
+    let mut parts: Vec<&str> = Vec::new();
+    for part in pattern.split('/').skip(1) {
+        match part {
+            "." => {}
+            ".." => {
+                parts.pop();
+            }
+            part => parts.push(part),
+        }
+    }
+    format!("/{}", parts.join("/"))
+}
+
 impl Settings {
     pub(super) fn read(
         files: &dyn Files,
@@ -139,6 +160,7 @@ impl Settings {
             has_memory: !session.is_on("CLAUDE_CODE_DISABLE_AUTO_MEMORY"),
             config_dir: session.directory("CLAUDE_CONFIG_DIR", ".claude"),
             resolves_links: !is_old,
+            skips_byte_order_mark: !is_old,
             denied: Denied::default(),
             blocks_outside: false,
             agents_md: None,
@@ -179,11 +201,8 @@ impl Settings {
         let mut layers = Vec::new();
         let mut read = |source, path: PathBuf| {
             let value = config::json(files, &path, report)?;
-            if let Some(wrong) = wrong_excludes(&value) {
-                let message = format!(
-                    "{}: `claudeMdExcludes` is {wrong}: use a list of texts; nothing in the file counts",
-                    path.display()
-                );
+            if let Some(wrong) = validation::wrong(&value) {
+                let message = format!("{}: {wrong}; nothing in the file counts", path.display());
                 report.warn(diagnostics::SETTINGS_MALFORMED, &path, message);
                 return None;
             }
@@ -196,7 +215,9 @@ impl Settings {
             layers.extend(above.and_then(|path| read(Source::Local, path)));
             layers.extend(read(Source::Local, local_settings(cwd)));
         }
-        let managed = read(Source::Managed, session.etc.join("claude-code/managed-settings.json"));
+        let managed = managed_settings(files, session);
+        let managed: Vec<_> =
+            managed.into_iter().filter_map(|path| read(Source::Managed, path)).collect();
         for given in session.values("--settings") {
             let inline = serde_json::from_str::<Value>(given).ok();
             let path = absolute(cwd, Path::new(given));
@@ -219,8 +240,9 @@ impl Settings {
         if value.get("autoMemoryEnabled") == Some(&Value::Bool(false)) {
             self.has_memory = false;
         }
-        if *source == Source::Managed {
-            self.managed_text = value.get("claudeMd").and_then(Value::as_str).map(str::to_owned);
+        let text = value.get("claudeMd").and_then(Value::as_str);
+        if let (Source::Managed, Some(text)) = (source, text) {
+            self.managed_text = Some((path.clone(), text.to_owned()));
         }
     }
 
@@ -251,19 +273,30 @@ impl Sources {
     }
 }
 
+/// The administrator's settings: the file, then those of the directory beside it, by name.
+fn managed_settings(files: &dyn Files, session: &Session) -> Vec<PathBuf> {
+    let directory = session.etc.join("claude-code");
+    let parts = directory.join("managed-settings.d");
+    let entries = files.entries(&parts).unwrap_or_default();
+    let names = entries.into_iter().filter_map(|(name, _)| name.into_string().ok());
+    let mut names: Vec<String> =
+        names.filter(|name| !name.starts_with('.') && is_json(name)).collect();
+    names.sort();
+    let mut paths = vec![directory.join("managed-settings.json")];
+    paths.extend(names.into_iter().map(|name| parts.join(name)));
+    paths
+}
+
+fn is_json(name: &str) -> bool {
+    Path::new(name).extension().is_some_and(|extension| extension == "json")
+}
+
 /// The main checkout of a linked worktree, or else the repository itself.
 fn main_checkout(files: &dyn Files, repository: &Path) -> PathBuf {
     match place::git_kind(files, repository) {
         GitKind::Worktree(main) => main,
         _ => repository.to_owned(),
     }
-}
-
-/// Returns an invalid `claudeMdExcludes`, because of which the whole file is rejected.
-fn wrong_excludes(settings: &Value) -> Option<&Value> {
-    let excludes = settings.get("claudeMdExcludes")?;
-    let is_list = excludes.as_array().is_some_and(|list| list.iter().all(Value::is_string));
-    (!is_list).then_some(excludes)
 }
 
 fn switched_off(session: &Session) -> Option<&'static str> {

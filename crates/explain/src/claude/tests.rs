@@ -479,3 +479,51 @@ fn the_users_directory_can_be_moved_and_is_not_read_twice_below_it() {
     let below_home = place("/w/home/project", &files);
     assert_eq!(below_home.loaded(), ["/w/home/.claude/CLAUDE.md"]);
 }
+
+#[test]
+fn a_settings_file_with_a_comment_or_a_value_of_the_wrong_type_counts_for_nothing() {
+    let exclude = r#""claudeMdExcludes": ["/w/p/CLAUDE.md"]"#;
+    let settings = |text: String| {
+        place("/w/p", &[("/w/p/CLAUDE.md", "rules"), ("/w/p/.claude/settings.json", &text)])
+    };
+    let right = settings(format!("\u{feff}{{{exclude}}}"));
+    assert_eq!(right.loaded(), [""; 0]);
+    for text in [
+        format!("// mine\n{{{exclude}}}"),
+        format!(r#"{{{exclude}, "skillOverrides": {{"x": "sometimes"}}}}"#),
+        format!(r#"{{{exclude}, "permissions": {{"deny": "Read"}}}}"#),
+    ] {
+        let wrong = settings(text.clone());
+        assert_eq!(wrong.loaded(), ["/w/p/CLAUDE.md"], "{text}");
+        assert_eq!(wrong.codes(), [diagnostics::SETTINGS_MALFORMED.name()], "{text}");
+    }
+}
+
+#[test]
+fn managed_settings_may_be_split_into_parts() {
+    let managed = |name: &str| format!("/etc/claude-code/{name}");
+    let place = place(
+        "/w/p",
+        &[
+            (&managed("managed-settings.json"), r#"{"claudeMd": "main"}"#),
+            (&managed("managed-settings.d/20.json"), r#"{"claudeMd": "last"}"#),
+            (&managed("managed-settings.d/10.json"), r#"{"claudeMd": "first"}"#),
+            (&managed("managed-settings.d/30.txt"), r#"{"claudeMd": "no"}"#),
+        ],
+    );
+    let loaded = place.explain().loaded;
+    assert_eq!(loaded.len(), 1);
+    assert_eq!(loaded[0].text, "last");
+    assert!(loaded[0].path.ends_with("managed-settings.d/20.json"));
+}
+
+#[test]
+fn front_matter_after_a_byte_order_mark_is_dropped_by_the_newer_edition() {
+    let mut place = place("/w/p", &[("/w/p/CLAUDE.md", "\u{feff}---\na: b\n---\nbody")]);
+    assert_eq!(
+        place.explain().loaded[0].text.trim_start_matches('\u{feff}'),
+        "---\na: b\n---\nbody"
+    );
+    place.edition = Edition::Claude325;
+    assert_eq!(place.explain().loaded[0].text, "body");
+}

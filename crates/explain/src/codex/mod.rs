@@ -42,7 +42,7 @@ impl Start {
             Edition::Codex098 => Rules::V0_98,
             _ => Rules::V0_166,
         };
-        let cwd = working_directory(files, session);
+        let cwd = working_directory(files, session, rules);
         let codex_home = session.directory("CODEX_HOME", ".codex");
         let config = Config::read(files, session, &codex_home, &cwd, rules, report);
         Self { rules, cwd, codex_home, config }
@@ -111,14 +111,17 @@ fn load_documents(files: &dyn Files, session: &Session, start: &Start, report: &
     report_added_directories(files, session, report);
 }
 
-/// The directory that `-C` names, or the session's.
-fn working_directory(files: &dyn Files, session: &Session) -> PathBuf {
+/// The directory that `-C` names, or the session's. Of a given one, Codex 0.166 does not resolve links.
+fn working_directory(files: &dyn Files, session: &Session, rules: Rules) -> PathBuf {
     let given = ["-C", "--cd"].into_iter().find_map(|name| session.values(name).pop());
     match given {
-        None => session.cwd.clone(),
+        None => files.canonicalize(&session.cwd).unwrap_or_else(|_| session.cwd.clone()),
         Some(given) => {
             let given = absolute(&session.cwd, Path::new(given));
-            files.canonicalize(&given).unwrap_or(given)
+            match rules {
+                Rules::V0_98 => files.canonicalize(&given).unwrap_or(given),
+                Rules::V0_166 => given,
+            }
         }
     }
 }

@@ -249,6 +249,7 @@ impl Line {
             _ => kept,
         };
         let arrived: String = unmarked.iter().collect();
+        let text = self.builtin.is_none().then(|| kept.iter().collect());
         let stated = convoke_core::whitespace::trim(&self.skill.stated);
         let description_bytes = stated.len() as u64;
         let description_bytes_loaded = loaded_bytes(stated, &arrived);
@@ -266,6 +267,7 @@ impl Line {
             path: Some(self.skill.path),
             real_path: Some(self.skill.real_path),
             is_name_only: false,
+            text,
         }
     }
 }

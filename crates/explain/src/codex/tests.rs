@@ -306,3 +306,12 @@ fn the_machine_can_distrust_a_project() {
     place.tree.write("/etc/codex/managed_config.toml", entry);
     assert!(place.loaded(Edition::Codex0166).is_empty());
 }
+
+#[test]
+fn a_given_directory_is_taken_with_its_links_by_the_newer_edition_only() {
+    let mut place = place("");
+    place.tree.link("/w/link", "/w/repo/sub");
+    place.session.arguments = vec!["-C".to_owned(), "/w/link".to_owned()];
+    assert_eq!(place.loaded(Edition::Codex098), CHAIN);
+    assert_eq!(place.loaded(Edition::Codex0166), ["/w/link/AGENTS.md"]);
+}

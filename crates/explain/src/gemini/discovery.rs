@@ -182,7 +182,7 @@ fn extension_files(
     for name in files.names(&base).unwrap_or_default() {
         let directory = base.join(&name);
         let manifest = directory.join(MANIFEST);
-        let Some(manifest) = config::json(files, &manifest, report) else {
+        let Some(manifest) = config::commented_json(files, &manifest, report) else {
             continue;
         };
         let title = manifest.get("name").and_then(Value::as_str);

@@ -72,7 +72,7 @@ impl Settings {
         layers.push((system.join("settings.json"), true));
         for (path, is_trusted) in layers {
             let before = report.diagnostics.len();
-            if let Some(value) = config::json(files, &path, report) {
+            if let Some(value) = config::commented_json(files, &path, report) {
                 settings.check(&value, &path, report);
                 settings.take(&value, session, is_trusted);
             } else if report.diagnostics.len() > before {
@@ -201,7 +201,7 @@ fn report_settings_above(files: &dyn Files, session: &Session, report: &mut Agen
     }
     let path = root.join(".gemini/settings.json");
     let mut unread = AgentReport::new(report.edition);
-    let has_context = config::json(files, &path, &mut unread)
+    let has_context = config::commented_json(files, &path, &mut unread)
         .is_some_and(|value| value.get("context").is_some_and(Value::is_object));
     if has_context {
         let message = format!(

@@ -46,6 +46,7 @@ pub(super) fn explain(
             source: SkillSource::Builtin,
             real_path: None,
             is_name_only: false,
+            text: None,
         });
     }
     let home = settings.directory.parent().unwrap_or(&settings.directory);
@@ -142,6 +143,7 @@ impl List {
             real_path: Some(real_path),
             path: Some(path),
             is_name_only: false,
+            text: Some(about.description),
         };
         let Some(same) = self.skills.iter_mut().find(|it| it.name == skill.name) else {
             self.skills.push(skill);
@@ -208,15 +210,9 @@ impl About {
 
 fn between_rules(text: &str) -> Option<&str> {
     let front = text.strip_prefix("---\n").or_else(|| text.strip_prefix("---\r\n"))?;
-    let mut from = 0;
-    loop {
-        let end = from + front[from..].find("\n---")?;
-        let after = &front[end + "\n---".len()..];
-        if after.is_empty() || after.starts_with('\n') || after.starts_with("\r\n") {
-            return Some(front[..end].trim_end_matches('\r'));
-        }
-        from = end + 1;
-    }
+    // Whatever follows the closing mark on its line is ignored.
+    let end = front.find("\n---")?;
+    Some(front[..end].trim_end_matches('\r'))
 }
 
 /// Replaces what may not stand in a name.
@@ -266,6 +262,10 @@ mod tests {
         for text in texts {
             assert!(About::read(text).is_err(), "{text:?}");
         }
-        assert!(About::read("---\r\nname: a\r\ndescription: b\r\n---\r\n").is_ok());
+        let endings = ["\n---", "\r\n---\r\n", "\n----\nx", "\n---x\n", "\n---\t\n"];
+        for ending in endings {
+            let text = format!("---\r\nname: a\r\ndescription: b{ending}");
+            assert!(About::read(&text).is_ok(), "{text:?}");
+        }
     }
 }

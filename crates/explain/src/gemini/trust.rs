@@ -38,7 +38,7 @@ fn listed(
     report: &mut AgentReport,
 ) -> Option<bool> {
     let path = settings.directory.join("trustedFolders.json");
-    let list = config::json(files, &path, report)?;
+    let list = config::commented_json(files, &path, report)?;
     let entries = list.as_object()?.iter().filter_map(|(folder, level)| {
         let entry = match level.as_str()? {
             "TRUST_FOLDER" => Entry::Folder,

@@ -39,6 +39,9 @@ pub struct Skill {
     /// Whether a setting keeps the description out.
     #[serde(skip)]
     pub is_name_only: bool,
+    /// The description as it stands in the request; nothing for a skill whose text is inside the program.
+    #[serde(skip)]
+    pub text: Option<String>,
 }
 
 /// Where a skill comes from.

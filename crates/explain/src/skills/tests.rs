@@ -166,3 +166,63 @@ fn the_json_form_has_the_agreed_names() {
     let budget = serde_json::json!({"limit": 5440, "unit": "tokens", "used": 8});
     assert_eq!(value["skillsBudget"], budget);
 }
+
+fn names(report: &AgentReport) -> Vec<&str> {
+    let own = report.skills.iter().filter(|it| it.text.is_some());
+    own.map(|it| it.name.as_str()).collect()
+}
+
+#[test]
+fn claude_sorts_the_commands_of_all_places_together() {
+    let mut tree = tree();
+    for (path, text) in [
+        ("/h/.claude/commands/m.md", "user"),
+        ("/h/.claude/commands/z.md", "user"),
+        ("/r/.claude/commands/m.md", "project"),
+        ("/r/.claude/commands/a.md", "project"),
+        ("/x/.claude/commands/n.md", "added"),
+    ] {
+        tree.write(path, text);
+    }
+    let report = reported(&tree, Edition::Claude325, &["--add-dir", "/x"]);
+    assert_eq!(names(&report), ["a", "m", "n", "z"]);
+    assert_eq!(report.skills[1].text.as_deref(), Some("user"));
+    let report = reported(&tree, Edition::Claude197, &["--add-dir", "/x"]);
+    assert_eq!(names(&report), ["a", "m", "m", "n", "z"], "the older one lists all of a name");
+}
+
+#[test]
+fn a_skill_of_an_added_directory_is_listed_with_its_scope_where_its_name_is_taken() {
+    let mut tree = tree();
+    skill(&mut tree, "/r/.claude/skills/dup", "ours");
+    skill(&mut tree, "/a/x/.claude/skills/dup", "first");
+    skill(&mut tree, "/b/x/.claude/skills/dup", "second");
+    skill(&mut tree, "/b/y/.claude/skills/dup", "third");
+    skill(&mut tree, "/b/y/.claude/skills/only", "fourth");
+    let added = ["--add-dir", "/a/x", "/b/x", "/b/y"];
+    let report = reported(&tree, Edition::Claude325, &added);
+    assert_eq!(names(&report), ["dup", "only", "a/x:dup", "b/x:dup", "y:dup"]);
+    assert!(report.skills.iter().all(|it| it.whole));
+}
+
+#[test]
+fn codex_checks_names_of_directories_and_products() {
+    let mut tree = tree();
+    let root = "/r/.agents/skills";
+    let long = "d".repeat(65);
+    tree.write(format!("{root}/{long}/SKILL.md"), "---\ndescription: d\n---\n");
+    tree.write(format!("{root}/unset/SKILL.md"), "---\nname: ~\ndescription: d\n---\n");
+    tree.write(format!("{root}/map/SKILL.md"), "---\ndescription: {a: b}\n---\n");
+    tree.write(format!("{root}/list/SKILL.md"), "---\ndescription: [a, b]\n---\n");
+    for (name, policy) in [
+        ("for-codex", "products: [chatgpt, codex]"),
+        ("for-others", "products: [atlas]"),
+        ("for-unknown", "products: [codex, zz]\n  allow_implicit_invocation: false"),
+        ("hidden", "allow_implicit_invocation: false"),
+    ] {
+        skill(&mut tree, &format!("{root}/{name}"), "d");
+        tree.write(format!("{root}/{name}/agents/openai.yaml"), format!("policy:\n  {policy}\n"));
+    }
+    let report = reported(&tree, Edition::Codex0166, &[]);
+    assert_eq!(names(&report), ["for-codex", "for-unknown", "map", "unset"]);
+}

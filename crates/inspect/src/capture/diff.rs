@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
+use std::time::Duration;
 
 use convoke_core::ledger::estimate_tokens;
 use convoke_wire::{Part, PartKind, RequestParts};
@@ -12,6 +13,9 @@ use serde::Serialize;
 use similar::{ChangeTag, TextDiff};
 
 use super::{Capture, CaptureError};
+
+/// The time after which a difference is approximated.
+const DIFF_TIME: Duration = Duration::from_millis(500);
 
 /// The difference between two captures.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -201,7 +205,7 @@ impl Pairs<'_> {
 }
 
 fn changed(before: &Part, after: &Part) -> Change {
-    let diff = TextDiff::from_lines(&before.text, &after.text);
+    let diff = TextDiff::configure().timeout(DIFF_TIME).diff_lines(&before.text, &after.text);
     let count = |tag| diff.iter_all_changes().filter(|change| change.tag() == tag).count();
     Change::Changed {
         part: after.kind,

@@ -9,12 +9,13 @@ use convoke_agent::event::{Event, EventKind, OwnerShare, Received, RequestPurpos
 use convoke_agent::id::AttemptRef;
 use convoke_agent::thread::{
     RequestEnd, RequestMeta, RequestOutcome, RequestRecord, RequestTexts, ThreadStoreError,
+    broken_prefix,
 };
 use convoke_agent::turn::TurnSide;
 use convoke_core::Diagnostic;
 use convoke_core::ledger::{Ledger, Rule, Source, Target};
 use convoke_rehearsal::Recorded;
-use convoke_wire::cache::{self, Comparison};
+use convoke_wire::cache;
 use convoke_wire::{AnswerFacts, Exchange, ReceivedAnswer, RequestKind, SentRequest, Usage};
 use sha2::{Digest as _, Sha256};
 
@@ -272,7 +273,7 @@ fn prepare(
             let later = cache::segments(wire, body.as_bytes()).ok()?;
             Some(cache::compare(&earlier, &later))
         });
-    let broken = comparison.as_ref().and_then(|it| broken_by_us(it, &ledger));
+    let broken = comparison.as_ref().and_then(|it| broken_prefix(it, &ledger, is_ours));
     let meta = RequestMeta {
         unchanged_bytes: comparison.map_or(0, |it| it.unchanged_bytes),
         redacted,
@@ -301,30 +302,13 @@ fn unparsed(body: &str) -> Ledger<'static> {
     ledger
 }
 
-/// The sections of a prompt that change with every turn.
-const CHANGING: [&str; 3] = ["context", "message", "envelope"];
-
-/// Returns a diagnostic if something of ours changed a prefix that could have stayed.
-fn broken_by_us(comparison: &Comparison, ledger: &Ledger<'_>) -> Option<Diagnostic> {
-    let difference = comparison.difference.as_ref()?;
-    let at = difference.at? as u64;
-    // A text of ours may begin within the segment: the first byte that differs decides.
-    let entry = ledger.entries().find(|entry| entry.range.contains(&at))?;
-    let is_ours = !matches!(
-        entry.source,
+/// Returns whether a source of a CLI's request is something that Convoke hands over, or that the user can keep the same.
+fn is_ours(source: &Source<'_>) -> bool {
+    !matches!(
+        source,
         Source::Program { .. }
             | Source::Tool { .. }
             | Source::Model { .. }
             | Source::History { .. }
-    );
-    let section = entry.section.to_ascii_lowercase();
-    (is_ours && !CHANGING.contains(&&*section)).then(|| {
-        let lost = comparison.earlier_bytes.saturating_sub(comparison.unchanged_bytes);
-        let message = format!(
-            "{} at {}, so {lost} bytes that the provider may have cached are read again",
-            difference.cause.as_str(),
-            difference.place
-        );
-        Diagnostic::new(diagnostics::CACHE_BROKEN, message).with_bytes(lost)
-    })
+    )
 }

@@ -9,6 +9,8 @@ use convoke_files::{FileKind, Files};
 use convoke_wire::{Part, PartKind};
 use memchr::memmem;
 
+use super::skills;
+
 /// Something that arrived otherwise than it was explained.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Difference {
@@ -44,6 +46,30 @@ pub enum Difference {
         /// The file that came before it.
         second: PathBuf,
     },
+    /// A skill was to be listed and was not.
+    SkillMissing {
+        /// Its name.
+        name: String,
+    },
+    /// Another part of a skill's description arrived.
+    SkillBytes {
+        /// Its name.
+        name: String,
+        /// The bytes that were to arrive.
+        explained: u64,
+        /// The bytes that arrived.
+        arrived: u64,
+    },
+    /// A skill is listed before one that was to come first.
+    SkillOrder {
+        /// Its name.
+        name: String,
+    },
+    /// A skill is listed that was not explained.
+    SkillUnexplained {
+        /// Its name.
+        name: String,
+    },
     /// No request was made.
     NoRequest {
         /// The program's message.
@@ -59,7 +85,11 @@ impl Difference {
             | Self::Bytes { path, .. }
             | Self::Unexplained { path, .. }
             | Self::Order { second: path, .. } => Some(path),
-            Self::NoRequest { .. } => None,
+            Self::SkillMissing { .. }
+            | Self::SkillBytes { .. }
+            | Self::SkillOrder { .. }
+            | Self::SkillUnexplained { .. }
+            | Self::NoRequest { .. } => None,
         }
     }
 }
@@ -86,6 +116,19 @@ impl fmt::Display for Difference {
                 second.display(),
                 first.display()
             ),
+            Self::SkillMissing { name } => {
+                write!(f, "the skill {name} is explained and did not arrive")
+            }
+            Self::SkillBytes { name, explained, arrived } => write!(
+                f,
+                "the description of the skill {name} is explained with {explained} bytes, and {arrived} bytes arrived"
+            ),
+            Self::SkillOrder { name } => {
+                write!(f, "the skill {name} is explained after another, and arrived before it")
+            }
+            Self::SkillUnexplained { name } => {
+                write!(f, "the skill {name} arrived and is not explained")
+            }
             Self::NoRequest { said } => {
                 let last = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
                 write!(f, "the program made no request; it said: {}", last.trim())
@@ -150,6 +193,7 @@ pub(super) fn differences(
             differences.push(Difference::Unexplained { path, bytes, rule });
         }
     }
+    differences.extend(skills::differences(report, &request.texts));
     differences
 }
 
@@ -242,6 +286,7 @@ mod tests {
     fn compare(request: &str) -> Vec<String> {
         let mut tree = MemoryTree::default();
         tree.create_directory("/repo/.git");
+        tree.write("/home/me/.codex/config.toml", "[skills.bundled]\nenabled = false\n");
         tree.write("/repo/AGENTS.md", "Rules of the repository.\n");
         tree.write("/repo/sub/AGENTS.md", "Rules of the sub directory.\n");
         tree.write("/repo/sub/CLAUDE.md", "Rules for somebody else.\n");

@@ -2,6 +2,7 @@
 
 mod compare;
 mod recording;
+mod skills;
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -67,6 +68,10 @@ fn explain_recorded(session: &Session, edition: Edition) -> (Option<AgentReport>
         for file in &report.ignored {
             add(file.path.as_os_str().as_encoded_bytes());
             add(file.rule.to_string().as_bytes());
+        }
+        for skill in &report.skills {
+            add(skill.name.as_bytes());
+            add(skill.text.as_deref().unwrap_or_default().as_bytes());
         }
     }
     let mut tree = String::new();

@@ -1,6 +1,7 @@
 //! Tools: what a model is offered, what it gets, and what it never gets.
 
 use convoke_agent::config::ApiWire;
+use convoke_agent::event::EventKind;
 use convoke_agent::verdict::{Failure, FailureReason};
 use convoke_agent::{Agent, Verdict};
 use convoke_rehearsal::{Answer, Reply, Script};
@@ -158,5 +159,25 @@ async fn what_a_tool_says_of_its_output_is_true_of_what_the_model_gets() {
             assert!(body.contains(&format!("line {line:04} ")), "{wire:?}: {line} of {last}");
         }
         assert!(last > 20 && !body.contains(&format!("line {:04} ", last + 1)), "{last}");
+    }
+}
+
+#[tokio::test]
+async fn tools_that_change_between_turns_break_the_cache_and_are_reported() {
+    for wire in WIRES {
+        let answers = ["One.", "Two.", "Three."].map(Answer::say);
+        let lab = Lab::new(wire, Script::new(answers)).await;
+        let first = lab.say("First?", None).await;
+        let second = lab.say("Second?", Some(&first)).await;
+        assert!(!second.story().concat().contains("cache.broken"), "{:?}", second.story());
+        let lab = lab.with_tools();
+        let third = lab.say("Third?", Some(&second)).await;
+        let mut warnings = third.events.iter().filter_map(|event| match &event.kind {
+            EventKind::Warning(diagnostic) => Some(diagnostic),
+            _ => None,
+        });
+        let broken = warnings.find(|it| it.code.name() == "cache.broken");
+        let broken = broken.unwrap();
+        assert!(broken.message.contains("tools"), "{}", broken.message);
     }
 }

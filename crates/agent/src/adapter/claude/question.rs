@@ -3,8 +3,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use convoke_files::FileKind;
-use convoke_files::limit::read_named_text;
+use convoke_files::{Disk, FileKind, Files as _};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -111,7 +110,8 @@ fn diff(tool: &str, path: &Path, input: &Value) -> Option<String> {
     match tool {
         "Edit" => Some(unified(path, text("old_string")?, text("new_string")?)),
         "Write" => {
-            let before = read_named_text(path, FileKind::Configuration).unwrap_or_default();
+            // Not a pipe or a device, which the model may name as well: opening one could wait for ever.
+            let before = Disk.read_text(path, FileKind::Configuration).unwrap_or_default();
             Some(unified(path, &before, text("content")?))
         }
         _ => None,
@@ -161,6 +161,18 @@ mod tests {
         let answer: Value =
             serde_json::from_slice(&questions.answer("r2", Decision::Refused)).unwrap();
         assert_eq!(answer["response"]["response"]["behavior"], "deny");
+    }
+
+    #[test]
+    fn a_pipe_that_would_be_written_is_not_opened() {
+        let directory = tempfile::tempdir().unwrap();
+        let pipe = directory.path().join("pipe");
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let line = EDIT.replace("\"/p/a.txt\"", &json!(pipe).to_string());
+        let line = line.replace("\"tool_name\":\"Edit\"", "\"tool_name\":\"Write\"");
+        let line = line.replace("new_string", "content");
+        let (question, _) = asked(&line);
+        assert!(question.diff.unwrap().ends_with("+two\n"));
     }
 
     #[test]

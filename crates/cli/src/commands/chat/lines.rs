@@ -5,6 +5,7 @@ use std::io::{self, BufRead as _, Write as _};
 use std::time::Instant;
 
 use convoke_chat::{InputParser, PromptView, SentPrompt, UserAction, help, printable, read_sheet};
+use convoke_server::{ActionError, Done, SessionRequest};
 use convoke_session::event::StopReason;
 use convoke_session::event_queue::{EventQueue, EventReceiver};
 use convoke_session::file_changes::UndoRequest;
@@ -14,6 +15,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{Receiver, channel};
 
 use crate::commands::run::{self, Answers, Finale, Reached, Show, conclude, drive};
+use crate::commands::serve::page::{self, SessionPage};
 use crate::conversation::{self, Conversation};
 use crate::figures::count;
 use crate::host_environment;
@@ -25,7 +27,7 @@ pub(super) async fn converse(arguments: &run::Arguments) -> anyhow::Result<Outco
     let host_environment = host_environment::of_process()?;
     let began = Instant::now();
     let (observer, events) = EventQueue::new();
-    let observer = Box::new(observer);
+    let (observer, page_observer) = page::shared(Box::new(observer));
     let conversation =
         conversation::open(&arguments.conversation, &host_environment, observer).await?;
     let to = match run::addressees(&arguments.to, &conversation).await {
@@ -35,7 +37,10 @@ pub(super) async fn converse(arguments: &run::Arguments) -> anyhow::Result<Outco
             return Err(error);
         }
     };
+    let page =
+        run::open_page(arguments.page, &host_environment, &conversation, &page_observer).await?;
     let mut chat = LineChat {
+        page,
         speaker: conversation.speaker().await?,
         to,
         show: Show::new(arguments, &conversation),
@@ -83,6 +88,7 @@ enum Form {
 /// A chat without a full screen.
 struct LineChat {
     conversation: Conversation,
+    page: Option<SessionPage>,
     show: Show,
     events: EventReceiver<SessionEvent>,
     speaker: MemberName,
@@ -105,6 +111,10 @@ impl LineChat {
             let mut ends = signal(SignalKind::terminate())?;
             let line = tokio::select! {
                 line = lines.recv() => line,
+                request = page::next(&mut self.page) => {
+                    self.take_part(request).await?;
+                    continue;
+                }
                 _ = interrupts.recv() => None,
                 _ = ends.recv() => None,
             };
@@ -169,11 +179,37 @@ impl LineChat {
         }
     }
 
+    /// Does what somebody asks for on the page.
+    async fn take_part(&mut self, request: SessionRequest) -> anyhow::Result<()> {
+        let coordinator = &mut self.conversation.coordinator;
+        let (reply, done) = match request {
+            SessionRequest::Say(message, reply) => {
+                let said = coordinator.accept(message).await;
+                (reply, said.map(|id| Some(id.to_string())))
+            }
+            SessionRequest::Retry(turn, reply) => {
+                (reply, coordinator.retry(turn).await.map(|()| None))
+            }
+            SessionRequest::Continue(reply) => (reply, Ok(None)),
+            SessionRequest::Release(reply) => {
+                let _ = reply.send(Err(page::kept()));
+                return Ok(());
+            }
+        };
+        let is_done = done.is_ok();
+        let done = done.map(|message| Done { message, waits: false });
+        // Who asked may be gone.
+        let _ = reply.send(done.map_err(|error| ActionError(error.to_string())));
+        if is_done { self.go_on().await } else { Ok(()) }
+    }
+
     async fn go_on(&mut self) -> anyhow::Result<()> {
-        let Self { conversation, events, show, reached, .. } = self;
+        let Self { conversation, events, show, reached, page, .. } = self;
         // Lines of standard input are messages here, and no message can answer.
-        let mut answers = Answers::of_nobody(conversation);
-        let stop = drive(conversation, events, show, reached, &mut answers).await?;
+        let mut answers = Answers::of_nobody(conversation, page.take());
+        let stop = drive(conversation, events, show, reached, &mut answers).await;
+        *page = answers.into_page();
+        let stop = stop?;
         if let StopReason::Addressed { person, .. } = &stop {
             self.speaker.clone_from(person);
         }

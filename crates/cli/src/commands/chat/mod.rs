@@ -11,6 +11,7 @@ use convoke_session::{MessageNumber, Store as _};
 
 use crate::commands::completions;
 use crate::commands::run::{Arguments as RunArguments, addressees};
+use crate::commands::serve::page::{self, SessionPage};
 use crate::commands::sessions::short;
 use crate::conversation::project::Origin;
 use crate::conversation::{self, AgentBackend, Conversation, ConversationOptions, sample};
@@ -35,6 +36,9 @@ pub struct Arguments {
     /// The recipient of messages that address nobody [default: the first agent of the team]
     #[arg(long, value_name = "NAME", value_delimiter = ',', add = ArgValueCompleter::new(completions::members))]
     to: Vec<String>,
+    /// Serve a page of this conversation too
+    #[arg(long)]
+    page: bool,
     /// Read lines, and write one JSON event per line
     #[arg(long)]
     json: bool,
@@ -48,8 +52,8 @@ pub fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     if !arguments.json && has_screen() {
         return runtime.block_on(hold(&arguments));
     }
-    let Arguments { conversation, to, json, deny } = arguments;
-    let arguments = RunArguments { task: None, conversation, to, retry: false, json, deny };
+    let Arguments { conversation, to, page, json, deny } = arguments;
+    let arguments = RunArguments { task: None, conversation, to, retry: false, page, json, deny };
     runtime.block_on(lines::converse(&arguments))
 }
 
@@ -62,6 +66,7 @@ fn has_screen() -> bool {
 async fn hold(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let host_environment = host_environment::of_process()?;
     let (observer, updates) = convoke_chat::updates();
+    let (observer, page_observer) = page::shared(observer);
     let conversation =
         conversation::open(&arguments.conversation, &host_environment, observer).await?;
     let setup = match setup(&arguments.to, &conversation).await {
@@ -71,13 +76,20 @@ async fn hold(arguments: &Arguments) -> anyhow::Result<Outcome> {
             return Err(error);
         }
     };
+    let remote = if arguments.page {
+        let page = SessionPage::open(&host_environment, &conversation, &page_observer).await?;
+        updates.note(format!("page: {}", page.url));
+        Some(page.into_remote())
+    } else {
+        None
+    };
     let session = short(conversation.coordinator.session());
     let option = conversation.option;
     let (store, id) =
         (conversation.coordinator.store().clone(), conversation.coordinator.session());
     // The rehearsal servers end with the conversation.
     let Conversation { coordinator, rehearsal_servers, is_new, .. } = conversation;
-    let closing = Box::pin(convoke_chat::hold(coordinator, updates, setup)).await?;
+    let closing = Box::pin(convoke_chat::hold(coordinator, updates, setup, remote)).await?;
     drop(rehearsal_servers);
     if is_new && store.session(id).await?.state.last_message == MessageNumber::default() {
         store.remove(id).await?;

@@ -6,10 +6,12 @@ use std::collections::VecDeque;
 use std::io::{BufRead as _, IsTerminal as _, Read as _, stdin};
 
 use convoke_agent::permission::PermissionAnswer;
+use convoke_server::{SessionRequest, interject};
 use convoke_session::{Controls, SessionEventKind};
 use serde::Deserialize;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
+use crate::commands::serve::page::{self, SessionPage};
 use crate::conversation::Conversation;
 
 /// The bytes of a line that are read.
@@ -21,6 +23,10 @@ pub(in crate::commands) struct Answers {
     lines: Option<UnboundedReceiver<Line>>,
     /// The questions that wait, the oldest first.
     open: VecDeque<String>,
+    /// The page of the conversation, on which people take part too.
+    page: Option<SessionPage>,
+    /// Whether a message of the page was handed in.
+    has_interjected: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,10 +37,12 @@ enum Form {
     Json,
 }
 
-/// A line of standard input, or its end.
+/// A line of standard input, its end, or what somebody does on the page.
 pub(super) enum Line {
     Text(String),
     End,
+    /// A request of the page.
+    Request(SessionRequest),
 }
 
 /// The result of reading a line.
@@ -58,7 +66,12 @@ struct Written {
 impl Answers {
     /// Begins to listen, if an agent of the conversation may ask. Where nobody could answer, questions
     /// are refused at once.
-    pub(super) fn listen(conversation: &Conversation, json: bool, is_input_used: bool) -> Self {
+    pub(super) fn listen(
+        conversation: &Conversation,
+        json: bool,
+        is_input_used: bool,
+        page: Option<SessionPage>,
+    ) -> Self {
         let team_agents = conversation.coordinator.team_agents();
         let form = if json { Form::Json } else { Form::Word };
         let can_hear = !is_input_used && (json || stdin().is_terminal());
@@ -66,17 +79,33 @@ impl Answers {
         if team_agents.has_asking_agents() {
             if can_hear {
                 lines = Some(read_lines());
-            } else {
+            } else if page.is_none() {
                 team_agents.nobody_answers();
             }
         }
-        Self { form, lines, open: VecDeque::new() }
+        Self { form, lines, open: VecDeque::new(), page, has_interjected: false }
     }
 
     /// Listens to nobody: another reader of standard input does.
-    pub(in crate::commands) fn of_nobody(conversation: &Conversation) -> Self {
-        conversation.coordinator.team_agents().nobody_answers();
-        Self { form: Form::Word, lines: None, open: VecDeque::new() }
+    pub(in crate::commands) fn of_nobody(
+        conversation: &Conversation,
+        page: Option<SessionPage>,
+    ) -> Self {
+        if page.is_none() {
+            conversation.coordinator.team_agents().nobody_answers();
+        }
+        let (form, open) = (Form::Word, VecDeque::new());
+        Self { form, lines: None, open, page, has_interjected: false }
+    }
+
+    /// Gives the page back.
+    pub(in crate::commands) fn into_page(self) -> Option<SessionPage> {
+        self.page
+    }
+
+    /// Returns whether a message of the page was handed in since the last call.
+    pub(super) fn has_interjected(&mut self) -> bool {
+        std::mem::take(&mut self.has_interjected)
     }
 
     /// Takes note of an event.
@@ -92,9 +121,15 @@ impl Answers {
 
     /// Waits for a line, for ever without anybody who writes one.
     pub(super) async fn next(&mut self) -> Line {
-        match &mut self.lines {
-            Some(lines) => lines.recv().await.unwrap_or(Line::End),
-            None => std::future::pending().await,
+        let lines = async {
+            match &mut self.lines {
+                Some(lines) => lines.recv().await.unwrap_or(Line::End),
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            line = lines => line,
+            request = page::next(&mut self.page) => Line::Request(request),
         }
     }
 
@@ -107,6 +142,10 @@ impl Answers {
                 for id in std::mem::take(&mut self.open) {
                     controls.answer(&id, PermissionAnswer::Never);
                 }
+                return Heard::Done;
+            }
+            Line::Request(request) => {
+                self.has_interjected |= interject(controls, request);
                 return Heard::Done;
             }
         };
@@ -135,7 +174,7 @@ impl Answers {
 
     /// Returns whether nobody writes any more, so that further questions are refused.
     pub(super) fn is_over(&self) -> bool {
-        self.lines.is_none()
+        self.lines.is_none() && self.page.is_none()
     }
 }
 

@@ -9,7 +9,7 @@ mod text;
 mod totals;
 mod view;
 
-use std::io;
+use std::io::{self, Write as _};
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -17,6 +17,7 @@ use clap_complete::ArgValueCompleter;
 use convoke_agent::id::now;
 use convoke_agent::permission::Approvals;
 use convoke_core::Diagnostic;
+use convoke_inspect::HostEnvironment;
 use convoke_session::event::StopReason;
 use convoke_session::event_queue::{EventQueue, EventReceiver};
 use convoke_session::{
@@ -33,13 +34,14 @@ use self::summary::End;
 use self::totals::Totals;
 use self::view::{Layout, View};
 use crate::commands::completions;
+use crate::commands::serve::page::{self, PageObserver, SessionPage};
 use crate::commands::sessions::short;
 use crate::conversation::{self, Conversation, ConversationOptions};
 use crate::diagnostics::{Deny, own};
 use crate::host_environment;
 use crate::outcome::Outcome;
 use crate::program;
-use crate::terminal::{Paint, Screen, is_quiet, stdout};
+use crate::terminal::{Paint, Screen, is_quiet, stderr, stdout};
 
 /// Run a team conversation to its end, and show it while it runs.
 ///
@@ -63,6 +65,9 @@ pub struct Arguments {
     /// Retry the last turn that failed or was cancelled
     #[arg(long, requires = "session")]
     pub(in crate::commands) retry: bool,
+    /// Serve a page of this conversation while it runs; its address is printed on standard error
+    #[arg(long)]
+    pub(in crate::commands) page: bool,
     /// Write one JSON event per line
     #[arg(long)]
     pub(in crate::commands) json: bool,
@@ -79,11 +84,12 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
 async fn hold(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let host_environment = host_environment::of_process()?;
     let (observer, events) = EventQueue::new();
-    let observer = Box::new(observer);
+    let (observer, page_observer) = page::shared(Box::new(observer));
     let conversation =
         conversation::open(&arguments.conversation, &host_environment, observer).await?;
     let store = conversation.coordinator.store().clone();
-    let outcome = Box::pin(converse(arguments, conversation, events)).await;
+    let page = open_page(arguments.page, &host_environment, &conversation, &page_observer).await?;
+    let outcome = Box::pin(converse(arguments, conversation, events, page)).await;
     store.close().await;
     outcome
 }
@@ -92,6 +98,7 @@ async fn converse(
     arguments: &Arguments,
     mut conversation: Conversation,
     mut events: EventReceiver<SessionEvent>,
+    page: Option<SessionPage>,
 ) -> anyhow::Result<Outcome> {
     let began = Instant::now();
     let saying = match message::what_to_say(arguments, &conversation).await {
@@ -111,10 +118,25 @@ async fn converse(
     }
     let mut reached = Vec::new();
     let is_input_used = arguments.task.as_deref() == Some("-");
-    let mut answers = Answers::listen(&conversation, arguments.json, is_input_used);
+    let mut answers = Answers::listen(&conversation, arguments.json, is_input_used, page);
     let stop = drive(&mut conversation, &mut events, &mut show, &mut reached, &mut answers).await?;
     let finale = Finale { stop, reached, elapsed: began.elapsed() };
     conclude(&conversation, &mut show, finale, &arguments.deny).await
+}
+
+/// Serves a page of the conversation if it is asked for, and prints its address.
+pub(in crate::commands) async fn open_page(
+    is_asked_for: bool,
+    host_environment: &HostEnvironment,
+    conversation: &Conversation,
+    observer: &PageObserver,
+) -> anyhow::Result<Option<SessionPage>> {
+    if !is_asked_for {
+        return Ok(None);
+    }
+    let page = SessionPage::open(host_environment, conversation, observer).await?;
+    writeln!(stderr(), "page: {}", page.url)?;
+    Ok(Some(page))
 }
 
 /// The end of a conversation.
@@ -202,8 +224,7 @@ pub(in crate::commands) async fn drive(
         reader.heed(|| show.event(event));
     };
     let unattended = conversation.coordinator.team_agents().approvals();
-    let running = conversation.coordinator.run();
-    tokio::pin!(running);
+    let mut running = Box::pin(conversation.coordinator.run());
     let stop = loop {
         tokio::select! {
             biased;
@@ -211,7 +232,15 @@ pub(in crate::commands) async fn drive(
                 answers.note(&event.kind);
                 see(&event, show, &mut reader);
             }
-            stop = &mut running => break stop?,
+            stop = &mut running => {
+                let stop = stop?;
+                if stop == StopReason::Left || !answers.has_interjected() {
+                    break stop;
+                }
+                // A message of the page that came after the last turn is stored by the next run.
+                drop(running);
+                running = Box::pin(conversation.coordinator.run());
+            }
             Some(()) = interrupts.recv() => {
                 controls.interrupt();
                 reader.heed(|| show.interrupted());

@@ -2,6 +2,7 @@
 
 mod machine;
 mod opening;
+pub(in crate::commands) mod page;
 
 use std::io::Write as _;
 use std::path::PathBuf;

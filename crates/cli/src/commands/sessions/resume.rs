@@ -44,6 +44,6 @@ impl From<Arguments> for run::Arguments {
     fn from(arguments: Arguments) -> Self {
         let Arguments { which, task, team, rehearse, record, to, retry, json, deny } = arguments;
         let conversation = ConversationOptions { team, session: Some(which.id), rehearse, record };
-        Self { task, conversation, to, retry, json, deny }
+        Self { task, conversation, to, retry, page: false, json, deny }
     }
 }

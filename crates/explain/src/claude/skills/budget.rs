@@ -108,15 +108,24 @@ impl Model {
             (None, _) => true,
             // The default of the older edition.
             (Some(version), Edition::Claude197) => version >= (4, 8),
-            (Some(version), _) => version >= (5, 0),
+            (Some(version), _) => version >= (4, 7) || is_replaced(&id),
         };
         Self {
             window: if is_large || has_large_window { MILLION } else { SMALL_WINDOW },
-            columns_per_token: if version.is_some_and(|it| it <= (4, 6)) { 4.0 } else { 3.0 },
+            columns_per_token: if version.is_some_and(|it| it <= (4, 6)) && !is_replaced(&id) {
+                4.0
+            } else {
+                3.0
+            },
             is_unknown: version.is_none()
                 && !matches!(&*id, "" | "default" | "opus" | "sonnet" | "haiku"),
         }
     }
+}
+
+/// Returns whether the program asks the default in place of a model that is no longer served.
+fn is_replaced(id: &str) -> bool {
+    id.contains("opus") && version(id).is_some_and(|it| ((4, 0)..=(4, 1)).contains(&it))
 }
 
 /// The version in a model's id: `claude-opus-4-5-20250101`, `claude-3-7-sonnet-latest`.
@@ -173,6 +182,7 @@ pub(super) fn fit(entries: &mut [Entry], limit: u64, scores: &HashMap<String, f6
         } else {
             entry.skill.description_bytes_loaded = 0;
             entry.skill.whole = entry.skill.description_bytes == 0;
+            entry.skill.text = entry.skill.text.take().map(|_| String::new());
             entry.is_from_body = false;
         }
     }
@@ -190,10 +200,14 @@ mod tests {
             ("opus", 30_000),
             ("claude-opus-5-5", 30_000),
             ("claude-sonnet-4-5-20250929", 8_000),
-            ("claude-opus-4-20250514", 8_000),
+            ("claude-opus-4-20250514", 30_000),
+            ("claude-opus-4-1", 30_000),
+            ("claude-sonnet-4-20250514", 8_000),
+            ("claude-opus-4-6", 8_000),
             ("claude-3-7-sonnet-latest", 8_000),
             ("claude-sonnet-4-5[1m]", 40_000),
-            ("claude-opus-4-8", 6_000),
+            ("claude-opus-4-7", 30_000),
+            ("claude-opus-4-8", 30_000),
             ("made-up", 30_000),
         ];
         for (model, expected) in cases {

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use convoke_files::{EntryKind, FileKind, Files, absolute};
 use serde_json::Value;
+use unicode_width::UnicodeWidthStr;
 
 use super::text::About;
 use crate::claude::settings::Settings;
@@ -18,6 +19,9 @@ use crate::skills::{FILE_NAME, OmittedSkill, SkillRule, SkillSource, read};
 /// The largest `SKILL.md` that is read.
 const MAX_BYTES: u64 = 1_000_000;
 
+/// The columns of the note on the scope of a skill, without the scope, which it has twice, and the skill's name.
+const SCOPE_NOTE: u64 = 99;
+
 /// The most directories of commands that are searched.
 const MAX_FOLDERS: usize = 1_000;
 
@@ -28,6 +32,15 @@ pub(super) struct Candidate {
     pub real_path: PathBuf,
     pub source: SkillSource,
     pub about: About,
+    /// The columns of the program's own note behind the description.
+    pub note_columns: u64,
+}
+
+/// A command that was found: its name, its path, and its path without links.
+struct Command {
+    name: String,
+    path: PathBuf,
+    real: PathBuf,
 }
 
 /// Collects skills in the order of the list.
@@ -37,6 +50,8 @@ pub(super) struct Finder<'a> {
     edition: Edition,
     settings: &'a Settings,
     pub found: Vec<Candidate>,
+    /// Skills of added directories whose name is taken: they are listed with the directory's name before their own.
+    pub scoped: Vec<Candidate>,
     pub omitted: Vec<OmittedSkill>,
     /// The files that were found, without links.
     seen: HashSet<OsString>,
@@ -51,9 +66,9 @@ impl<'a> Finder<'a> {
         edition: Edition,
         settings: &'a Settings,
     ) -> Self {
-        let (found, omitted) = (Vec::new(), Vec::new());
+        let (found, scoped, omitted) = (Vec::new(), Vec::new(), Vec::new());
         let (seen, names) = (HashSet::new(), HashMap::new());
-        Self { files, session, edition, settings, found, omitted, seen, names }
+        Self { files, session, edition, settings, found, scoped, omitted, seen, names }
     }
 
     /// Searches every place, in the order of the list.
@@ -66,24 +81,36 @@ impl<'a> Finder<'a> {
         let project = project.into_iter().map(|it| it.join(".claude"));
         let project: Vec<_> = project.filter(|_| self.settings.sources.project).collect();
         let added = self.session.directories("--add-dir");
-        let added = added.into_iter().map(|it| it.join(".claude"));
         let user = self.settings.sources.user.then_some(own);
 
         let mut places = vec![(managed, SkillSource::Managed)];
         places.extend(user.map(|it| (it, SkillSource::User)));
         places.extend(project.into_iter().map(|it| (it, SkillSource::Project)));
-        let added = added.map(|it| (it, SkillSource::AddedDirectory));
-        for (place, source) in places.iter().cloned().chain(added) {
-            self.skills(&place.join("skills"), source, "");
+        for (place, source) in &places {
+            self.skills(&place.join("skills"), *source, "", None);
         }
-        for (place, _) in &places {
-            self.commands(&place.join("commands"), SkillSource::Command, "");
+        for directory in &added {
+            let scope = scope(directory, &added);
+            let place = directory.join(".claude/skills");
+            self.skills(&place, SkillSource::AddedDirectory, "", Some(&scope));
+        }
+        let places = places.into_iter().map(|(place, _)| place);
+        let places = places.chain(added.iter().map(|it| it.join(".claude")));
+        let mut commands: Vec<Command> =
+            places.flat_map(|place| self.commands(&place.join("commands"))).collect();
+        commands.sort_by(|a, b| by_locale(&a.name, &b.name));
+        for command in commands {
+            self.take_command(command, SkillSource::Command, "");
         }
         for plugin in self.session.all_values("--plugin-dir") {
             let plugin = absolute(&self.session.cwd, Path::new(plugin));
             let prefix = format!("{}:", self.plugin_name(&plugin));
-            self.commands(&plugin.join("commands"), SkillSource::Plugin, &prefix);
-            self.skills(&plugin.join("skills"), SkillSource::Plugin, &prefix);
+            let mut commands = self.commands(&plugin.join("commands"));
+            commands.sort_by(|a, b| by_locale(&a.name, &b.name));
+            for command in commands {
+                self.take_command(command, SkillSource::Plugin, &prefix);
+            }
+            self.skills(&plugin.join("skills"), SkillSource::Plugin, &prefix, None);
         }
     }
 
@@ -96,8 +123,8 @@ impl<'a> Finder<'a> {
         name.map(str::to_owned).or_else(directory).unwrap_or_default()
     }
 
-    /// Takes the skills in the directories of a place.
-    fn skills(&mut self, place: &Path, source: SkillSource, prefix: &str) {
+    /// Takes the skills in the directories of a place; `scope` is the name of an added directory.
+    fn skills(&mut self, place: &Path, source: SkillSource, prefix: &str, scope: Option<&str>) {
         let Some(real) = self.directory(place) else { return };
         let mut entries = self.files.entries(&real).unwrap_or_default();
         entries.retain(|(_, kind)| matches!(kind, EntryKind::Directory | EntryKind::Symlink));
@@ -108,14 +135,14 @@ impl<'a> Finder<'a> {
             let path = place.join(&folder).join(FILE_NAME);
             let real = real.join(&folder).join(FILE_NAME);
             if matches!(self.files.kind(&real), Ok(EntryKind::File)) {
-                self.take(format!("{prefix}{folder}"), path, &real, source, "Skill");
+                self.take(format!("{prefix}{folder}"), path, &real, source, "Skill", scope);
             }
         }
     }
 
-    /// Takes the Markdown files in and below a place; a `SKILL.md` stands for its directory.
-    fn commands(&mut self, place: &Path, source: SkillSource, prefix: &str) {
-        let Some(real) = self.directory(place) else { return };
+    /// Finds the Markdown files in and below a place; a `SKILL.md` stands for its directory.
+    fn commands(&self, place: &Path) -> Vec<Command> {
+        let Some(real) = self.directory(place) else { return Vec::new() };
         let mut open = vec![(PathBuf::new(), String::new())];
         let mut found: Vec<(String, PathBuf)> = Vec::new();
         let mut searched = 0;
@@ -144,11 +171,17 @@ impl<'a> Finder<'a> {
                 }
             }
         }
-        found.sort_by(|(a, _), (b, _)| by_locale(a, b));
-        for (name, below) in found {
-            let (path, real) = (place.join(&below), real.join(&below));
-            self.take(format!("{prefix}{name}"), path, &real, source, "Custom command");
-        }
+        let command = |(name, below): (String, PathBuf)| Command {
+            name,
+            path: place.join(&below),
+            real: real.join(&below),
+        };
+        found.into_iter().map(command).collect()
+    }
+
+    fn take_command(&mut self, command: Command, source: SkillSource, prefix: &str) {
+        let Command { name, path, real } = command;
+        self.take(format!("{prefix}{name}"), path, &real, source, "Custom command", None);
     }
 
     /// Returns a directory without links, if it is one.
@@ -157,7 +190,15 @@ impl<'a> Finder<'a> {
         self.files.canonicalize(place).ok()
     }
 
-    fn take(&mut self, name: String, path: PathBuf, real: &Path, source: SkillSource, empty: &str) {
+    fn take(
+        &mut self,
+        name: String,
+        path: PathBuf,
+        real: &Path,
+        source: SkillSource,
+        empty: &str,
+        scope: Option<&str>,
+    ) {
         // Its directory is free of links, but the file and its folder need not be.
         let real_path = self.files.canonicalize(real).unwrap_or_else(|_| real.to_owned());
         if !self.seen.insert(real_path.clone().into()) {
@@ -171,17 +212,39 @@ impl<'a> Finder<'a> {
             About { paths: Some(paths), .. } => Some(SkillRule::Conditional(paths.clone())),
             _ => None,
         };
-        // A command and a skill of the same name are both listed by the oldest edition.
+        // The oldest edition lists all of the same name.
         let is_old = self.edition == Edition::Claude197;
-        let shadow = self.names.get(&name).filter(|_| !is_old || source != SkillSource::Command);
+        let shadow = self.names.get(&name).filter(|_| !is_old);
+        if let (Some(scope), Some(_), None) = (scope, shadow, &rule) {
+            let note_columns = SCOPE_NOTE + 2 * scope.width() as u64 + name.width() as u64;
+            let name = format!("{scope}:{name}");
+            self.scoped.push(Candidate { name, path, real_path, source, about, note_columns });
+            return;
+        }
         let rule = rule.or_else(|| Some(SkillRule::Shadowed(Some(shadow?.clone()))));
         if let Some(rule) = rule {
             self.omitted.push(OmittedSkill { name: Some(name), path, rule });
             return;
         }
         self.names.insert(name.clone(), path.clone());
-        self.found.push(Candidate { name, path, real_path, source, about });
+        self.found.push(Candidate { name, path, real_path, source, about, note_columns: 0 });
     }
+}
+
+/// The name of an added directory: its last part, and more of it where others end alike.
+fn scope(directory: &Path, added: &[PathBuf]) -> String {
+    let parts = |path: &Path| -> Vec<String> {
+        let parts = path.components().filter(|it| matches!(it, std::path::Component::Normal(_)));
+        parts.map(|it| it.as_os_str().to_string_lossy().into_owned()).collect()
+    };
+    let own = parts(directory);
+    let others: Vec<_> = added.iter().filter(|it| *it != directory).map(|it| parts(it)).collect();
+    let is_unique = |count: &usize| {
+        let end = &own[own.len() - count..];
+        !others.iter().any(|other| other.ends_with(end))
+    };
+    let count = (1..=own.len()).find(is_unique).unwrap_or(own.len());
+    own[own.len() - count..].join("/")
 }
 
 /// Compares names as Claude Code sorts them: punctuation, digits, letters; case and accents only where all

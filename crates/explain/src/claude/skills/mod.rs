@@ -74,11 +74,11 @@ impl SkillSettings {
         last_first.find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
-    /// Returns a variable of the session, or else of the settings.
+    /// Returns a variable of the settings, or else of the session.
     fn variable<'a>(&'a self, session: &'a Session, name: &str) -> Option<&'a str> {
         let mut last_first = self.variables.iter().rev();
-        let given = || last_first.find(|(key, _)| key == name).map(|(_, value)| value.as_str());
-        session.variable(name).or_else(given)
+        let mut given = || last_first.find(|(key, _)| key == name).map(|(_, value)| value.as_str());
+        given().or_else(|| session.variable(name))
     }
 }
 
@@ -93,7 +93,7 @@ pub(super) fn explain(
 ) {
     let mut finder = Finder::new(files, session, edition, settings);
     finder.search(repository);
-    let Finder { found, mut omitted, .. } = finder;
+    let Finder { found, scoped, mut omitted, .. } = finder;
     let limits = Limits::of(session, edition, &settings.skills);
 
     let mut entries: Vec<Entry> = Vec::new();
@@ -113,7 +113,12 @@ pub(super) fn explain(
             .skills
             .variable(session, "CLAUDE_CODE_DISABLE_BUNDLED_SKILLS")
             .is_some_and(|value| matches!(value, "1" | "true" | "yes" | "on"));
+    let mut scoped: Vec<Entry> =
+        scoped.into_iter().map(|it| entry(it, false, edition, &limits)).collect();
     for (skill, kind) in builtin::of(edition) {
+        if kind == builtin::BuiltinKind::Command {
+            entries.append(&mut scoped);
+        }
         let stays = !without_bundled || skill.name == builtin::ALWAYS;
         let is_off =
             matches!(settings.skills.override_of(skill.name), Some("off" | "user-invocable-only"));
@@ -159,14 +164,15 @@ fn switched_off(session: &Session) -> Option<&'static str> {
 }
 
 fn entry(candidate: Candidate, is_name_only: bool, edition: Edition, limits: &Limits) -> Entry {
-    let Candidate { name, path, real_path, source, about } = candidate;
+    let Candidate { name, path, real_path, source, about, note_columns } = candidate;
     let Description { stated, shown, is_from_body } = about.description;
     let sent = text::sent(&shown, edition, limits.description);
     let description_bytes = if is_from_body && stated.is_empty() { 0 } else { stated.len() as u64 };
     let kept = if is_name_only { "" } else { &sent.kept };
     let loaded = loaded_bytes(&stated, kept);
+    let text = if is_name_only { String::new() } else { sent.text };
     Entry {
-        columns: sent.columns,
+        columns: sent.columns + note_columns,
         other_name: about.name,
         is_protected: false,
         is_from_body,
@@ -179,6 +185,7 @@ fn entry(candidate: Candidate, is_name_only: bool, edition: Edition, limits: &Li
             source,
             real_path: Some(real_path),
             is_name_only,
+            text: Some(text),
         },
     }
 }
@@ -202,6 +209,7 @@ fn builtin_entry(skill: BuiltinSkill, kind: builtin::BuiltinKind, limits: &Limit
             source: SkillSource::Builtin,
             real_path: None,
             is_name_only: false,
+            text: None,
         },
     }
 }

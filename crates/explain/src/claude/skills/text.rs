@@ -1,5 +1,7 @@
 //! The description of a skill, as Claude Code reads and sends it.
 
+use std::borrow::Cow;
+
 use convoke_core::whitespace::trim;
 use unicode_width::UnicodeWidthStr;
 
@@ -103,17 +105,20 @@ pub(super) struct Sent {
     pub kept: String,
     /// The columns that it takes, the mark included.
     pub columns: u64,
+    /// The text of the request: the kept part, its angle brackets as entities, and the mark of a cut.
+    pub text: String,
 }
 
 /// Cuts a description to so many UTF-16 units, and counts its columns.
 pub(super) fn sent(shown: &str, edition: Edition, max: usize) -> Sent {
     let is_old = edition == Edition::Claude197;
-    let clean = |it: char| if it.is_control() && !is_old { ' ' } else { it };
-    let text: String = shown.chars().map(clean).collect();
-    let text = trim(&text);
+    let text = trim(shown);
+    let text = if is_old { Cow::Borrowed(text) } else { without_invisible(text) };
+    let text = &*text;
     let units = text.encode_utf16().count();
     if units <= max {
-        return Sent { kept: text.to_owned(), columns: columns(text, is_old) };
+        let kept = text.to_owned();
+        return Sent { columns: columns(text, is_old), text: escaped(text, is_old), kept };
     }
     let mut left = max.saturating_sub(1);
     let mut end = 0;
@@ -125,7 +130,45 @@ pub(super) fn sent(shown: &str, edition: Edition, max: usize) -> Sent {
     // Half of a character outside of the basic plane is sent as a replacement character.
     let halved = u64::from(left > 0);
     let kept = text[..end].to_owned();
-    Sent { columns: columns(&kept, is_old) + halved + 1, kept }
+    let half = if left > 0 { "\u{fffd}" } else { "" };
+    let text = format!("{}{half}…", escaped(&kept, is_old));
+    Sent { columns: columns(&kept, is_old) + halved + 1, kept, text }
+}
+
+/// Replaces each run of invisible characters by one space.
+fn without_invisible(text: &str) -> Cow<'_, str> {
+    if !text.contains(is_invisible) {
+        return Cow::Borrowed(text);
+    }
+    let mut cleaned = String::with_capacity(text.len());
+    let mut is_in_run = false;
+    for character in text.chars() {
+        let is_hidden = is_invisible(character);
+        if !is_hidden {
+            cleaned.push(character);
+        } else if !is_in_run {
+            cleaned.push(' ');
+        }
+        is_in_run = is_hidden;
+    }
+    Cow::Owned(cleaned)
+}
+
+/// Returns whether a character has no shape of its own: controls, format and private characters, line separators, and
+/// what Unicode lets a program ignore.
+fn is_invisible(character: char) -> bool {
+    character.is_control()
+        || matches!(character,
+            '\u{ad}' | '\u{34f}' | '\u{600}'..='\u{605}' | '\u{61c}' | '\u{6dd}' | '\u{70f}' | '\u{8e2}'
+            | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
+            | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}'
+            | '\u{e000}'..='\u{f8ff}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}'
+            | '\u{fff0}'..='\u{fffb}' | '\u{fffe}' | '\u{ffff}' | '\u{1d173}'..='\u{1d17a}'
+            | '\u{e0000}'..='\u{10ffff}')
+}
+
+fn escaped(text: &str, is_old: bool) -> String {
+    if is_old { text.to_owned() } else { text.replace('<', "&lt;").replace('>', "&gt;") }
 }
 
 /// The columns of a text; angle brackets are sent as entities, except by the oldest edition.
@@ -153,7 +196,8 @@ mod tests {
             ("---\ndescription: a\n---\nb", "a"),
             ("\u{feff}---\ndescription: a\n---\nb", "a"),
             ("---\ndescription: a: b #c\n---\nb", "a: b #c"),
-            ("---\ndescription: |\n  a\n    b\n  c\n---\nb", "a   b c"),
+            ("---\ndescription: |\n  a\n    b\n\n  c\n---\nb", "a   b c"),
+            ("---\ndescription: a\u{200b}\u{200d}b\u{ad}\n---\nb", "a b "),
             ("---\ndescription: 1e3\n---\nb", "1000"),
             ("---\ndescription: false\n---\nb", "false"),
             ("---\ndescription: ~\n---\nb", "b"),

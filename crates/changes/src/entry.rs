@@ -1,0 +1,162 @@
+//! An entry of a directory, reached through descriptors: no directory on the way may be a link, also if something
+//! exchanges one for a link in the meantime.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::Path;
+
+use rustix::fs::{
+    AtFlags, CWD, FileType, Mode, OFlags, chmod, fchmod, mkdirat, openat, renameat, statat,
+    symlinkat, unlinkat,
+};
+
+use crate::change::FileMode;
+use crate::manifest::MODE_BITS;
+use crate::tree_path::TreePath;
+
+/// The flags of a descriptor that only names a directory.
+const NAMED: OFlags =
+    OFlags::DIRECTORY.union(OFlags::CLOEXEC).union(if cfg!(target_os = "linux") {
+        OFlags::from_bits_retain(0o10_000_000) // O_PATH: needs no permission to read.
+    } else {
+        OFlags::RDONLY
+    });
+
+/// A name in an open directory.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    parent: OwnedFd,
+    name: OsString,
+}
+
+/// What stands under a name.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Found {
+    pub is_directory: bool,
+    pub mode: FileMode,
+}
+
+impl Entry {
+    /// Opens the directory of a path below a root. Fails if a directory on the way is missing or a link.
+    pub(crate) fn open(root: &Path, path: &TreePath) -> io::Result<Self> {
+        Self::walk(root, path, |_, _| Ok(()))
+    }
+
+    /// Opens the directory of a path below a root, and creates those that are missing.
+    pub(crate) fn create(root: &Path, path: &TreePath) -> io::Result<Self> {
+        Self::walk(root, path, |parent, name| {
+            match mkdirat(parent, Path::new(name), Mode::from_raw_mode(0o777)) {
+                Err(rustix::io::Errno::EXIST) => Ok(()),
+                made => Ok(made?),
+            }
+        })
+    }
+
+    fn walk(
+        root: &Path,
+        path: &TreePath,
+        prepare: impl Fn(&OwnedFd, &std::ffi::OsStr) -> io::Result<()>,
+    ) -> io::Result<Self> {
+        let mut parent = openat(CWD, root, NAMED, Mode::empty())?;
+        let mut names = path.as_bytes().split(|&byte| byte == b'/').collect::<Vec<_>>();
+        let name = OsString::from_vec(names.pop().unwrap_or_default().to_vec());
+        for name in names.into_iter().map(std::ffi::OsStr::from_bytes) {
+            prepare(&parent, name)?;
+            parent = openat(&parent, Path::new(name), NAMED | OFlags::NOFOLLOW, Mode::empty())?;
+        }
+        Ok(Self { parent, name })
+    }
+
+    fn name(&self) -> &Path {
+        Path::new(&self.name)
+    }
+
+    /// Returns what stands there; a link is not followed.
+    pub(crate) fn found(&self) -> io::Result<Found> {
+        let stat = statat(&self.parent, self.name(), AtFlags::SYMLINK_NOFOLLOW)?;
+        let is_directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
+        Ok(Found { is_directory, mode: FileMode::from(stat.st_mode) & MODE_BITS })
+    }
+
+    /// Removes a file, a link or an empty directory.
+    pub(crate) fn remove(&self, found: Found) -> io::Result<()> {
+        let flags = if found.is_directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
+        Ok(unlinkat(&self.parent, self.name(), flags)?)
+    }
+
+    /// Creates a directory, unless there is one.
+    pub(crate) fn create_directory(&self) -> io::Result<()> {
+        match self.found() {
+            Ok(found) if found.is_directory => Ok(()),
+            _ => Ok(mkdirat(&self.parent, self.name(), Mode::from_raw_mode(0o777))?),
+        }
+    }
+
+    /// Sets the mode of a directory.
+    pub(crate) fn set_directory_mode(&self, mode: FileMode) -> io::Result<()> {
+        let mode = Mode::from_raw_mode(mode);
+        let readable = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        if let Ok(directory) = openat(&self.parent, self.name(), readable, Mode::empty()) {
+            return Ok(fchmod(directory, mode)?);
+        }
+        // One that may not be read can still be named.
+        let named = openat(&self.parent, self.name(), NAMED | OFlags::NOFOLLOW, Mode::empty())?;
+        Ok(chmod(format!("/proc/self/fd/{}", named.as_raw_fd()), mode)?)
+    }
+
+    /// Moves a staged file here, by a copy beside it if the file systems differ.
+    pub(crate) fn replace_by(&self, staged: &Path, number: usize) -> io::Result<()> {
+        match renameat(CWD, staged, &self.parent, self.name()) {
+            Err(rustix::io::Errno::XDEV) => {
+                let beside = Path::new(".convoke-undo").with_extension(number.to_string());
+                let _ = unlinkat(&self.parent, &beside, AtFlags::empty());
+                if staged.is_symlink() {
+                    symlinkat(fs::read_link(staged)?, &self.parent, &beside)?;
+                } else {
+                    let mut from = File::open(staged)?;
+                    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+                    let to = openat(&self.parent, &beside, flags, Mode::from_raw_mode(0o600))?;
+                    let mut to = File::from(to);
+                    io::copy(&mut from, &mut to)?;
+                    to.set_permissions(from.metadata()?.permissions())?;
+                }
+                renameat(&self.parent, &beside, &self.parent, self.name())?;
+                fs::remove_file(staged)
+            }
+            moved => Ok(moved?),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn a_directory_that_is_exchanged_for_a_link_leads_nowhere() {
+        let place = tempfile::tempdir().unwrap();
+        let (root, outside) = (place.path().join("root"), place.path().join("outside"));
+        fs::create_dir_all(root.join("d")).unwrap();
+        fs::create_dir(&outside).unwrap();
+        fs::write(outside.join("x"), "theirs").unwrap();
+        let staged = place.path().join("staged");
+        fs::write(&staged, "ours").unwrap();
+        let path = TreePath::new("d/x");
+        let entry = Entry::open(&root, &path).unwrap();
+        fs::rename(root.join("d"), root.join("away")).unwrap();
+        symlink(&outside, root.join("d")).unwrap();
+
+        assert!(Entry::open(&root, &path).is_err());
+        assert!(Entry::create(&root, &path).is_err());
+        let linked = Entry::open(&root, &TreePath::new("d")).unwrap();
+        assert!(linked.set_directory_mode(0o777).is_err());
+        entry.replace_by(&staged, 1).unwrap();
+        assert_eq!(fs::read_to_string(root.join("away/x")).unwrap(), "ours");
+        assert_eq!(fs::read_to_string(outside.join("x")).unwrap(), "theirs");
+    }
+}

@@ -1,0 +1,64 @@
+//! `convoke capture --live`: a program that is run by hand, with its own home and sign-in.
+
+use serde_json::{Value, json};
+
+use crate::model_server::ModelServer;
+use crate::sign_in::write;
+use crate::user::User;
+use crate::{KEY, files_below, has_no_credentials, masked, unpacked};
+
+fn is_captured_on_its_way(cli: &str, agent: &str) {
+    let Some(mut user) = User::new(cli, agent, "read-only") else { return };
+    let server = ModelServer::start(None);
+    user.env = server.environment(agent);
+    user.env.push(("GEMINI_CLI_TRUST_WORKSPACE", "true".to_owned()));
+    let selected = json!({"security": {"auth": {"selectedType": "gemini-api-key"}}});
+    write(user.home.path(), ".gemini/settings.json", &selected);
+    let saved = user.home.path().join("saved");
+    let to = saved.display().to_string();
+    let mut arguments = vec!["capture", "--live", "--json", "--save", &to, "--", agent];
+    arguments.extend(match agent {
+        "codex" => ["exec", "Say hello."],
+        _ => ["-p", "Say hello."],
+    });
+    let shown: Value = serde_json::from_str(&user.run(&arguments)).unwrap();
+    let calls = server.calls.lock().unwrap().clone();
+    assert!(!calls.is_empty(), "{cli}");
+    assert_eq!(shown["agent"], agent);
+    assert_eq!(shown["requests"].as_array().unwrap().len(), calls.len(), "{cli}: {shown}");
+    assert!(shown["account"]["yourBytes"].as_u64() > Some(0), "{cli}: {shown}");
+    let mut files = Vec::new();
+    files_below(&saved, &mut files);
+    files.retain(|path| path.file_name().is_some_and(|name| name != "capture.json"));
+    let bodies: Vec<Value> = files
+        .iter()
+        .map(|path| serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap())
+        .collect();
+    assert_eq!(bodies.len(), calls.len(), "{cli}");
+    for got in &calls {
+        let arrived = masked(agent, &unpacked(got));
+        assert!(bodies.contains(&arrived), "{cli}: {arrived}");
+        let credentials = got.headers.iter().filter(|(_, value)| value.contains(KEY)).count();
+        assert_eq!(credentials, 1, "{cli}: {:?}", got.headers);
+    }
+    has_no_credentials(&saved, cli);
+}
+
+#[test]
+fn claude_is_captured_on_its_way() {
+    for cli in ["claude-2.1.197", "claude-2.1.325"] {
+        is_captured_on_its_way(cli, "claude");
+    }
+}
+
+#[test]
+fn codex_is_captured_on_its_way() {
+    for cli in ["codex-0.98.0", "codex-0.166.0"] {
+        is_captured_on_its_way(cli, "codex");
+    }
+}
+
+#[test]
+fn gemini_is_captured_on_its_way() {
+    is_captured_on_its_way("gemini-0.61.0", "gemini");
+}

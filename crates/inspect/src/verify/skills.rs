@@ -1,0 +1,188 @@
+//! The comparison of the list of skills in a request with the one that was explained.
+
+use convoke_explain::{AgentReport, Skill};
+
+use super::compare::Difference;
+
+/// A skill as a request lists it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Listed<'t> {
+    name: &'t str,
+    description: String,
+}
+
+/// Compares the list of skills in the texts of a request with what was explained.
+pub(super) fn differences(report: &AgentReport, texts: &[&str]) -> Vec<Difference> {
+    let mut listed = listed(report, texts);
+    let mut differences = Vec::new();
+    let mut before: Option<usize> = None;
+    for skill in &report.skills {
+        let Some(at) =
+            listed.iter().position(|it| it.as_ref().is_some_and(|it| is_same(it, skill)))
+        else {
+            differences.push(Difference::SkillMissing { name: skill.name.clone() });
+            continue;
+        };
+        let Some(found) = listed.get_mut(at).and_then(Option::take) else { continue };
+        let arrived = found.description.len() as u64;
+        let is_right = match &skill.text {
+            // The program may add a note of its own.
+            Some(text) if text.trim().is_empty() => arrived == 0,
+            Some(text) => found.description.trim().starts_with(text.trim()),
+            // Of a text inside the program only the length is known; the mark of a cut may follow.
+            None => (0..=MARK).contains(&arrived.saturating_sub(skill.description_bytes_loaded)),
+        };
+        if !is_right {
+            let explained =
+                skill.text.as_ref().map_or(skill.description_bytes_loaded, |it| it.len() as u64);
+            let name = skill.name.clone();
+            differences.push(Difference::SkillBytes { name, explained, arrived });
+        }
+        // Gemini CLI reads the skills of one place at the same time, so that they have no order.
+        if before.is_some_and(|before| at < before) && report.agent != "gemini" {
+            differences.push(Difference::SkillOrder { name: skill.name.clone() });
+        }
+        before = before.max(Some(at));
+    }
+    let unexplained = listed.into_iter().flatten();
+    differences
+        .extend(unexplained.map(|it| Difference::SkillUnexplained { name: it.name.to_owned() }));
+    differences
+}
+
+/// The bytes of the longest mark of a cut.
+const MARK: u64 = 3;
+
+fn is_same(listed: &Listed<'_>, skill: &Skill) -> bool {
+    let rest = listed.name.strip_prefix(&*skill.name);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(" ("))
+}
+
+/// Returns the list of a request; nothing if there is none.
+fn listed<'t>(report: &AgentReport, texts: &[&'t str]) -> Vec<Option<Listed<'t>>> {
+    let all: Vec<Listed<'t>> = match report.agent {
+        "gemini" => texts.iter().flat_map(|text| in_elements(text)).collect(),
+        "codex" => texts.iter().flat_map(|text| text.lines().filter_map(with_file)).collect(),
+        _ => {
+            let known = |text: &str| {
+                let names = report.skills.iter().filter(|it| text.contains(&entry(&it.name)));
+                names.count()
+            };
+            let list = texts.iter().copied().max_by_key(|text| known(text));
+            list.map(|text| in_lines(text, report)).unwrap_or_default()
+        }
+    };
+    all.into_iter().map(Some).collect()
+}
+
+/// The beginning of a line of a list.
+fn entry(name: &str) -> String {
+    format!("\n- {name}")
+}
+
+/// Reads `- name: description` lines, each with the lines that continue it: the paragraph with the first skill.
+fn in_lines<'t>(text: &'t str, report: &AgentReport) -> Vec<Listed<'t>> {
+    let starts = report.skills.iter().filter_map(|it| text.find(&entry(&it.name)));
+    let Some(start) = starts.min() else { return Vec::new() };
+    let start = text[..=start].rfind("\n\n").map_or(start, |at| at + 1);
+    let list = text[start + 1..].split("\n\n").next().unwrap_or_default();
+    let list = list.split("\n</").next().unwrap_or_default();
+    let mut found: Vec<Listed<'t>> = Vec::new();
+    for line in list.split('\n') {
+        match (line.strip_prefix("- "), found.last_mut()) {
+            (Some(line), _) => {
+                let (name, description) = line.split_once(": ").unwrap_or((line, ""));
+                found.push(Listed { name, description: description.to_owned() });
+            }
+            (None, Some(last)) => last.description.extend(["\n", line]),
+            (None, None) => {}
+        }
+    }
+    found
+}
+
+/// Reads a line `- name: description (file: path)`.
+fn with_file(line: &str) -> Option<Listed<'_>> {
+    let line = line.strip_prefix("- ")?.strip_suffix(')')?;
+    let (line, _) = line.rsplit_once(" (file: ")?;
+    let (name, description) =
+        line.split_once(": ").or_else(|| Some((line.strip_suffix(':')?, "")))?;
+    Some(Listed { name, description: description.to_owned() })
+}
+
+/// Reads `<skill>` elements with a name and a description.
+fn in_elements(text: &str) -> Vec<Listed<'_>> {
+    let between = |text: &'_ str, name: &str| -> Option<(usize, usize)> {
+        let (open, close) = (format!("<{name}>"), format!("</{name}>"));
+        let start = text.find(&open)? + open.len();
+        Some((start, start + text[start..].find(&close)?))
+    };
+    // A description may contain the mark of an element: a name follows only a real one.
+    let starts = text.match_indices("<skill>").map(|(at, mark)| &text[at + mark.len()..]);
+    let blocks = starts.filter(|block| block.trim_start().starts_with("<name>"));
+    let listed = |block| {
+        let (name_start, name_end) = between(block, "name")?;
+        let (start, end) = between(block, "description")?;
+        let description = block.get(start..end)?.to_owned();
+        Some(Listed { name: block.get(name_start..name_end)?, description })
+    };
+    blocks.filter_map(listed).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use convoke_explain::{Edition, Session, explain};
+    use convoke_files::MemoryTree;
+
+    use super::*;
+
+    fn report(edition: Edition) -> AgentReport {
+        let mut tree = MemoryTree::default();
+        tree.create_directory("/r/.git");
+        tree.create_directory("/h");
+        for place in ["/r/.agents/skills", "/r/.claude/skills"] {
+            for (name, text) in [("one", "First: a <skill>."), ("two", "Second.")] {
+                let text = format!("---\nname: {name}\ndescription: \"{text}\"\n---\nbody\n");
+                tree.write(format!("{place}/{name}/SKILL.md"), text);
+            }
+        }
+        let mut session = Session::new("/r", "/h");
+        session.variables.insert("GEMINI_CLI_TRUST_WORKSPACE".into(), "true".into());
+        let mut report = explain(&tree, &session, &[edition]).agents.remove(0);
+        report.skills.retain(|it| it.text.is_some());
+        report
+    }
+
+    fn compare(edition: Edition, text: &str) -> Vec<String> {
+        let found = differences(&report(edition), &["Nothing here.", text]);
+        found.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn every_agents_list_is_read() {
+        let claude = "Available:\n\n- one: First: a &lt;skill&gt;.\n- two: Second.\n\nToday.";
+        assert_eq!(compare(Edition::Claude325, claude), [""; 0]);
+        let codex = "### List\n- one: First: a <skill>. (file: r0/one/SKILL.md)\n- two: Second. (file: r0/two/SKILL.md)\n";
+        assert_eq!(compare(Edition::Codex0166, codex), [""; 0]);
+        let gemini = "<skill>\n<name>two</name>\n<description>Second.</description>\n</skill>\n<skill><name>one</name><description>First: a <skill>.</description></skill>";
+        assert_eq!(compare(Edition::Gemini, gemini), [""; 0]);
+    }
+
+    #[test]
+    fn every_difference_names_its_skill() {
+        let claude = |list: &str| compare(Edition::Claude325, &format!("x\n\n{list}\n\ny"));
+        assert_eq!(
+            claude("- two: Second.\n- one: First: a &lt;skill&gt;."),
+            ["the skill two is explained after another, and arrived before it"]
+        );
+        assert_eq!(
+            claude("- one: First\n- two\n- three: Third."),
+            [
+                "the description of the skill one is explained with 23 bytes, and 5 bytes arrived",
+                "the description of the skill two is explained with 7 bytes, and 0 bytes arrived",
+                "the skill three arrived and is not explained",
+            ]
+        );
+        assert_eq!(claude("- two: Second."), ["the skill one is explained and did not arrive"]);
+    }
+}
