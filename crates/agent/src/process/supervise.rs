@@ -549,9 +549,9 @@ mod tests {
 
     #[test]
     fn a_retry_that_comes_too_late_or_too_often_ends_the_turn() {
-        let retry = |attempt, status, wait_ms| {
+        let retry = |attempt, status, wait| {
             let reason = "the server is busy".into();
-            let event = EventKind::Retry { attempt, max: None, status, wait_ms, reason };
+            let event = EventKind::Retry { attempt, max: None, status, wait, reason };
             hopeless_retry(&event, 3, LONGEST_WAIT)
         };
         assert_eq!(retry(1, Some(429), Some(1000)), None);
