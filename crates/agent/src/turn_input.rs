@@ -23,6 +23,8 @@ pub struct TurnInput {
     pub ledger: Option<Ledger<'static>>,
     /// The working directory.
     pub cwd: PathBuf,
+    /// Directories of Convoke's own that the agent can read.
+    pub readable: Vec<PathBuf>,
     /// The agent's permissions.
     pub permissions: Permissions,
     /// The model; `None` for the agent's default.
@@ -49,6 +51,7 @@ impl TurnInput {
             prompt: prompt.into(),
             ledger: None,
             cwd: cwd.into(),
+            readable: Vec::new(),
             permissions: Permissions::ReadOnly,
             model: None,
             resume: None,

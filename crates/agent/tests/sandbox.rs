@@ -116,8 +116,10 @@ impl Stage {
             write(&stage.outside().join(name), text);
         }
         std::fs::create_dir(stage.path("tmp")).unwrap();
-        // A copy that any user can run.
-        std::fs::copy(HOST, stage.path("host")).unwrap();
+        // A copy that any user can run. A process of another test that begins now would inherit a file that is
+        // written here, and it could not be run.
+        let copied = Command::new("cp").arg(HOST).arg(stage.path("host")).status().unwrap();
+        assert!(copied.success());
         stage
     }
 
@@ -420,4 +422,19 @@ fn the_home_as_working_directory_keeps_its_secrets() {
     let text = shown(command);
     assert!(text.starts_with("done\nwrote\n") && !text.contains("key"), "{text}");
     assert_eq!(std::fs::read_to_string(stage.home().join(".claude/settings.json")).unwrap(), "{}");
+}
+
+/// What vanishes between listing and opening needs no rule, and does not keep a program from starting.
+#[test]
+fn a_home_whose_entries_come_and_go_keeps_no_program_from_starting() {
+    let stage = Stage::new();
+    let script = "while :; do touch a b c d e f g h; rm -f a b c d e f g h; done";
+    let mut churn =
+        Command::new("/bin/sh").args(["-c", script]).current_dir(stage.home()).spawn().unwrap();
+    for _ in 0..5 {
+        let text = shown(stage.turn("read-only", "cat $HOME/.ssh/id; echo fine"));
+        assert!(text.starts_with("done\nfine"), "{text}");
+    }
+    churn.kill().unwrap();
+    churn.wait().unwrap();
 }

@@ -103,7 +103,7 @@ impl Change {
             (_, None) => Status::Deleted,
             (Some(Node::File { content: a, .. }), Some(Node::File { content: b, .. }))
             | (Some(Node::Link { content: a }), Some(Node::Link { content: b })) => {
-                if a == b && *a != Content::Pending { Status::Mode } else { Status::Modified }
+                if a == b && a.oid().is_some() { Status::Mode } else { Status::Modified }
             }
             (Some(Node::Directory { .. }), Some(Node::Directory { .. })) => Status::Mode,
             _ => Status::Type,
@@ -114,6 +114,12 @@ impl Change {
     #[must_use]
     pub fn reversed(&self) -> Self {
         Self { path: self.path.clone(), before: self.after.clone(), after: self.before.clone() }
+    }
+
+    /// Tells whether the contents before and after are known, at least by their hashes.
+    fn is_known(&self) -> bool {
+        let nodes = [&self.before, &self.after].into_iter().flatten();
+        nodes.filter_map(Node::content).all(|content| content.oid().is_some())
     }
 
     /// Tells whether the change is worth a line of its own: directories that only hold changed files are
@@ -236,7 +242,9 @@ pub(crate) fn joined<'a>(records: impl IntoIterator<Item = &'a [Change]>) -> Vec
             .and_modify(|joined| joined.after.clone_from(&change.after))
             .or_insert_with(|| change.clone());
     }
-    all.into_values().filter(|change| change.before != change.after).collect()
+    // What is not known of two contents may differ.
+    let is_change = |change: &Change| change.before != change.after || !change.is_known();
+    all.into_values().filter(is_change).collect()
 }
 
 /// Tells whether a path, or a directory above it, was ignored or unreadable.

@@ -15,5 +15,20 @@ convoke_core::diagnostic_codes! {
         "Keep a copy of large files, or exclude them in `.gitignore`.";
     CHANGES_SHARED = "changes.shared", Note,
         "Another turn ran in the same directory at the same time; changes may belong to either.",
-        "Let them take turns, or give each a directory of its own with `cwd`.";
+        "Let them take turns, or give each a copy of its own with `workspace = \"own\"`.";
+    CHANGES_NOT_EXPORTED = "changes.not-exported", Note,
+        "The session has recorded changes of files, which an archive does not have.",
+        "They stay with the session here. Commit what others should have.";
+    WORKSPACE_CREATED = "workspace.created", Note,
+        "A member works in a copy of the directory. It lacks files that git ignores.",
+        "Name files to copy in `workspace-copy` and files to link to in `workspace-link`.";
+    WORKSPACE_UNCOMMITTED = "workspace.uncommitted", Loss,
+        "The state of a workspace after a turn was not committed to its branch.",
+        "The changes are recorded, and the end of the next turn commits them.";
+    WORKSPACE_NOT_COPIED = "workspace.not-copied", Note,
+        "A copy of a session has no workspaces: its members begin with new ones.",
+        "Merge them before: `convoke changes apply MEMBER`.";
+    WORKSPACE_LEFTOVER = "workspace.leftover", Note,
+        "A directory of a workspace is not used any more: a crash left it, or its session is gone.",
+        "Remove the directory that the message names.";
 }

@@ -8,7 +8,6 @@ use std::time::Duration;
 use similar::{Algorithm, ChangeTag, TextDiff};
 
 use crate::change::{Change, Content, Node, Oid, Status};
-use crate::content::read;
 use crate::error::ChangesError;
 use crate::store::Changes;
 use crate::tree_path::TreePath;
@@ -52,7 +51,6 @@ impl Changes {
         directory: &Path,
         changes: &[Change],
     ) -> Result<Vec<FileDiff>, ChangesError> {
-        let place = self.place(directory)?;
         let shown: Vec<&Change> =
             changes.iter().filter(|change| change.is_shown(changes)).collect();
         let nodes = shown.iter().flat_map(|change| [&change.before, &change.after]).flatten();
@@ -60,7 +58,7 @@ impl Changes {
         let mut oids: Vec<Oid> = small.filter_map(|node| node.content()?.stored()).collect();
         oids.sort_unstable();
         oids.dedup();
-        let contents = read(&place.git, &place.directory, &oids, DIFF_BYTES, place.deadline())?;
+        let contents = self.contents(directory, &oids, DIFF_BYTES)?;
         Ok(shown.into_iter().map(|change| file_diff(change, &contents)).collect())
     }
 }

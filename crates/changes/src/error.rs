@@ -66,6 +66,20 @@ pub enum ChangesError {
         /// The directory.
         path: PathBuf,
     },
+    /// The member has no workspace.
+    #[error("{}", no_workspace(member, members))]
+    NoWorkspace {
+        /// The member.
+        member: String,
+        /// The members of the session that have one.
+        members: Vec<String>,
+    },
+    /// A path of the settings of workspaces leads out of the project.
+    #[error("`{path}` is not a path of files below the project's directory")]
+    BadPath {
+        /// The path.
+        path: String,
+    },
     /// A file of the store is damaged.
     #[error("{} is damaged: {message}", path.display())]
     Damaged {
@@ -92,4 +106,11 @@ impl ChangesError {
     pub(crate) fn damaged(path: &Path, message: impl std::fmt::Display) -> Self {
         Self::Damaged { path: path.to_owned(), message: format!("{message}") }
     }
+}
+
+fn no_workspace(member: &str, members: &[String]) -> String {
+    if members.is_empty() {
+        return format!("{member} has no workspace, and no other member of the session has one");
+    }
+    format!("{member} has no workspace; {} has one", members.join(", "))
 }

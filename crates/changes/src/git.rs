@@ -31,13 +31,15 @@ pub struct Host {
 }
 
 /// The settings of every command.
-const SETTINGS: [&str; 11] = [
+const SETTINGS: [&str; 13] = [
     "core.fsmonitor=false",
     "core.hooksPath=/dev/null",
     "core.autocrlf=false",
     "core.fileMode=true",
     "core.symlinks=true",
     "core.ignoreCase=false",
+    "core.protectHFS=false",
+    "core.protectNTFS=false",
     "core.bigFileThreshold=1m",
     "core.compression=1",
     "gc.auto=0",
@@ -53,6 +55,8 @@ pub(crate) struct Git {
     path: OsString,
     /// The private repository.
     pub(crate) repository: PathBuf,
+    /// The file of ignore patterns that lie outside a working tree.
+    pub(crate) excludes: PathBuf,
 }
 
 /// The result of a command.
@@ -90,13 +94,13 @@ impl Deadline {
 impl Git {
     /// Finds the program. Relative entries of the search path do not count: they would find one in the
     /// directory that is recorded.
-    pub(crate) fn new(host: &Host, repository: PathBuf) -> Self {
+    pub(crate) fn new(host: &Host, repository: PathBuf, store: &Path) -> Self {
         let entries: Vec<PathBuf> =
             std::env::split_paths(&host.path).filter(|entry| entry.is_absolute()).collect();
         let mut programs = entries.iter().map(|entry| entry.join("git"));
         let program = programs.find(|program| program.is_file()).unwrap_or_default();
         let path = std::env::join_paths(entries).unwrap_or_default();
-        Self { program, path, repository }
+        Self { program, path, repository, excludes: store.join("excludes") }
     }
 
     /// Returns a command with the private environment, for a working tree.

@@ -97,8 +97,8 @@ impl WorkTree {
         if paths.is_empty() {
             return Ok(Vec::new());
         }
-        let excludes = git.repository.join("info/excludes");
-        std::fs::write(&excludes, &self.patterns).map_err(ChangesError::io(&excludes))?;
+        let excludes = &git.excludes;
+        std::fs::write(excludes, &self.patterns).map_err(ChangesError::io(excludes))?;
         let mut input = Vec::new();
         for path in paths {
             // No name begins like a pathspec with magic.
@@ -109,7 +109,7 @@ impl WorkTree {
         let limit = input.len() as u64;
         let mut command = git.command(&self.top);
         let mut setting = OsString::from("core.excludesFile=");
-        setting.push(&excludes);
+        setting.push(excludes);
         command.arg("-c").arg(setting).args(["check-ignore", "--no-index", "-z", "--stdin"]);
         let finished = Git::run(command, "check-ignore", input, limit, deadline)?;
         if !matches!(finished.status.code(), Some(0 | 1)) {

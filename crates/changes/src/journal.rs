@@ -1,4 +1,4 @@
-//! The journal of an undo: makes many changes of files look like one, also after a crash.
+//! The journal of an undo or a merge: makes many changes of files look like one, also after a crash.
 //!
 //! First everything is prepared beside the directory: the journal names the changes and a staging directory
 //! holds the files to restore. A crash up to here changes nothing. Then the journal is committed, and from
@@ -72,10 +72,11 @@ impl Journal {
     fn complete(self, place: &Place) -> Result<Record, ChangesError> {
         let records = place.changes.session(&self.record.turn.session);
         let mut record = self.record.clone();
+        let name = |record: &Record| (record.at, record.undoes, record.applied.clone());
         let is_stored = records
             .load()?
-            .into_iter()
-            .any(|other| other.undoes == record.undoes && other.at == record.at);
+            .iter()
+            .any(|other| other.by == record.by && name(other) == name(&record));
         if !is_stored {
             records.add(&mut record)?;
         }

@@ -6,6 +6,9 @@
 //! what taking a record back would change, and [`Changes::undo`] does it: completely or not at all, also
 //! when the process is killed.
 //!
+//! A [`Workspace`] is a member's own copy of a directory. [`Changes::plan_apply`] shows what merging it back
+//! would change, and [`Changes::apply`] does it in the same way.
+//!
 //! File contents are objects of a private repository in git's format, one for each directory, written by
 //! the `git` program. The repository of the user is never written to, and no program but `git`
 //! is started. Everything here is synchronous.
@@ -31,6 +34,7 @@ mod tracked;
 mod tree_path;
 mod turn;
 mod undo;
+mod workspace;
 
 pub use change::{Change, Content, FileMode, Node, Oid, Status};
 pub use diff::{FileDiff, LineCounts};
@@ -38,8 +42,9 @@ pub use error::ChangesError;
 pub use failpoint::Failpoint;
 pub use git::Host;
 pub use limits::Limits;
-pub use record::{Author, Record, RecordId, TurnKey};
+pub use record::{Applied, Author, Record, RecordId, TurnKey};
 pub use store::Changes;
 pub use tree_path::TreePath;
 pub use turn::{Begun, RunningTurn};
 pub use undo::{Conflict, LeftAlone, UndoPlan};
+pub use workspace::{ApplyPlan, Leftover, MergeConflict, Workspace, WorkspaceSettings};

@@ -6,8 +6,9 @@ use std::path::Path;
 
 use crate::change::{Content, Oid};
 use crate::error::ChangesError;
+use crate::manifest::Manifest;
 use crate::record::SessionRecords;
-use crate::store::{Changes, Place};
+use crate::store::{Changes, Place, store_name};
 
 impl Changes {
     /// Removes the contents in a directory's store that neither a record nor the recorded state needs. A
@@ -18,6 +19,18 @@ impl Changes {
         if place.is_busy()? {
             return Ok(());
         }
+        let name = store_name(&place.directory);
+        let mut locks = Vec::new();
+        let mut manifests = vec![place.load()?];
+        for workspace in self.workspaces_of_store(&name)? {
+            // A turn that runs in a workspace stores contents that no record has yet.
+            let Some(lock) = workspace.try_lock() else { return Ok(()) };
+            if workspace.is_busy()? {
+                return Ok(());
+            }
+            locks.push(lock);
+            manifests.extend(workspace.workspace_states()?);
+        }
         let mut is_used = false;
         let mut needed: HashSet<Oid> = HashSet::new();
         for session in self.sessions()? {
@@ -26,7 +39,12 @@ impl Changes {
             }
             is_used = true;
             let records = session.load()?;
-            let records = records.iter().filter(|record| record.directory == place.directory);
+            let is_here = |directory: &Path| {
+                let workspace = self.workspace_path(directory);
+                directory == place.directory
+                    || workspace.is_some_and(|workspace| workspace.project_store == name)
+            };
+            let records = records.iter().filter(|record| is_here(&record.directory));
             let changes = records.flat_map(|record| &record.changes);
             let nodes = changes.flat_map(|change| [&change.before, &change.after]).flatten();
             needed.extend(nodes.filter_map(|node| node.content()?.stored()));
@@ -40,8 +58,8 @@ impl Changes {
                 _ => Ok(()),
             };
         }
-        let manifest = place.load()?;
-        needed.extend(manifest.files().filter_map(|(_, entry)| Content::stored(entry.content)));
+        let entries = manifests.iter().flat_map(Manifest::files);
+        needed.extend(entries.filter_map(|(_, entry)| Content::stored(entry.content)));
         remove_loose(&place, &needed)
     }
 

@@ -61,6 +61,20 @@ pub struct Record {
     pub interrupted: bool,
     /// Turns that ran in the directory at the same time.
     pub shared_with: Vec<TurnKey>,
+    /// The merge that made the changes, or that this record took back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub applied: Option<Applied>,
+}
+
+/// A merge of a member's workspace into its project.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Applied {
+    /// The member.
+    pub member: String,
+    /// The workspace, by the time at which it was created.
+    pub(crate) workspace: i64,
+    /// The merged state of the workspace, by the time of the merge.
+    pub(crate) state: i64,
 }
 
 impl Record {

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use convoke_files::{Disk, Files as _};
 use sha2::{Digest as _, Sha256};
 
+use crate::change::Oid;
 use crate::content::{ContentWriter, Copied, fill};
 use crate::copier::Copier;
 use crate::error::ChangesError;
@@ -20,7 +21,8 @@ use crate::scan::Scan;
 use crate::tree_path::hex;
 
 /// The attributes of every file: its bytes are recorded as they are.
-const ATTRIBUTES: &str = "* -text !eol !crlf !filter !ident !working-tree-encoding -diff -merge\n";
+pub(crate) const ATTRIBUTES: &str =
+    "* -text !eol !crlf !filter !ident !working-tree-encoding -diff -merge\n";
 const HEAD: &str = "ref: refs/heads/convoke\n";
 const CONFIG: &str = "[core]\n\trepositoryformatversion = 0\n\tlogAllRefUpdates = false\n";
 
@@ -29,6 +31,8 @@ const CONFIG: &str = "[core]\n\trepositoryformatversion = 0\n\tlogAllRefUpdates 
 pub struct Changes {
     /// The directory `changes` of Convoke's data.
     root: PathBuf,
+    /// The directory `workspaces` of Convoke's data.
+    pub(crate) workspaces: PathBuf,
     host: Host,
     limits: Limits,
     failpoint: Failpoint,
@@ -40,6 +44,7 @@ impl Changes {
     pub fn new(data: &Path, host: Host) -> Self {
         Self {
             root: data.join("changes"),
+            workspaces: data.join("workspaces"),
             host,
             limits: Limits::default(),
             failpoint: Failpoint::default(),
@@ -75,15 +80,37 @@ impl Changes {
         records.load()
     }
 
-    /// Removes the records of a session, and the contents that no other record needs.
+    /// Copies the records of some turns to a copy of their session. Workspaces are not copied.
+    pub fn fork(
+        &self,
+        from: &str,
+        to: &str,
+        is_copied: impl Fn(u64) -> bool,
+    ) -> Result<(), ChangesError> {
+        let copy = self.session(to);
+        let records = self.records(from)?;
+        for mut record in records.into_iter().filter(|record| is_copied(record.turn.turn)) {
+            to.clone_into(&mut record.turn.session);
+            copy.visit(&record.directory)?;
+            copy.add_as(&record)?;
+        }
+        Ok(())
+    }
+
+    /// Removes the records and the workspaces of a session, and the contents that no other record needs.
     pub fn remove(&self, session: &str) -> Result<(), ChangesError> {
         let records = self.session(session);
         let directories = records.directories()?;
+        self.remove_workspaces(session)?;
         records.remove()?;
         for directory in directories {
             self.prune(&directory)?;
         }
         Ok(())
+    }
+
+    pub(crate) fn failpoint(&self) -> &Failpoint {
+        &self.failpoint
     }
 
     pub(crate) fn sessions_directory(&self) -> PathBuf {
@@ -100,16 +127,47 @@ impl Changes {
         if directory.parent().is_none() || self.host.home.starts_with(&directory) {
             return Err(ChangesError::NotAProject { path: directory });
         }
-        let store = self.root.join("stores").join(store_name(&directory));
-        let git = Git::new(&self.host, store.join("git"));
+        let workspace = self.workspace_path(&directory);
+        let store = match &workspace {
+            Some(workspace) => workspace.store(),
+            None => self.store_of(&store_name(&directory)),
+        };
+        let git = self.repository_of(&directory, &store);
         let place = Place { changes: self.clone(), directory, store, git };
-        place.create()?;
+        place.create(workspace.is_some())?;
         Ok(place)
+    }
+
+    /// Returns the directory of a store.
+    pub(crate) fn store_of(&self, name: &str) -> PathBuf {
+        self.root.join("stores").join(name)
+    }
+
+    /// Returns the repository with the recorded contents of a directory, which may be gone: a workspace has
+    /// that of its project.
+    pub(crate) fn repository_of(&self, directory: &Path, scratch: &Path) -> Git {
+        let name = match self.workspace_path(directory) {
+            Some(workspace) => workspace.project_store,
+            None => store_name(directory),
+        };
+        Git::new(&self.host, self.store_of(&name).join("git"), scratch)
+    }
+
+    /// Reads recorded contents of a directory, each up to a limit of bytes.
+    pub(crate) fn contents(
+        &self,
+        directory: &Path,
+        oids: &[Oid],
+        limit: u64,
+    ) -> Result<HashMap<Oid, Vec<u8>>, ChangesError> {
+        let git = self.repository_of(directory, &self.root);
+        let repository = git.repository.clone();
+        crate::content::read(&git, &repository, oids, limit, Deadline::after(&self.limits))
     }
 }
 
 /// Returns the name of a directory's store.
-fn store_name(directory: &Path) -> String {
+pub(crate) fn store_name(directory: &Path) -> String {
     let digest = Sha256::digest(directory.as_os_str().as_encoded_bytes());
     hex(&digest[..16])
 }
@@ -132,20 +190,22 @@ pub(crate) struct StoreLock {
 
 impl Place {
     /// Creates the store. A complete one has the file `directory`, which is written last.
-    fn create(&self) -> Result<(), ChangesError> {
+    fn create(&self, is_workspace: bool) -> Result<(), ChangesError> {
         let name = self.store.join("directory");
         if name.exists() {
             return Ok(());
         }
-        for directory in [
-            "running",
-            "journal",
-            "scratch",
-            "git/info",
-            "git/refs/heads",
-            "git/objects/info",
-            "git/objects/pack",
-        ] {
+        for directory in ["running", "journal", "scratch"] {
+            private_directory(&self.store.join(directory))?;
+        }
+        if is_workspace {
+            return write_whole(
+                &name,
+                self.directory.as_os_str().as_encoded_bytes(),
+                self.failpoint(),
+            );
+        }
+        for directory in ["git/info", "git/refs/heads", "git/objects/info", "git/objects/pack"] {
             private_directory(&self.store.join(directory))?;
         }
         for byte in 0..=u8::MAX {
@@ -162,12 +222,22 @@ impl Place {
         &self.changes.failpoint
     }
 
+    pub(crate) fn host(&self) -> &Host {
+        &self.changes.host
+    }
+
     pub(crate) fn limits(&self) -> &Limits {
         &self.changes.limits
     }
 
     pub(crate) fn deadline(&self) -> Deadline {
         Deadline::after(self.limits())
+    }
+
+    /// Takes exclusive access to the store if nobody has it.
+    pub(crate) fn try_lock(&self) -> Option<StoreLock> {
+        let file = File::create(self.store.join("lock")).ok()?;
+        file.try_lock().ok().map(|()| StoreLock { _file: file })
     }
 
     /// Waits for exclusive access to the store.
@@ -205,7 +275,7 @@ impl Place {
         let scan = Scan {
             root: &self.directory,
             git: &self.git,
-            host: &self.changes.host,
+            host: self.host(),
             limits: self.limits(),
             deadline,
         };
@@ -216,11 +286,16 @@ impl Place {
         Ok(new)
     }
 
+    /// Returns the directory of files that a command needs for a moment.
+    pub(crate) fn scratch(&self) -> PathBuf {
+        self.store.join("scratch")
+    }
+
     pub(crate) fn writer(&self) -> ContentWriter {
         ContentWriter {
             git: self.git.clone(),
             root: self.directory.clone(),
-            scratch: self.store.join("scratch"),
+            scratch: self.scratch(),
             limits: self.limits().clone(),
         }
     }

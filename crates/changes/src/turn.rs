@@ -117,6 +117,7 @@ impl RunningTurn {
             undoes: None,
             interrupted: false,
             shared_with: self.shared_with()?,
+            applied: None,
         };
         self.place.changes.session(&self.key.session).add(&mut record)?;
         self.place.save(&after)?;
@@ -198,6 +199,7 @@ impl Place {
             undoes: None,
             interrupted: false,
             shared_with: Vec::new(),
+            applied: None,
         };
         self.changes.session(&next.session).add(&mut record)?;
         Ok(Some(record))
@@ -225,6 +227,7 @@ impl Place {
                 undoes: None,
                 interrupted: true,
                 shared_with: Vec::new(),
+                applied: None,
             };
             let records = self.changes.session(&record.turn.session);
             let is_stored = records.load()?.iter().any(|other| {

@@ -12,7 +12,7 @@ use crate::error::ChangesError;
 use crate::git::Deadline;
 use crate::journal::Journal;
 use crate::manifest::{FileKind, MODE_BITS, Stamp};
-use crate::record::{Author, Record, RecordId, TurnKey};
+use crate::record::{Applied, Author, Record, RecordId, TurnKey};
 use crate::store::{Changes, Place};
 use crate::tree_path::TreePath;
 use crate::turn::milliseconds;
@@ -24,6 +24,8 @@ pub struct UndoPlan {
     pub turn: TurnKey,
     /// Whether this takes an earlier undo back.
     pub is_redo: bool,
+    /// The merge of a workspace that is taken back or restored; `None` for a turn.
+    pub applied: Option<Applied>,
     /// The directory.
     pub directory: PathBuf,
     /// The changes that the undo would make: `before` is there now, `after` would be there.
@@ -59,6 +61,18 @@ impl Changes {
     pub fn plan_undo(&self, session: &str, turn: Option<u64>) -> Result<UndoPlan, ChangesError> {
         let records = self.records(session)?;
         let target = Target::find(&records, turn)?;
+        let workspace = self.workspace_path(&target.directory);
+        if workspace.is_some_and(|workspace| workspace.session != *self.session(session).name()) {
+            let turn = target.turn.turn;
+            let why =
+                format!("turn {turn} worked in a workspace of the session that this is a copy of");
+            return Err(ChangesError::NothingToUndo(why));
+        }
+        if self.is_workspace(&target.directory) && !target.directory.exists() {
+            let turn = target.turn.turn;
+            let why = format!("turn {turn} worked in a workspace that is discarded");
+            return Err(ChangesError::NothingToUndo(why));
+        }
         let place = self.place(&target.directory)?;
         let _lock = place.lock()?;
         place.plan(&records, target)
@@ -95,6 +109,7 @@ impl Changes {
             undoes: Some(plan.undoes),
             interrupted: false,
             shared_with: Vec::new(),
+            applied: plan.applied.clone(),
         };
         Journal::write(&place, record)?.run(&place)
     }
@@ -105,6 +120,7 @@ struct Target {
     id: RecordId,
     turn: TurnKey,
     is_undo: bool,
+    applied: Option<Applied>,
     directory: PathBuf,
     changes: Vec<Change>,
 }
@@ -112,12 +128,16 @@ struct Target {
 impl Target {
     fn find(records: &[Record], turn: Option<u64>) -> Result<Self, ChangesError> {
         let is_change = |record: &&Record| {
-            !record.changes.is_empty() && (record.by == Author::Agent || record.undoes.is_some())
+            let is_made =
+                record.by == Author::Agent || record.undoes.is_some() || record.applied.is_some();
+            is_made && !record.changes.is_empty()
         };
         let mut changing = records.iter().filter(is_change).rev();
         let found = match turn {
             None => changing.next(),
-            Some(turn) => changing.find(|record| record.turn.turn == turn),
+            Some(turn) => {
+                changing.find(|record| record.turn.turn == turn && record.applied.is_none())
+            }
         };
         let found = found.ok_or_else(|| {
             ChangesError::NothingToUndo(match turn {
@@ -133,12 +153,15 @@ impl Target {
         let found = records.iter().find(|record| record.id == id);
         let found = found
             .ok_or_else(|| ChangesError::NothingToUndo(format!("there is no record {}", id.0)))?;
-        let changes = if found.undoes.is_some() {
+        let changes = if found.undoes.is_some() || found.applied.is_some() {
             found.changes.clone()
         } else {
             // Attempts before an undo of the turn are taken back already.
             let is_undo = |record: &Record| {
-                record.undoes.is_some() && record.turn.turn == found.turn.turn && record.id < id
+                record.undoes.is_some()
+                    && record.applied.is_none()
+                    && record.turn.turn == found.turn.turn
+                    && record.id < id
             };
             let after =
                 records.iter().filter(|record| is_undo(record)).map(|record| record.id).max();
@@ -159,6 +182,7 @@ impl Target {
             id,
             turn: found.turn.clone(),
             is_undo: found.undoes.is_some(),
+            applied: found.applied.clone(),
             directory: found.directory.clone(),
             changes,
         })
@@ -171,6 +195,7 @@ impl Place {
         let mut plan = UndoPlan {
             turn: target.turn,
             is_redo: target.is_undo,
+            applied: target.applied,
             directory: target.directory,
             changes: Vec::new(),
             conflicts: Vec::new(),
@@ -194,26 +219,25 @@ impl Place {
                 plan.conflicts.push(Conflict { path: change.path, reason });
             }
         }
-        self.find_obstructions(&mut plan);
+        plan.conflicts.extend(self.obstructions(&plan.changes));
+        plan.conflicts.sort_by(|one, other| one.path.cmp(&other.path));
         Ok(plan)
     }
 
-    /// Finds what is in the way of files and directories that would be restored.
-    fn find_obstructions(&self, plan: &mut UndoPlan) {
-        let removed: HashSet<&TreePath> = plan
-            .changes
+    /// Returns what is in the way of files and directories that changes would create.
+    pub(crate) fn obstructions(&self, changes: &[Change]) -> Vec<Conflict> {
+        let removed: HashSet<&TreePath> = changes
             .iter()
             .filter(|change| change.after.is_none())
             .map(|change| &change.path)
             .collect();
-        let created: BTreeSet<&TreePath> = plan
-            .changes
+        let created: BTreeSet<&TreePath> = changes
             .iter()
             .filter(|change| matches!(change.after, Some(Node::Directory { .. })))
             .map(|change| &change.path)
             .collect();
         let mut found = BTreeMap::new();
-        for change in &plan.changes {
+        for change in changes {
             let is_directory = |node: &Option<Node>| matches!(node, Some(Node::Directory { .. }));
             if is_directory(&change.before)
                 && change.after.is_some()
@@ -238,14 +262,13 @@ impl Place {
             }
         }
         if is_case_insensitive(&self.directory) {
-            for path in collisions(plan.changes.iter().filter(|change| change.after.is_some())) {
+            for path in collisions(changes.iter().filter(|change| change.after.is_some())) {
                 let reason =
                     "its name differs from another only in case, and this file system holds one";
                 found.insert(path, reason.to_owned());
             }
         }
-        plan.conflicts.extend(found.into_iter().map(|(path, reason)| Conflict { path, reason }));
-        plan.conflicts.sort_by(|one, other| one.path.cmp(&other.path));
+        found.into_iter().map(|(path, reason)| Conflict { path, reason }).collect()
     }
 }
 
@@ -267,6 +290,9 @@ fn changed_by(records: &[Record], after: RecordId, path: &TreePath) -> String {
         record.id > after && record.changes.iter().any(|change| change.path == *path)
     };
     match records.iter().rev().find(has_path) {
+        Some(Record { applied: Some(applied), undoes: None, .. }) => {
+            format!("changed by applying the workspace of {}", applied.member)
+        }
         Some(record) if record.undoes.is_some() => {
             format!("changed by the undo of turn {}", record.turn.turn)
         }

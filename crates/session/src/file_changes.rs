@@ -25,6 +25,13 @@ pub trait ChangeRecorder: Send + Sync {
     /// Returns what others changed since a member's last turn, as a text for its prompt.
     fn teammate_changes(&self, request: TeammateChanges) -> RecorderFuture<Option<String>>;
 
+    /// Prepares the workspace of a member, if it has one, and describes those of its team. Fails if the
+    /// member's workspace cannot be created.
+    fn workspaces(
+        &self,
+        request: WorkspacesRequest,
+    ) -> RecorderFuture<Result<TeamWorkspaces, String>>;
+
     /// Takes back what a turn changed, or shows what that would do. Returns a text for the person.
     fn undo(&self, request: UndoRequest) -> RecorderFuture<Result<String, String>>;
 }
@@ -44,6 +51,43 @@ pub struct TeammateChanges {
     pub member: MemberName,
     /// The form of the text.
     pub form: ChangesInContext,
+}
+
+/// A member's own copy of the directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OwnWorkspace {
+    /// The directory that is copied.
+    pub project: PathBuf,
+    /// The member's working directory in the copy.
+    pub below: PathBuf,
+    /// Ignored files that are copied.
+    pub copy: Vec<String>,
+    /// Ignored files that are linked to.
+    pub link: Vec<String>,
+}
+
+/// A request for the workspaces of a team before a turn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorkspacesRequest {
+    /// The attempt.
+    pub attempt: AttemptRef,
+    /// The member whose turn it is.
+    pub member: MemberName,
+    /// The member's own workspace.
+    pub own: Option<OwnWorkspace>,
+}
+
+/// The workspaces of a team before a turn.
+#[derive(Debug, Clone, Default)]
+pub struct TeamWorkspaces {
+    /// The root of the member's workspace; `None` if it works in the shared directory.
+    pub root: Option<PathBuf>,
+    /// The text about workspaces for the member's prompt.
+    pub text: Option<String>,
+    /// The directories that the member must be able to read.
+    pub readable: Vec<PathBuf>,
+    /// The diagnostics.
+    pub diagnostics: Vec<Diagnostic>,
 }
 
 /// A person's wish to take back what a turn changed.

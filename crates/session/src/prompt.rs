@@ -28,6 +28,8 @@ const VERSION: u32 = 3;
 const CHANGES_SPEAKER: &str = "convoke";
 /// The id of that text in the ledger: the setting that asks for it.
 const CHANGES_SOURCE: &str = "context.changes";
+/// The id of the text about workspaces in the ledger.
+const WORKSPACES_SOURCE: &str = "workspace";
 
 /// The input of a prompt. Messages are referenced by number.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,6 +66,9 @@ pub struct PromptRecord {
     /// does not ask for it, or nothing changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changes: Option<String>,
+    /// The text about the workspaces of the team; `None` if it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workspaces: Option<String>,
     /// The options.
     pub options: ContextOptions,
 }
@@ -135,6 +140,7 @@ impl PromptRecord {
             briefing: team.briefing_for(member),
             instruction_file,
             changes: None,
+            workspaces: None,
             options: ContextOptions {
                 escaping: settings.map_or_else(Escaping::default, |it| escaping(&it.agent)),
                 ..team.context_options(member)
@@ -193,11 +199,14 @@ impl PromptRecord {
             self.options.window,
         );
         // The newest of the context: it is dropped last.
-        input.context_messages.extend(self.changes.as_deref().map(|text| PromptContextMessage {
+        let texts =
+            [(&self.changes, CHANGES_SOURCE), (&self.workspaces, WORKSPACES_SOURCE)].into_iter();
+        let texts = texts.filter_map(|(text, source)| Some((text.as_deref()?, source)));
+        input.context_messages.extend(texts.map(|(text, source)| PromptContextMessage {
             from: Cow::Borrowed(CHANGES_SPEAKER),
             to: Some(Cow::Borrowed(self.member.as_str())),
             content: Cow::Borrowed(text),
-            id: Some(Cow::Borrowed(CHANGES_SOURCE)),
+            id: Some(Cow::Borrowed(source)),
         }));
         Ok(Assemblers::default().assemble(&self.agent_type, &input)?.into_owned())
     }

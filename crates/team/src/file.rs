@@ -79,14 +79,26 @@ fn read_team(
         context,
         changes,
         limits: read_limits(&mut top, problems),
+        workspace: top.word("workspace"),
         require_sandbox: top.boolean("require-sandbox").unwrap_or(false),
         members: Vec::new(),
     };
     let record = top.word("record");
+    let copy = read_paths(&mut top, WORKSPACE_COPY);
+    let link = read_paths(&mut top, WORKSPACE_LINK);
     let (mut members, is_there) = read_members(&mut top, problems);
     for read in &mut members {
         if let MemberKind::Agent(settings) = &mut read.member.kind {
             settings.record = settings.record.or(record);
+            let of_team = [
+                (WORKSPACE_COPY, &mut settings.workspace_copy, &copy),
+                (WORKSPACE_LINK, &mut settings.workspace_link, &link),
+            ];
+            for (key, own, teams) in of_team {
+                if !read.places.contains_key(key) {
+                    own.clone_from(teams);
+                }
+            }
         }
     }
     let count = problems.len();
@@ -295,12 +307,45 @@ fn read_agent(section: &mut Section<'_>, agent: String) -> AgentSettings {
         context_window: read_context_window(section),
         tools: section.word("tools"),
         record: section.word("record"),
+        workspace: section.word("workspace"),
+        workspace_copy: read_paths(section, WORKSPACE_COPY),
+        workspace_link: read_paths(section, WORKSPACE_LINK),
     }
 }
 
+const WORKSPACE_COPY: &str = "workspace-copy";
+const WORKSPACE_LINK: &str = "workspace-link";
+
+/// Reads a list of paths below the directory of the team file.
+fn read_paths(section: &mut Section<'_>, key: &'static str) -> Vec<String> {
+    let paths = section.arguments(key, &format!("{key} = [\".env\"]"));
+    let is_below = |path: &String| {
+        let names = path.trim_end_matches('/').split('/');
+        !path.contains(char::is_control)
+            && names.into_iter().all(|name| !["", ".", "..", ".git"].contains(&name))
+    };
+    if let Some(bad) = paths.iter().find(|path| !is_below(path)) {
+        let problem = format!("has `{bad}`, which is no path below the directory of the team file");
+        section.invalid(key, &problem, format!("write paths such as `{key} = [\".env\"]`"));
+        return Vec::new();
+    }
+    paths
+}
+
 /// The settings of each table, in the order of `docs/team-file.md`.
-const TOP: &[&str] =
-    &["name", "task", "briefing", "require-sandbox", "record", "context", "limits", "member"];
+const TOP: &[&str] = &[
+    "name",
+    "task",
+    "briefing",
+    "require-sandbox",
+    "record",
+    "workspace",
+    WORKSPACE_COPY,
+    WORKSPACE_LINK,
+    "context",
+    "limits",
+    "member",
+];
 const CONTEXT: &[&str] = &["window", "fence", "max-bytes", "changes", "visibility", "text"];
 const LIMITS: &[&str] =
     &["turns", "turn-timeout", "background-timeout", "ask-timeout", "queue", "parallel"];
@@ -321,6 +366,9 @@ const MEMBER: &[&str] = &[
     "cwd",
     "sandbox",
     "record",
+    "workspace",
+    WORKSPACE_COPY,
+    WORKSPACE_LINK,
     "base-url",
     "wire",
     "developer-role",

@@ -27,7 +27,9 @@ pub use rules::{PermissionFile, PermissionRules, RuleAnswer};
 pub use trust::{
     Baseline, Choice, FileLocation, Gated, Grant, MemberChoices, Trust, TrustedSetting, gate,
 };
-pub use words::{ApiDeveloperRole, ApiTools, ApiWire, ChangesInContext, Permissions, Record};
+pub use words::{
+    ApiDeveloperRole, ApiTools, ApiWire, ChangesInContext, Permissions, Record, WorkspaceChoice,
+};
 
 use convoke_core::ContextOptions;
 
@@ -46,6 +48,9 @@ pub struct Team {
     pub changes: ChangesInContext,
     /// The limits of the conversation.
     pub limits: Limits,
+    /// Whether agents that may write work in copies of the directory; `None` if they do when turns run at
+    /// the same time.
+    pub workspace: Option<WorkspaceChoice>,
     /// Whether a turn is refused where the system enforces less of its permissions than it could.
     pub require_sandbox: bool,
     /// The people and agents.

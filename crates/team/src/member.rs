@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use convoke_core::name::{MemberName, NameKey};
 
-use crate::{ApiDeveloperRole, ApiTools, ApiWire, Permissions, Record};
+use crate::{ApiDeveloperRole, ApiTools, ApiWire, Permissions, Record, WorkspaceChoice};
 
 /// A participant of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,6 +67,12 @@ pub struct AgentSettings {
     pub tools: Option<ApiTools>,
     /// The recording of its requests; the team's setting when it has none.
     pub record: Option<Record>,
+    /// Whether it works in a copy of the directory; `None` for the team's choice.
+    pub workspace: Option<WorkspaceChoice>,
+    /// Ignored files that are copied into its workspace; the team's when it has none.
+    pub workspace_copy: Vec<String>,
+    /// Ignored files that are linked into its workspace; the team's when it has none.
+    pub workspace_link: Vec<String>,
 }
 
 impl Member {

@@ -130,6 +130,10 @@ pub fn gate(settings: &AgentSettings, baseline: Baseline, trust: Trust) -> Gated
         context_window: _,
         tools,
         record,
+        // A copy of what the agent reads anyway, in which it can change as much.
+        workspace: _,
+        workspace_copy: _,
+        workspace_link: _,
     } = &mut allowed;
     let mut refuse = |setting: TrustedSetting, is_set: bool| {
         if is_set {

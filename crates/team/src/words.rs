@@ -108,6 +108,30 @@ impl Word for Record {
     const WORDS: &'static [(&'static str, Self)] = &[(Self::Wire.as_str(), Self::Wire)];
 }
 
+/// The directory that an agent works in: `workspace` in a team file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WorkspaceChoice {
+    /// A copy of the directory, of its own.
+    Own,
+    /// The directory itself, also while others work in it.
+    Shared,
+}
+
+impl WorkspaceChoice {
+    /// Returns the word that stands for it in a file.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Own => "own",
+            Self::Shared => "shared",
+        }
+    }
+}
+
+impl Word for WorkspaceChoice {
+    const WORDS: &'static [(&'static str, Self)] =
+        &[(Self::Own.as_str(), Self::Own), (Self::Shared.as_str(), Self::Shared)];
+}
+
 /// The wire format of an OpenAI-compatible endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -5,7 +5,7 @@
 //! configured in a file, so the program runs in a private home: with the user's sign-in, and with
 //! sessions of its own.
 
-mod asking;
+pub(super) mod asking;
 mod home;
 mod inert;
 mod output;

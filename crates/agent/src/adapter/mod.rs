@@ -215,7 +215,8 @@ impl Context<'_> {
         let own = self.definition.env.values().map(OsStr::new);
         let texts = env.chain(own).chain(call.args.iter().map(OsString::as_os_str));
         let addresses = texts.filter_map(OsStr::to_str).map(str::to_owned);
-        let users_home = home.clone();
+        let mut additions = self.definition.sandbox.clone().in_home(home.as_deref());
+        additions.readable.extend(self.turn_input.readable.iter().cloned());
         Sandbox {
             enforcer: self.enforcer,
             permissions: self.permissions(),
@@ -226,7 +227,7 @@ impl Context<'_> {
             private_dir: self.private_dir,
             temp_root: &self.host.temp_root,
             settings: &self.host.sandbox,
-            additions: self.definition.sandbox.clone().in_home(users_home.as_deref()),
+            additions,
             addresses: addresses.chain(call.addresses.iter().cloned()).collect(),
         }
     }

@@ -8,9 +8,11 @@ use serde_json::Value;
 
 use super::claude::question::Questions as ClaudeQuestions;
 use super::codex::question::Questions as CodexQuestions;
+use super::gemini::asking::Asking;
 use crate::event::EventKind;
 use crate::permission::PermissionQuestion;
-use crate::process::Decision;
+use crate::process::{Decision, Dialogue as _};
+use crate::stream::gemini::Gemini;
 
 /// Returns the recorded dialogues of a program by name; none where they are not available.
 fn recorded(program: &str) -> BTreeMap<String, Vec<Value>> {
@@ -125,4 +127,83 @@ fn every_question_of_codex_is_asked_or_refused_in_a_form_that_it_takes() {
         }
     }
     assert!(count > 30 || recorded.is_empty(), "{count}");
+}
+
+/// Returns the ids of our own requests in place of those of the recording.
+fn renumbered(message: &Value, sent: &BTreeMap<String, String>) -> Value {
+    let mut message = message.clone();
+    if message["method"].is_null() {
+        let method = sent.get(&message["id"].to_string()).map_or("", String::as_str);
+        message["id"] = match method {
+            "initialize" => 0.into(),
+            "session/new" | "session/load" => 1.into(),
+            "session/prompt" => 2.into(),
+            // One that we never make.
+            _ => 9_999.into(),
+        };
+    }
+    message
+}
+
+#[test]
+fn every_question_of_gemini_is_asked_and_answered_in_a_form_that_it_takes() {
+    let mut count = 0;
+    let mut recorded = recorded("gemini");
+    recorded.retain(|name, _| name.contains(".acp_"));
+    let taken: Vec<Vec<String>> = recorded
+        .values()
+        .flatten()
+        .filter(|line| line["dir"] == "->" && !line["msg"]["result"]["outcome"].is_null())
+        .map(|line| form(&line["msg"]["result"]))
+        .collect();
+    for (name, lines) in &recorded {
+        let mut sent = BTreeMap::new();
+        for message in lines.iter().filter(|line| line["dir"] == "->").map(|line| &line["msg"]) {
+            if let Some(method) = message["method"].as_str() {
+                sent.insert(message["id"].to_string(), method.to_owned());
+            }
+        }
+        let cwd = std::path::Path::new("/work");
+        let reader = Gemini::new(1 << 20);
+        let mut asking = Asking::new(reader, "Begin.".to_owned(), cwd, None, None);
+        asking.open();
+        for message in lines.iter().filter(|line| line["dir"] == "<-").map(|line| &line["msg"]) {
+            let is_question = message["method"] == "session/request_permission";
+            for decision in [Decision::Allowed, Decision::Refused, Decision::Withdrawn] {
+                let mut found: Option<PermissionQuestion> = None;
+                let line = renumbered(message, &sent).to_string();
+                asking.line(line.as_bytes(), &mut |event| {
+                    if let EventKind::PermissionAsked { question, .. } = event.kind {
+                        found = Some(question);
+                    }
+                });
+                assert_eq!(found.is_some(), is_question, "{name}: {message}");
+                let Some(question) = found else { break };
+                count += 1;
+                let call = &message["params"]["toolCall"];
+                assert!(!question.summary.is_empty() && !question.tool.is_empty(), "{name}");
+                assert_eq!(question.is_command, call["kind"] == "execute", "{name}");
+                let has_diff = call["content"].to_string().contains("\"type\":\"diff\"");
+                assert_eq!(question.diff.is_some(), has_diff, "{name}: {message}");
+                let answer = asking.answer(&question.id, decision);
+                let answer: Value = serde_json::from_slice(&answer.bytes).unwrap();
+                assert_eq!(answer["id"], message["id"], "{name}");
+                assert!(taken.contains(&form(&answer["result"])), "{name}: {answer}");
+                let option = answer["result"]["outcome"]["optionId"].as_str();
+                let kind = message["params"]["options"]
+                    .as_array()
+                    .unwrap()
+                    .iter()
+                    .find(|it| it["optionId"].as_str() == option)
+                    .and_then(|it| it["kind"].as_str());
+                let expected = match decision {
+                    Decision::Allowed => Some("allow_once"),
+                    Decision::Refused => Some("reject_once"),
+                    Decision::Withdrawn => None,
+                };
+                assert_eq!(kind, expected, "{name}: {answer}");
+            }
+        }
+    }
+    assert!(count > 20 || recorded.is_empty(), "{count}");
 }

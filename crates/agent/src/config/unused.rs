@@ -37,6 +37,9 @@ impl AgentKind {
             (Self::Api, "record") => {
                 ("whose requests are always recorded", "remove it".to_owned())
             }
+            (Self::Api | Self::StandIn, "workspace" | "workspace-copy" | "workspace-link") => {
+                ("which changes no files", "remove it".to_owned())
+            }
             (Self::Plain, _) if is_of_models(setting) => (
                 "which runs a program of yours",
                 "pass it in `args` or `env`, or write `agent = \"api\"`".to_owned(),
@@ -126,6 +129,7 @@ mod tests {
             "key-env",
             "context-window",
             "tools",
+            "workspace",
             "role-summary",
             "instructions",
             "instructions-file",
@@ -134,12 +138,12 @@ mod tests {
         ];
         let used = |kind: AgentKind| {
             let used: Vec<&str> = all.into_iter().filter(|it| kind.unused(it).is_none()).collect();
-            used.strip_suffix(&all[12..]).unwrap().join(" ")
+            used.strip_suffix(&all[13..]).unwrap().join(" ")
         };
         for kind in [AgentKind::Claude, AgentKind::Codex, AgentKind::Gemini] {
-            assert_eq!(used(kind), "model command args env cwd sandbox");
+            assert_eq!(used(kind), "model command args env cwd sandbox workspace");
         }
-        assert_eq!(used(AgentKind::Plain), "command args env cwd sandbox");
+        assert_eq!(used(AgentKind::Plain), "command args env cwd sandbox workspace");
         let of_models = "base-url wire developer-role key-env context-window tools";
         assert_eq!(used(AgentKind::Api), format!("model cwd {of_models}"));
         assert_eq!(used(AgentKind::StandIn), "");

@@ -102,12 +102,14 @@ pub fn run_if_asked() -> Option<ExitCode> {
     }
 }
 
+#[derive(Debug)]
 enum News {
     /// One byte from Convoke.
     Command(u8),
     ConvokeIsGone,
     /// The agent has ended; the exit status, if it was reaped.
     Ended(Option<ExitStatus>),
+    KeeperIsGone,
 }
 
 fn guard(socket: &Path, program: &OsStr, args: impl Iterator<Item = OsString>) -> ExitCode {
@@ -137,7 +139,7 @@ fn guard(socket: &Path, program: &OsStr, args: impl Iterator<Item = OsString>) -
     }
     // The receiver may be gone if the agent was killed.
     if let Ok(reports) = connection.try_clone() {
-        thread::spawn(move || sender.send(News::Ended(end_of_agent(reports))));
+        thread::spawn(move || sender.send(end_of_agent(reports)));
     }
 
     let mut exit = None;
@@ -146,7 +148,10 @@ fn guard(socket: &Path, program: &OsStr, args: impl Iterator<Item = OsString>) -
         match news.recv() {
             Ok(News::Ended(status)) => {
                 exit = status;
-                keeper_is_gone = status.is_none();
+                break;
+            }
+            Ok(News::KeeperIsGone) => {
+                keeper_is_gone = true;
                 break;
             }
             Ok(News::Command(INTERRUPT)) => drop(killpg(agent, Signal::SIGINT)),
@@ -183,8 +188,12 @@ struct Kept {
 }
 
 /// Waits for the keeper to report that the agent has ended, or to end itself.
-fn end_of_agent(mut connection: UnixStream) -> Option<ExitStatus> {
-    read_line(&mut connection).ok()?.parse().ok().map(ExitStatus::from_raw)
+fn end_of_agent(mut connection: UnixStream) -> News {
+    match read_line(&mut connection) {
+        // Where the keeper does not reap the agent, it reports the end without a status.
+        Ok(line) if !line.is_empty() => News::Ended(line.parse().ok().map(ExitStatus::from_raw)),
+        _ => News::KeeperIsGone,
+    }
 }
 
 /// Reads one line and nothing beyond it.
@@ -379,4 +388,23 @@ fn cannot_start(program: &OsStr, error: &io::Error) -> ExitCode {
     let mut stderr = io::stderr();
     let _ = writeln!(stderr, "{CANNOT_START_WORDS} `{program}`: {error}");
     ExitCode::from(CANNOT_START)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A turn must not wait for what follows the end of a keeper.
+    #[test]
+    fn the_end_of_an_agent_is_not_the_end_of_its_keeper() {
+        let reported = |line: &str| {
+            let (mut keeper, guardian) = UnixStream::pair().unwrap();
+            keeper.write_all(line.as_bytes()).unwrap();
+            drop(keeper);
+            end_of_agent(guardian)
+        };
+        assert!(matches!(reported("ended\n"), News::Ended(None)));
+        assert!(matches!(reported("0\n"), News::Ended(Some(status)) if status.success()));
+        assert!(matches!(reported(""), News::KeeperIsGone));
+    }
 }

@@ -5,14 +5,15 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "the helpers of tests are tests")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
-use convoke_changes::{Changes, Failpoint, Host, TurnKey};
+use convoke_changes::{Changes, Failpoint, Host, Limits, TurnKey, Workspace, WorkspaceSettings};
 
 const SESSION: &str = "session";
 const STEP: &str = "CONVOKE_CRASH_STEP";
@@ -97,6 +98,105 @@ fn an_undo_killed_at_any_write_is_done_or_not() {
     assert!(writes > 20, "{writes} writes");
 }
 
+/// Kills the creation of a workspace at every write: there is none, or a whole one.
+#[test]
+fn a_workspace_whose_creation_is_killed_is_created_again() {
+    let mut writes = 0;
+    for nth in 1..MOST_WRITES {
+        let root = tempfile::tempdir().unwrap();
+        prepare(root.path());
+        let is_complete = run(root.path(), "workspace", nth);
+        let all = changes(root.path(), Failpoint::default());
+        let known = HashSet::from([SESSION.to_owned()]);
+        let (found, left) = (all.workspaces(SESSION).unwrap(), all.leftovers(&known).unwrap());
+        assert!(found.len() + left.len() <= 1, "write {nth}: {found:?} {left:?}");
+        let workspace = workspace(root.path(), &all);
+        assert_eq!(workspace.is_new, found.is_empty(), "write {nth}");
+        assert!(all.leftovers(&known).unwrap().is_empty(), "write {nth}");
+        assert_eq!(tree_of(&workspace), initial(), "write {nth}");
+        assert!(all.plan_apply(SESSION, "max").unwrap().changes.is_empty(), "write {nth}");
+        assert_eq!(state_of(&root.path().join("project")), initial(), "write {nth}");
+        if is_complete {
+            writes = nth - 1;
+            break;
+        }
+    }
+    assert!(writes > 10, "{writes} writes");
+}
+
+/// Kills a recorded turn in a workspace, with its commit, at every write.
+#[test]
+fn a_commit_killed_at_any_write_is_made_up_for_by_the_next() {
+    let mut writes = 0;
+    for nth in 1..MOST_WRITES {
+        let root = tempfile::tempdir().unwrap();
+        prepare(root.path());
+        let all = changes(root.path(), Failpoint::default());
+        let workspace = workspace(root.path(), &all);
+        let is_complete = run(root.path(), "commit", nth);
+        all.records(SESSION).unwrap();
+        let begun = all.begin(&workspace.directory, key(2)).unwrap();
+        fs::write(workspace.directory.join("next"), "n").unwrap();
+        begun.turn.finish().unwrap();
+        all.commit(&workspace.directory, &key(2)).unwrap();
+        for arguments in [&["fsck", "--strict"][..], &["diff", "--quiet", "HEAD"]] {
+            let git =
+                Command::new("git").args(arguments).current_dir(&workspace.directory).output();
+            let git = git.unwrap();
+            assert!(git.status.success(), "write {nth}: {git:?}");
+        }
+        if is_complete {
+            writes = nth - 1;
+            break;
+        }
+    }
+    assert!(writes > 10, "{writes} writes");
+}
+
+/// Kills the merge of a workspace at every write.
+#[test]
+fn an_apply_killed_at_any_write_is_done_or_not() {
+    let mut writes = 0;
+    for nth in 1..MOST_WRITES {
+        let root = tempfile::tempdir().unwrap();
+        prepare(root.path());
+        let project = root.path().join("project");
+        let all = changes(root.path(), Failpoint::default());
+        let workspace = workspace(root.path(), &all);
+        let begun = all.begin(&workspace.directory, key(1)).unwrap();
+        act(&workspace.directory);
+        fs::write(workspace.directory.join("merged"), lines("theirs", "last")).unwrap();
+        begun.turn.finish().unwrap();
+        fs::write(project.join("merged"), lines("first", "ours")).unwrap();
+        let before = state_of(&project);
+        let is_complete = run(root.path(), "apply", nth);
+        let records = all.records(SESSION).unwrap();
+        let state = state_of(&project);
+        let is_applied = records.iter().any(|record| record.applied.is_some());
+        assert_eq!(is_applied, state != before, "write {nth}");
+        let plan = all.plan_apply(SESSION, "max").unwrap();
+        assert_eq!(plan.changes.is_empty(), is_applied, "write {nth}: {plan:?}");
+        if !is_applied {
+            all.apply(&plan).unwrap();
+        }
+        let merged = fs::read_to_string(project.join("merged")).unwrap();
+        assert_eq!(merged, lines("theirs", "ours"), "write {nth}");
+        assert!(project.join("b/inside").exists() && project.join("dir").is_file(), "write {nth}");
+        // One merge, which can be undone.
+        let applied = all.records(SESSION).unwrap();
+        assert_eq!(applied.iter().filter(|it| it.applied.is_some()).count(), 1, "write {nth}");
+        let plan = all.plan_undo(SESSION, None).unwrap();
+        assert!(plan.applied.is_some() && plan.conflicts.is_empty(), "write {nth}: {plan:?}");
+        all.undo(&plan).unwrap();
+        assert_eq!(state_of(&project), before, "write {nth}");
+        if is_complete {
+            writes = nth - 1;
+            break;
+        }
+    }
+    assert!(writes > 20, "{writes} writes");
+}
+
 /// The steps of the child; without its variables it does nothing.
 #[test]
 fn child() {
@@ -104,14 +204,46 @@ fn child() {
     let root = PathBuf::from(std::env::var_os(ROOT).unwrap());
     let nth = std::env::var(NTH).unwrap().parse().unwrap();
     let changes = changes(&root, Failpoint::at(nth));
-    if step == "record" {
-        let begun = changes.begin(&root.join("project"), key(1)).unwrap();
-        act(&root.join("project"));
-        begun.turn.finish().unwrap();
-    } else {
-        let plan = changes.plan_undo(SESSION, None).unwrap();
-        changes.undo(&plan).unwrap();
+    match step.as_str() {
+        "record" => {
+            let begun = changes.begin(&root.join("project"), key(1)).unwrap();
+            act(&root.join("project"));
+            begun.turn.finish().unwrap();
+        }
+        "undo" => {
+            let plan = changes.plan_undo(SESSION, None).unwrap();
+            changes.undo(&plan).unwrap();
+        }
+        "workspace" => drop(workspace(&root, &changes)),
+        "commit" => {
+            let workspace = changes.workspaces(SESSION).unwrap().remove(0);
+            let begun = changes.begin(&workspace.directory, key(1)).unwrap();
+            act(&workspace.directory);
+            begun.turn.finish().unwrap();
+            changes.commit(&workspace.directory, &key(1)).unwrap();
+        }
+        _ => {
+            let plan = changes.plan_apply(SESSION, "max").unwrap();
+            changes.apply(&plan).unwrap();
+        }
     }
+}
+
+fn workspace(root: &Path, changes: &Changes) -> Workspace {
+    let settings = WorkspaceSettings::default();
+    changes.workspace(&root.join("project"), &key(1), &settings).unwrap()
+}
+
+/// Returns the files of a workspace without its repository.
+fn tree_of(workspace: &Workspace) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
+    let mut state = state_of(&workspace.directory);
+    state.retain(|path, _| !path.starts_with(".git"));
+    state
+}
+
+/// Returns a text whose first and last lines are given.
+fn lines(first: &str, last: &str) -> String {
+    format!("{first}\n{}{last}\n", "between\n".repeat(12))
 }
 
 /// Runs a step that is killed at a write. Returns whether it had fewer writes.
@@ -130,7 +262,10 @@ fn run(root: &Path, step: &str, nth: u64) -> bool {
 fn changes(root: &Path, failpoint: Failpoint) -> Changes {
     let home = root.join("home");
     let host = Host { path: std::env::var_os("PATH").unwrap(), config: home.join(".config"), home };
-    Changes::new(&root.join("data"), host).with_failpoint(failpoint)
+    // A loaded machine is no reason to record less.
+    let (time, wait) = (Duration::from_mins(2), Duration::from_mins(1));
+    let limits = Limits { time, wait, ..Limits::default() };
+    Changes::new(&root.join("data"), host).with_limits(limits).with_failpoint(failpoint)
 }
 
 fn key(turn: u64) -> TurnKey {
@@ -144,6 +279,7 @@ fn prepare(root: &Path) {
     for (name, text) in [("a", "1"), ("b", "1"), ("dir/x", "1"), ("dir/deep/y", "1")] {
         fs::write(project.join(name), text).unwrap();
     }
+    fs::write(project.join("merged"), lines("first", "last")).unwrap();
     symlink("a", project.join("link")).unwrap();
 }
 

@@ -1,11 +1,13 @@
 //! What goes wrong around a recording.
 
 use std::fs;
+use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use convoke_changes::ChangesError;
 
-use crate::tree::{SESSION, Tree, key, shown};
+use crate::tree::{SESSION, Tree, key, repository_of, shown};
 
 #[test]
 fn an_agent_may_delete_the_repository() {
@@ -216,4 +218,142 @@ fn a_damaged_manifest_costs_a_new_copy_and_nothing_else() {
     tree.undo(2);
     tree.undo(1);
     assert_eq!(tree.read("a"), "1");
+}
+
+#[test]
+fn a_rebase_in_progress_and_a_dirty_index_are_recorded_and_left_as_they_are() {
+    let tree = Tree::repository();
+    tree.git(&["checkout", "-q", "-b", "other"]);
+    tree.write("README", "of the branch\n");
+    tree.git(&["commit", "-q", "-a", "-m", "other"]);
+    tree.git(&["checkout", "-q", "main"]);
+    tree.write("README", "of main\n");
+    tree.git(&["commit", "-q", "-a", "-m", "main"]);
+    tree.git(&["rebase", "other"]);
+    assert!(tree.path(".git/rebase-merge").is_dir());
+    tree.write("staged", "1\n");
+    tree.git(&["add", "staged"]);
+    tree.write("staged", "2\n");
+    let before = (tree.state(), repository_of(&tree.path(".git")));
+    let record = tree.turn(1, |tree| {
+        tree.write("README", "resolved\n");
+        tree.write("staged", "3\n");
+    });
+    assert_eq!(shown(&record), ["modified README", "modified staged"]);
+    tree.undo(1);
+    assert!((tree.state(), repository_of(&tree.path(".git"))) == before);
+    assert!(tree.read("README").contains("<<<<<<<"));
+    assert!(tree.git(&["status"]).contains("rebase in progress"));
+}
+
+#[test]
+fn a_directory_that_cannot_be_written_is_recorded_and_restored() {
+    let tree = Tree::plain();
+    tree.write("closed/a", "1");
+    tree.chmod("closed", 0o555);
+    let record = tree.turn(1, |tree| {
+        tree.chmod("closed", 0o755);
+        tree.write("closed/a", "2");
+        tree.write("closed/b", "2");
+        tree.chmod("closed", 0o555);
+    });
+    assert_eq!(shown(&record), ["modified closed/a", "added closed/b"]);
+    let before = tree.state();
+    tree.undo(1);
+    assert_eq!(tree.read("closed/a"), "1");
+    assert!(!tree.path("closed/b").exists());
+    tree.undo(1);
+    assert!(tree.state() == before);
+    tree.chmod("closed", 0o755);
+}
+
+/// Runs this test again in another process, started by a shell that does something first.
+fn run_again(name: &str, prelude: &str, root: &Path) -> std::process::Output {
+    let script = format!("{prelude}\nexec \"$0\" \"$@\"");
+    let program = std::env::current_exe().unwrap();
+    let mut command = Command::new("/bin/sh");
+    command.args(["-c", &script]).arg(program).args([name, "--exact", "--nocapture"]);
+    command.env(AGAIN, root).output().unwrap()
+}
+
+const AGAIN: &str = "CONVOKE_BAD_CASE";
+
+#[test]
+fn a_full_disk_ends_the_recording_and_harms_nothing() {
+    let name = "bad_cases::a_full_disk_ends_the_recording_and_harms_nothing";
+    let noise = |seed: u64, bytes: usize| -> Vec<u8> {
+        let mut random = fastrand::Rng::with_seed(seed);
+        std::iter::repeat_with(|| random.u8(..)).take(bytes).collect()
+    };
+    if let Some(root) = std::env::var_os(AGAIN) {
+        // No file of this process can grow over 256 KiB.
+        let tree = Tree::at(root.into());
+        let begun = tree.begin(1);
+        assert!(!begun.is_complete, "the first copy failed");
+        fs::rename(tree.path("large"), tree.path("moved")).unwrap();
+        let ended = begun.turn.finish();
+        assert!(matches!(ended, Err(ChangesError::Git { .. })), "{ended:?}");
+        println!("the recording failed");
+        return;
+    }
+    let tree = Tree::plain();
+    tree.write("small", "1");
+    tree.write("large", noise(1, 900 << 10));
+    let output = run_again(name, "trap '' XFSZ; ulimit -f 512", tree.temp.path());
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && text.contains("the recording failed"), "{output:?}");
+    assert_eq!(fs::read(tree.path("moved")).unwrap(), noise(1, 900 << 10));
+    // With room again, the next turn is complete.
+    let record = tree.turn(2, |tree| {
+        tree.write("small", "2");
+        tree.write("moved", noise(2, 900 << 10));
+    });
+    assert_eq!(shown(&record), ["modified moved", "modified small"]);
+    tree.undo(2);
+    assert!(fs::read(tree.path("moved")).unwrap() == noise(1, 900 << 10));
+}
+
+#[test]
+fn unreadable_files_are_named_and_the_others_are_recorded() {
+    let name = "bad_cases::unreadable_files_are_named_and_the_others_are_recorded";
+    let tree = match std::env::var_os(AGAIN) {
+        Some(root) => Tree::at(root.into()),
+        None => Tree::plain(),
+    };
+    if std::env::var_os(AGAIN).is_none() {
+        tree.write("closed", "1");
+        tree.write("open", "1");
+        tree.write("directory/inside", "1");
+        tree.chmod("closed", 0);
+        tree.chmod("directory", 0);
+    }
+    if fs::read(tree.path("closed")).is_ok() {
+        // Root reads every file; somebody else does not.
+        let all = "chown -R 65534:65534 \"$CONVOKE_BAD_CASE\" || exit 77";
+        let prelude = format!(
+            "{all}\ncommand -v setpriv > /dev/null || exit 77\n\
+             exec setpriv --reuid 65534 --regid 65534 --clear-groups \"$0\" \"$@\""
+        );
+        let output = run_again(name, &prelude, tree.temp.path());
+        if output.status.code() == Some(77) {
+            println!("not run: nobody here is without the right to read every file");
+            return;
+        }
+        assert!(output.status.success(), "{output:?}");
+        return;
+    }
+    let record = tree.turn(1, |tree| {
+        tree.write("open", "2");
+        fs::remove_file(tree.path("closed")).unwrap();
+        tree.write("closed", "2");
+        tree.chmod("closed", 0);
+    });
+    assert_eq!(shown(&record), ["modified closed", "modified open"]);
+    assert_eq!(record.unreadable(), ["closed"]);
+    let plan = tree.changes().plan_undo(SESSION, None).unwrap();
+    assert_eq!((plan.changes.len(), plan.left_alone.len()), (1, 1), "{plan:?}");
+    tree.changes().undo(&plan).unwrap();
+    assert_eq!(tree.read("open"), "1");
+    tree.chmod("directory", 0o755);
+    assert_eq!(tree.read("directory/inside"), "1");
 }

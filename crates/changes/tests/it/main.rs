@@ -8,3 +8,4 @@ mod properties;
 mod traps;
 mod tree;
 mod turns;
+mod workspaces;

@@ -12,9 +12,24 @@ use tempfile::TempDir;
 
 pub const SESSION: &str = "0197-session";
 
+/// The directory of a tree: removed in the end if it is this process's own.
+pub enum Root {
+    Own(TempDir),
+    Other(PathBuf),
+}
+
+impl Root {
+    pub fn path(&self) -> &Path {
+        match self {
+            Self::Own(directory) => directory.path(),
+            Self::Other(path) => path,
+        }
+    }
+}
+
 /// A directory `project`, a home and a data directory.
 pub struct Tree {
-    pub temp: TempDir,
+    pub temp: Root,
     pub limits: Limits,
 }
 
@@ -25,9 +40,18 @@ impl Tree {
         for name in ["project", "home", "data"] {
             fs::create_dir(temp.path().join(name)).unwrap();
         }
-        // A machine that is busy copies slowly, and a turn of a test is over at once.
-        let limits = Limits { wait: Duration::from_mins(2), ..Limits::default() };
-        Self { temp, limits }
+        Self::with(Root::Own(temp))
+    }
+
+    /// Opens a directory of another process.
+    pub fn at(root: PathBuf) -> Self {
+        Self::with(Root::Other(root))
+    }
+
+    fn with(temp: Root) -> Self {
+        // A loaded machine is no reason to record less.
+        let (time, wait) = (Duration::from_mins(2), Duration::from_mins(1));
+        Self { temp, limits: Limits { time, wait, ..Limits::default() } }
     }
 
     /// Creates a repository with one commit.

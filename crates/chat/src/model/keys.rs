@@ -117,13 +117,14 @@ impl Chat {
     fn key_on_page(&mut self, code: KeyCode, ctrl: bool) -> Option<Effect> {
         let (width, height) = (self.areas().page_width(), self.areas().page_height());
         let page = height.saturating_sub(OVERLAP).max(1).cast_signed();
-        if matches!(&self.overlay, Some(Overlay { page: Page::Question(_), .. }))
-            && let Some(effect) = self.key_on_question(code)
-        {
+        let is_question = matches!(&self.overlay, Some(Overlay { page: Page::Question(_), .. }));
+        if is_question && let Some(effect) = self.key_on_question(code) {
             return Some(effect);
         }
         let overlay = self.overlay.as_mut()?;
         match code {
+            // Who was typing a message when the card came has not seen it.
+            KeyCode::Enter | KeyCode::Char('q') if is_question => {}
             KeyCode::Esc | KeyCode::Enter | KeyCode::F(1 | 2) | KeyCode::Char('q') => {
                 self.overlay = None;
             }

@@ -47,6 +47,11 @@ impl Chat {
         }
     }
 
+    /// Returns whether a question waits for an answer.
+    pub(crate) fn has_question(&self) -> bool {
+        !self.questions.is_empty()
+    }
+
     pub(super) fn answered(&mut self, id: &str, answer: PermissionAnswer, by: AnsweredBy) {
         if let Some(at) = self.questions.iter().position(|open| open.question.id == id) {
             let open = self.questions.remove(at);
@@ -130,7 +135,10 @@ mod tests {
         assert!(card.contains("cargo test") && card.contains("+two"), "{card}");
         assert_eq!(chat.press(KeyCode::Char('1')), None, "it was typed before the card was read");
         chat.update(Input::Tick(Duration::from_secs(1)));
-        assert_eq!(chat.press(KeyCode::Char('y')), None);
+        for key in [KeyCode::Char('y'), KeyCode::Enter, KeyCode::Char('q')] {
+            assert_eq!(chat.press(key), None);
+            assert!(chat.overlay.is_some(), "{key:?} closed the card");
+        }
         let answer = chat.press(KeyCode::Char('1'));
         assert_eq!(answer, Some(Effect::Answer("1.q".to_owned(), PermissionAnswer::Once)));
         chat.update(Input::Event(answered("1.q", AnsweredBy::Person)));

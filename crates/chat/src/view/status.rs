@@ -84,6 +84,9 @@ pub(super) fn hints(chat: &Chat, area: Rect, frame: &mut Frame<'_>) {
         return;
     }
     let keys = match chat.activity {
+        _ if chat.has_question() => {
+            " An agent waits for an answer: F3 shows its question · F1 help"
+        }
         Activity::Waiting => {
             " Enter sends · Tab completes · F2 ledger · F1 help · Ctrl-C Ctrl-C quits"
         }

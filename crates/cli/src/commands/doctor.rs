@@ -1,5 +1,6 @@
 //! `convoke doctor`: shows which agents are installed and signed in, and what would fail.
 
+use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::Path;
@@ -13,9 +14,12 @@ use convoke_inspect::doctor::{
     AgentReport, Depth, Evidence, Finding, Level, Limit, MachineReport, examine, try_turn,
 };
 use convoke_inspect::{HostEnvironment, diagnostics};
+use convoke_session::Store as _;
 
+use crate::conversation::change_recorder::changes_of;
 use crate::conversation::home::Home;
 use crate::conversation::project::{Project, TeamFileReport, UserConfiguration, find_team_file};
+use crate::conversation::sessions::open_store;
 use crate::conversation::trust::TrustedDirectories;
 use crate::diagnostics::Deny;
 use crate::diagnostics::own;
@@ -55,6 +59,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let mut report = examine(&vendors, &host_environment, trust, depth);
     try_turns(&mut report, arguments.verify, &host_environment)?;
     report.findings.extend(broken_configuration(&host_environment));
+    report.findings.extend(leftover_workspaces(&host_environment)?);
     let broken_team = broken_team_file(&host_environment);
     if let Some(TeamFileReport { file, errors }) = &broken_team {
         let message = format!("{file} has errors: {errors}");
@@ -117,6 +122,33 @@ fn try_turns(
 fn broken_configuration(host_environment: &HostEnvironment) -> Option<Finding> {
     let wrong = Home::of(host_environment).read_catalog().err()?;
     Some(Finding::new(Level::Problem, own::DOCTOR_CONFIGURATION, wrong.to_string()))
+}
+
+/// Returns a finding for each directory of a workspace that nothing uses.
+fn leftover_workspaces(host_environment: &HostEnvironment) -> anyhow::Result<Vec<Finding>> {
+    let data = Home::of(host_environment).data;
+    if !data.join("workspaces").is_dir() {
+        return Ok(Vec::new());
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let sessions = runtime.block_on(async {
+        // Whether the store can be opened is for those commands to say that need it.
+        let store = open_store(host_environment).await?;
+        let removed = store.removed_sessions().await?.into_iter().map(|it| it.session.id);
+        let ids = store.sessions().await?.into_iter().map(|it| it.id).chain(removed);
+        anyhow::Ok(ids.map(|id| id.to_string()).collect::<HashSet<String>>())
+    });
+    let Ok(sessions) = sessions else { return Ok(Vec::new()) };
+    let leftovers = changes_of(host_environment).leftovers(&sessions)?;
+    let finding = |leftover: convoke_changes::Leftover| {
+        let path = leftover.path.display();
+        let message = format!("a workspace is left over: {path}: {}", leftover.reason);
+        let code = convoke_changes::diagnostics::WORKSPACE_LEFTOVER;
+        Finding::new(Level::Warning, code, message).with_fix(format!(
+            "If no `convoke` runs in it and you need nothing of it, remove it: rm -r {path}"
+        ))
+    };
+    Ok(leftovers.into_iter().map(finding).collect())
 }
 
 /// Returns the trust that a run here would start the agents with.

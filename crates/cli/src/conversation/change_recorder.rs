@@ -13,12 +13,13 @@ use convoke_core::{Code, Diagnostic};
 use convoke_inspect::HostEnvironment;
 use convoke_session::file_changes::{
     ChangeCounts, ChangeRecorder, RecorderFuture, Recording, RecordingBegun, RecordingEnded,
-    TeammateChanges, TurnDirectory, UndoRequest,
+    TeamWorkspaces, TeammateChanges, TurnDirectory, UndoRequest, WorkspacesRequest,
 };
 
 use convoke_team::ChangesInContext;
 
 use super::home::Home;
+use super::workspaces;
 
 /// The number of paths that a diagnostic names.
 const NAMED_PATHS: usize = 5;
@@ -65,6 +66,21 @@ impl ChangeRecorder for Recorder {
         })
     }
 
+    fn workspaces(
+        &self,
+        request: WorkspacesRequest,
+    ) -> RecorderFuture<Result<TeamWorkspaces, String>> {
+        let changes = self.changes.clone();
+        Box::pin(async move {
+            let member = request.member.clone();
+            let failed = move |error: String| format!("no workspace for {member}: {error}");
+            let work =
+                move || workspaces::prepare(&changes, &request).map_err(|error| error.to_string());
+            let prepared = tokio::task::spawn_blocking(work).await;
+            prepared.unwrap_or_else(|error| Err(error.to_string())).map_err(failed)
+        })
+    }
+
     fn undo(&self, request: UndoRequest) -> RecorderFuture<Result<String, String>> {
         let changes = self.changes.clone();
         Box::pin(async move {
@@ -86,7 +102,8 @@ impl Recording for RecordedTurn {
             let Self { changes, running } = *self;
             let work = move || match running.finish() {
                 Ok(record) => {
-                    let diagnostics = remarks(&record);
+                    let mut diagnostics = remarks(&record);
+                    diagnostics.extend(uncommitted(&changes, &record));
                     RecordingEnded { counts: Some(counts(&changes, &record)), diagnostics }
                 }
                 Err(error) => RecordingEnded { counts: None, diagnostics: vec![off(&error)] },
@@ -117,6 +134,13 @@ fn begin(changes: &Changes, turn: &TurnDirectory, told_no_git: &AtomicBool) -> R
             RecordingBegun { diagnostics: vec![off(&error)], ..RecordingBegun::default() }
         }
     }
+}
+
+/// Commits what a turn changed in a workspace. Returns a diagnostic if that failed.
+fn uncommitted(changes: &Changes, record: &Record) -> Option<Diagnostic> {
+    let error = changes.commit(&record.directory, &record.turn).err()?;
+    let message = format!("the changes of this turn are recorded, but not committed: {error}");
+    Some(Diagnostic::new(diagnostics::WORKSPACE_UNCOMMITTED, message))
 }
 
 fn off(error: &ChangesError) -> Diagnostic {
@@ -175,8 +199,13 @@ fn teammate_changes(
     let mut text = String::new();
     for record in records[since..].iter().filter(|record| !record.changes.is_empty()) {
         let who = match (record.by, record.undoes) {
+            _ if record.applied.is_some() => merge_name(record.undoes.is_some(), record),
             (_, Some(_)) => format!("an undo of turn {}", record.turn.turn),
-            (Author::Agent, None) => format!("{} (turn {})", record.turn.member, record.turn.turn),
+            (Author::Agent, None) => {
+                let place =
+                    if changes.is_workspace(&record.directory) { ", in its copy" } else { "" };
+                format!("{} (turn {}{place})", record.turn.member, record.turn.turn)
+            }
             (Author::Person, None) => "a person".to_owned(),
         };
         let _ = writeln!(text, "files changed by {who}:");
@@ -192,6 +221,12 @@ fn teammate_changes(
     }
     let text = text.trim_end();
     Ok((!text.is_empty()).then(|| text.to_owned()))
+}
+
+fn merge_name(is_undo: bool, record: &Record) -> String {
+    let member = record.applied.as_ref().map_or("", |applied| applied.member.as_str());
+    let undo = if is_undo { "an undo of " } else { "" };
+    format!("{undo}a merge of the workspace of {member}")
 }
 
 /// Shows what an undo would do, or does it.
@@ -233,11 +268,21 @@ pub fn describe(changes: &Changes, plan: &UndoPlan) -> Result<String, ChangesErr
 /// Reports an undo that is done.
 pub fn done(plan: &UndoPlan) -> String {
     let what = if plan.is_redo { "restored" } else { "undone" };
+    if let Some(applied) = &plan.applied {
+        let member = &applied.member;
+        return format!(
+            "the merge of the workspace of {member} is {what}; `undo` again reverses it"
+        );
+    }
     format!("turn {} ({}) is {what}; `undo` again reverses it", plan.turn.turn, plan.turn.member)
 }
 
 fn title(plan: &UndoPlan) -> String {
     let (turn, member) = (plan.turn.turn, &plan.turn.member);
+    if let Some(applied) = &plan.applied {
+        let verb = if plan.is_redo { "restore" } else { "undo" };
+        return format!("this would {verb} the merge of the workspace of {}", applied.member);
+    }
     if plan.is_redo {
         format!("this would restore what turn {turn} ({member}) changed")
     } else {

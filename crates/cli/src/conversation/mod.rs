@@ -15,6 +15,7 @@ pub mod sessions;
 pub mod store;
 pub mod team_redaction;
 pub mod trust;
+mod workspaces;
 
 use std::path::{Path, PathBuf};
 

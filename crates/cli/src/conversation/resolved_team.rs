@@ -24,9 +24,10 @@ use convoke_inspect::installed::version_on_disk;
 use convoke_inspect::record::{ProgramHome, Recording, RecordingAgent, RelayingAgent};
 use convoke_model::{ModelAgent, Settings};
 use convoke_redact::Redactor;
+use convoke_session::file_changes::OwnWorkspace;
 use convoke_session::prompt::InstructionFile;
 use convoke_session::{AnyStore, MemberAgent, MemberName, SessionId, TeamAgents};
-use convoke_team::{PermissionRules, Record};
+use convoke_team::{AgentSettings, PermissionRules, Record, WorkspaceChoice};
 
 use super::change_recorder::{Recorder, changes_of};
 use super::home::Home;
@@ -185,7 +186,20 @@ impl AgentResolver<'_> {
         if let Some(cwd) = &settings.cwd {
             member_agent.cwd = self.project.directory.join(cwd);
         }
+        let has_own = match settings.workspace {
+            Some(choice) => choice == WorkspaceChoice::Own,
+            None => member_agent.may_write && self.has_workspaces(),
+        };
+        member_agent.workspace =
+            has_own.then(|| own_workspace(&self.project.directory, &member_agent.cwd, settings));
         Ok(member_agent)
+    }
+
+    /// Tells whether members that may write work in copies of the directory. Those that work at the same
+    /// time would overwrite each other's files.
+    fn has_workspaces(&self) -> bool {
+        let team = &self.project.team;
+        team.workspace.map_or(team.limits.parallel, |choice| choice == WorkspaceChoice::Own)
     }
 
     /// Returns whether a member may change files of the working directory.
@@ -358,6 +372,18 @@ impl AgentResolver<'_> {
     fn environment(&self) -> Vec<(OsString, OsString)> {
         self.host_environment.environment.clone().into_iter().collect()
     }
+}
+
+/// Returns the workspace of a member: a copy of the project, or of a working directory elsewhere.
+fn own_workspace(project: &Path, cwd: &Path, settings: &AgentSettings) -> OwnWorkspace {
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let (project, cwd) = (real(project), real(cwd));
+    let (project, below) = match cwd.strip_prefix(&project) {
+        Ok(below) => (project.clone(), below.to_owned()),
+        Err(_) => (cwd.clone(), PathBuf::new()),
+    };
+    let (copy, link) = (settings.workspace_copy.clone(), settings.workspace_link.clone());
+    OwnWorkspace { project, below, copy, link }
 }
 
 /// Returns whether a CLI inherits a variable: not if it holds the password of the store, or the key of a model with

@@ -107,6 +107,93 @@ fn a_line_that_is_no_answer_is_named_and_a_program_that_leaves_has_said_no() {
     let codes: Vec<&str> =
         diagnostics.iter().filter_map(|event| event["diagnostic"]["code"].as_str()).collect();
     assert!(codes.contains(&"run.answer-unread"), "{codes:?}");
+    let said: Vec<&str> =
+        diagnostics.iter().filter_map(|event| event["diagnostic"]["message"].as_str()).collect();
+    for reason in ["was no answer; write once", "answers a question that is not open"] {
+        assert!(said.iter().any(|it| it.contains(reason)), "{said:?}");
+    }
+}
+
+/// Every line that is no answer is named, and none of them takes the answer after it along.
+#[test]
+fn lines_that_are_no_answers_do_not_hide_one_that_is() {
+    let long = "x".repeat(200_000);
+    let lines = [
+        "[]",
+        "{\"type\": \"permission\", \"id\": \"ID\"}",
+        "{\"type\": \"permission\", \"id\": \"ID\", \"answer\": \"always\"}",
+        "{\"type\": \"message\", \"id\": \"ID\", \"answer\": \"once\"}",
+        "{\"type\": \"permission\", \"id\": \"ID\", \"answer\": \"once\", \"more\": 1}",
+        &long,
+        "{\"type\": \"permission\", \"id\": \"IDx\", \"answer\": \"never\"}",
+        "",
+        "{\"type\": \"permission\", \"id\": \"ID\", \"answer\": \"once\"}",
+    ];
+    let events = answered(&project(), &lines);
+    assert_eq!(reply(&events), "I was allowed.");
+    let diagnostics = of_type(&events, "diagnostic");
+    let unread =
+        diagnostics.iter().filter(|event| event["diagnostic"]["code"] == "run.answer-unread");
+    assert_eq!(unread.count(), 7, "{diagnostics:?}");
+}
+
+/// A program that speaks as Claude Code does and asks two questions before it reads an answer.
+const ASKING_TWO: &str = r#"#!/bin/sh
+read message
+echo '{"type":"system","subtype":"init","session_id":"s1","model":"m"}'
+for number in 1 2; do
+    echo '{"type":"control_request","request_id":"q'$number'","request":{"subtype":"can_use_tool","tool_name":"Bash","input":{"command":"make '$number'"}}}'
+done
+said=
+for number in 1 2; do
+    read answer
+    case "$answer" in *'"request_id":"q1"'*) id=1;; *) id=2;; esac
+    case "$answer" in *'"behavior":"allow"'*) said="$said $id allowed";; *) said="$said $id refused";; esac
+done
+echo '{"type":"assistant","message":{"role":"assistant","content":[{"type":"text","text":"So:'$said'."}]},"session_id":"s1"}'
+echo '{"type":"result","subtype":"success","is_error":false,"result":"So:'$said'.","session_id":"s1"}'
+"#;
+
+#[test]
+fn two_questions_at_once_are_answered_in_any_order() {
+    let context = TestContext::new().file("convoke.toml", TEAM).program("claude", ASKING_TWO);
+    configure(&context, "agents.toml", "[agent.claude]\npermissions = \"ask\"\n");
+    let mut child = context
+        .command(&["run", "--json", "Build it"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let mut events = Vec::new();
+    let mut open = Vec::new();
+    for line in BufReader::new(child.stdout.take().unwrap()).lines() {
+        let event: Value = serde_json::from_str(&line.unwrap()).unwrap();
+        if event["type"] == "permission-asked" {
+            open.push((event["id"].clone(), event["summary"].clone()));
+            if let [(first, _), (second, summary)] = &open[..] {
+                assert_eq!(summary, "make 2");
+                for (id, answer) in [(second, "once"), (first, "never")] {
+                    let answer =
+                        serde_json::json!({"type": "permission", "id": id, "answer": answer});
+                    writeln!(stdin, "{answer}").unwrap();
+                }
+            }
+        }
+        events.push(event);
+    }
+    child.wait().unwrap();
+    assert_eq!(reply(&events), "So: 2 allowed 1 refused.");
+}
+
+/// Nobody can answer: the standard input of the person is closed before anything is asked.
+#[test]
+fn a_question_to_a_closed_standard_input_is_refused() {
+    for arguments in [&["run", "--json", "Build it"][..], &["run", "Build it"]] {
+        let output = project().command(arguments).stdin(Stdio::null()).output().unwrap();
+        let shown = String::from_utf8(output.stdout).unwrap();
+        assert!(shown.contains("I was refused."), "{shown}");
+    }
 }
 
 #[test]

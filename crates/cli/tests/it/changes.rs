@@ -194,6 +194,33 @@ fn a_teammate_is_told_what_changed_since_its_last_turn() {
     assert!(wrong.contains("convoke.toml:2:"), "{wrong}");
 }
 
+#[test]
+fn a_fork_has_the_changes_of_its_turns_and_an_archive_has_none() {
+    let project = project("echo x >> log; echo done");
+    project.run(&["run", "Go"]);
+    project.run(&["run", "--session", "last", "Again"]);
+    let turns = |id: &str| {
+        let changes = json(&project, &["changes", id, "--json"]);
+        let turns = changes["turns"].as_array().unwrap().clone();
+        turns.into_iter().map(|turn| turn["turn"].to_string()).collect::<Vec<_>>()
+    };
+    let id = json(&project, &["changes", "--json"])["session"].as_str().unwrap().to_owned();
+    assert_eq!(turns(&id), ["1", "2"]);
+    let fork = |arguments: &[&str]| {
+        let output = project.output(&[&["sessions", "fork", &id], arguments].concat(), b"");
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    };
+    let early = fork(&["--after", "2"]);
+    assert_eq!(turns(&early), ["1"]);
+    let copy = fork(&[]);
+    assert_eq!(turns(&copy), turns(&id));
+    // What a session changed is undone in its copy; the other refuses to do it again.
+    assert!(project.run(&["undo", &copy, "--yes"]).contains("is undone"));
+    assert_eq!(fs::read_to_string(project.path().join("log")).unwrap(), "x\n");
+    let exported = project.run(&["sessions", "export", &copy, "--all"]);
+    assert!(exported.contains("changes.not-exported"), "{exported}");
+}
+
 /// The kernel keeps it from writing, so that nothing is recorded around its turns.
 #[test]
 fn a_turn_that_may_only_read_is_not_recorded() {

@@ -14,13 +14,13 @@ const PATIENCE: Duration = Duration::from_mins(2);
 const SETTLED: Duration = Duration::from_secs(10);
 
 /// A terminal of 80×24 with a shell in it.
-struct Terminal {
+pub struct Terminal {
     context: TestContext,
 }
 
 impl Terminal {
     /// Opens a terminal; nothing when there is no tmux, which only a machine of one's own may lack.
-    fn open_in(context: TestContext) -> Option<Self> {
+    pub fn open_in(context: TestContext) -> Option<Self> {
         if Command::new("tmux").arg("-V").output().is_err() {
             assert!(std::env::var_os("CI").is_none(), "tmux is not installed");
             println!("skipped: tmux is not installed");
@@ -55,7 +55,7 @@ impl Terminal {
         std::fs::write(self.context.path().join("released"), "").expect("a file");
     }
 
-    fn begin(&self, arguments: &str) {
+    pub fn begin(&self, arguments: &str) {
         let program = env!("CARGO_BIN_EXE_convoke");
         let command = format!("echo $$ >process; exec {program} {arguments}");
         self.enter(&format!("clear; sh -c '{command}'; echo code $?"));
@@ -70,17 +70,17 @@ impl Terminal {
     }
 
     /// Types a line and presses Enter.
-    fn enter(&self, line: &str) {
+    pub fn enter(&self, line: &str) {
         self.tmux(&["send-keys", "-l", line]);
         self.press("Enter");
     }
 
     /// Presses a key.
-    fn press(&self, key: &str) {
+    pub fn press(&self, key: &str) {
         self.tmux(&["send-keys", key]);
     }
 
-    fn resize(&self, width: &str, height: &str) {
+    pub fn resize(&self, width: &str, height: &str) {
         self.tmux(&["resize-window", "-x", width, "-y", height]);
     }
 
@@ -99,11 +99,11 @@ impl Terminal {
     }
 
     /// Waits until the terminal shows a text, and returns what it shows then.
-    fn wait_for(&self, text: &str) -> String {
+    pub fn wait_for(&self, text: &str) -> String {
         self.wait_until(text, |screen| screen.contains(text))
     }
 
-    fn wait_until(&self, what: &str, is_there: impl Fn(&str) -> bool) -> String {
+    pub fn wait_until(&self, what: &str, is_there: impl Fn(&str) -> bool) -> String {
         let began = Instant::now();
         loop {
             let screen = self.screen();

@@ -11,6 +11,7 @@
 mod ask;
 mod ask_key;
 mod asking;
+mod asking_terminal;
 mod assemble;
 mod capture;
 mod changes;
@@ -37,6 +38,7 @@ mod threads;
 mod trust;
 mod vectors;
 mod verify;
+mod workspaces;
 
 use context::TestContext;
 

@@ -204,7 +204,7 @@ fn members_that_are_called_together_work_at_the_same_time_where_the_team_allows_
         "convoke.toml",
         team.replace(
             "[[member]]\nname = \"kailai\"",
-            "[limits]\nparallel = true\n[[member]]\nname = \"kailai\"",
+            "workspace = \"shared\"\n[limits]\nparallel = true\n[[member]]\nname = \"kailai\"",
         ),
     );
     let shown = project.run(&["run", "Go [NEXT: max, sarah]"]);

@@ -288,6 +288,19 @@ const WITH_PROGRAMS: &[&[&str]] = &[
     &["doctor", "--json"],
 ];
 
+/// The commands about a workspace whose files are hostile, and conflict with those of the project.
+const WITH_WORKSPACE: &[&[&str]] = &[
+    &["changes"],
+    &["changes", "--json"],
+    &["changes", "apply", "max", "--dry-run"],
+    &["changes", "apply", "max"],
+    &["changes", "apply", "max", "--json"],
+    &["changes", "apply", HOSTILE],
+    &["changes", "discard", "max"],
+    &["changes", "discard", HOSTILE],
+    &["sessions", "fork", "last"],
+];
+
 /// The commands with a model that answers hostile text.
 const WITH_MODEL: &[&[&str]] = &[
     &["ask", "Hello"],
@@ -315,6 +328,15 @@ fn no_command_sends_a_terminal_anything_but_text() {
 fn what_programs_say_and_write_arrives_as_text() {
     let context = with_programs();
     shows_text_only(&context, context.path(), WITH_PROGRAMS);
+}
+
+#[test]
+fn what_a_workspace_holds_arrives_as_text() {
+    let team = "[[member]]\nname = \"max\"\nagent = \"claude\"\nworkspace = \"own\"\n";
+    let context = with_programs().file("convoke.toml", team);
+    shows_text_only(&context, context.path(), &[&["run", HOSTILE]]);
+    let context = context.file(&format!("{HOSTILE}+/x"), format!("mine {HOSTILE}\n"));
+    shows_text_only(&context, context.path(), WITH_WORKSPACE);
 }
 
 #[test]
@@ -364,7 +386,7 @@ fn the_full_screen_shows_text_only() {
 /// A command that is new, or its `--json`, cannot be forgotten above.
 #[test]
 fn every_command_is_tried_on_a_terminal() {
-    let tried = [IN_PROJECT, BELOW, WITH_PROGRAMS, WITH_MODEL].concat();
+    let tried = [IN_PROJECT, BELOW, WITH_PROGRAMS, WITH_WORKSPACE, WITH_MODEL].concat();
     let mut missing = BTreeSet::new();
     let mut waiting: Vec<Vec<String>> = vec![Vec::new()];
     while let Some(command) = waiting.pop() {

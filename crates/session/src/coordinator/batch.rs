@@ -2,6 +2,7 @@
 //! and every result as it arrives.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use convoke_agent::event::{Event, EventKind};
@@ -146,6 +147,7 @@ impl<S: Store> Coordinator<S> {
         };
         for ready in prepared {
             let PreparedTurn { turn, attempt, member_agent, output, context, .. } = ready;
+            let (recorded, diagnostics) = (ready.recorded, ready.diagnostics);
             let bytes = attempt.prompt.bytes + attempt.system.map_or(0, |system| system.bytes);
             let at = attempt.began_at;
             let started = SessionEventKind::TurnStarted {
@@ -159,12 +161,12 @@ impl<S: Store> Coordinator<S> {
                 context,
             };
             self.emit(at, started);
-            for diagnostic in output.diagnostics {
+            for diagnostic in output.diagnostics.into_iter().chain(diagnostics) {
                 self.emit(at, SessionEventKind::Diagnostic { turn: Some(turn.id), diagnostic });
             }
             let reference =
                 AttemptRef { session: self.session, turn: turn.id, attempt: attempt.number };
-            let recording = self.record(&turn, reference, &member_agent).await;
+            let recording = self.record(&turn, reference, &member_agent, recorded).await;
             let team = self.team_agents.team();
             let mut turn_input = member_agent.turn_input(output.prompt, output.system_flag, team);
             turn_input.ledger = Some(output.ledger);
@@ -193,9 +195,10 @@ impl<S: Store> Coordinator<S> {
         turn: &Turn,
         attempt: AttemptRef,
         member_agent: &MemberAgent,
+        directory: PathBuf,
     ) -> Option<Box<dyn Recording>> {
         let recorder = self.team_agents.recorder.clone().filter(|_| member_agent.may_write)?;
-        let (member, directory) = (turn.member.clone(), member_agent.cwd.clone());
+        let member = turn.member.clone();
         let begun = recorder.begin(TurnDirectory { attempt, member, directory }).await;
         let at = self.team_agents.now();
         if let Some(counts) = begun.by_person {

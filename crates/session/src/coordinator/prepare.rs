@@ -1,13 +1,16 @@
 //! The preparation of a turn: assembles its prompt from the stored conversation.
 
+use std::path::PathBuf;
+
 use convoke_agent::verdict::{Failure, FailureReason};
-use convoke_core::AssemblerOutput;
+use convoke_core::{AssemblerOutput, Diagnostic};
 use convoke_team::ChangesInContext;
 
-use super::team_agents::MemberAgent;
+use super::team_agents::{MemberAgent, TeamAgents};
 use super::{Coordinator, CoordinatorError};
 use crate::content::Content;
-use crate::file_changes::TeammateChanges;
+use crate::file_changes::{TeamWorkspaces, TeammateChanges, WorkspacesRequest};
+use crate::id::{AttemptRef, MemberName};
 use crate::prompt::PromptRecord;
 use crate::store::Store;
 use crate::turn::{Attempt, Turn, TurnState, diagnostics_json};
@@ -19,6 +22,10 @@ pub(super) struct PreparedTurn {
     pub(super) member_agent: MemberAgent,
     pub(super) output: AssemblerOutput<'static>,
     pub(super) contents: Vec<Content>,
+    /// The directory whose changes are recorded.
+    pub(super) recorded: PathBuf,
+    /// The diagnostics of preparing its workspace.
+    pub(super) diagnostics: Vec<Diagnostic>,
     /// The number of context messages before the budget is applied.
     pub(super) context: usize,
 }
@@ -50,6 +57,25 @@ impl<S: Store> Coordinator<S> {
             turn.answers,
             self.conversation.last_message(),
         );
+        let mut member_agent = member_agent.clone();
+        let attempt =
+            AttemptRef { session: self.session, turn: turn.id, attempt: turn.attempts + 1 };
+        let workspaces = match workspaces(&self.team_agents, attempt, &turn.member).await {
+            Ok(workspaces) => workspaces,
+            Err(why) => {
+                let failure = Failure::new(FailureReason::Start, why);
+                return Ok(Err(Unprepared { turn, failure }));
+            }
+        };
+        let recorded = match (&workspaces.root, &member_agent.workspace) {
+            (Some(root), Some(own)) => {
+                member_agent.cwd = root.join(&own.below);
+                root.clone()
+            }
+            _ => member_agent.cwd.clone(),
+        };
+        member_agent.readable = workspaces.readable;
+        input.workspaces = workspaces.text;
         let asked = team.changes;
         if let Some(recorder) = self.team_agents.recorder.clone()
             && asked != ChangesInContext::None
@@ -90,12 +116,26 @@ impl<S: Store> Coordinator<S> {
         Ok(Ok(PreparedTurn {
             turn,
             attempt,
-            member_agent: member_agent.clone(),
+            member_agent,
             output,
             contents,
+            recorded,
+            diagnostics: workspaces.diagnostics,
             context,
         }))
     }
+}
+
+/// Prepares the workspaces of a team before a turn.
+async fn workspaces(
+    team_agents: &TeamAgents,
+    attempt: AttemptRef,
+    member: &MemberName,
+) -> Result<TeamWorkspaces, String> {
+    let recorder = team_agents.recorder.clone().filter(|_| team_agents.has_workspaces());
+    let Some(recorder) = recorder else { return Ok(TeamWorkspaces::default()) };
+    let own = team_agents.member_agent(member).and_then(|agent| agent.workspace.clone());
+    recorder.workspaces(WorkspacesRequest { attempt, member: member.clone(), own }).await
 }
 
 fn json(value: &impl serde::Serialize) -> Result<String, CoordinatorError> {

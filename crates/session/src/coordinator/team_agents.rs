@@ -10,7 +10,7 @@ use convoke_agent::turn_input::{Permissions, Trust, TurnInput};
 use convoke_redact::Redactor;
 use convoke_team::Team;
 
-use crate::file_changes::ChangeRecorder;
+use crate::file_changes::{ChangeRecorder, OwnWorkspace};
 use crate::id::{MemberName, Millis};
 use crate::prompt::InstructionFile;
 
@@ -49,6 +49,10 @@ pub struct MemberAgent {
     pub approvals: Approvals,
     /// Whether its turns may change files, so that changes are recorded.
     pub may_write: bool,
+    /// Its own copy of the directory, in place of `cwd`.
+    pub workspace: Option<OwnWorkspace>,
+    /// Directories of Convoke's own that it can read.
+    pub readable: Vec<PathBuf>,
 }
 
 impl MemberAgent {
@@ -63,6 +67,8 @@ impl MemberAgent {
             instruction_file: None,
             approvals: Approvals::default(),
             may_write: false,
+            workspace: None,
+            readable: Vec::new(),
         }
     }
 
@@ -75,6 +81,7 @@ impl MemberAgent {
     ) -> TurnInput {
         let mut turn_input = TurnInput::new(prompt, &self.cwd);
         turn_input.system = system;
+        turn_input.readable.clone_from(&self.readable);
         turn_input.permissions = self.permissions;
         turn_input.model.clone_from(&self.model);
         turn_input.trust = self.trust;
@@ -108,6 +115,11 @@ impl TeamAgents {
     /// Returns whether an agent may ask a person before it acts.
     pub fn has_asking_agents(&self) -> bool {
         self.agents.values().any(|agent| agent.permissions == Permissions::Ask)
+    }
+
+    /// Tells whether a member works in a copy of the directory.
+    pub fn has_workspaces(&self) -> bool {
+        self.agents.values().any(|agent| agent.workspace.is_some())
     }
 
     /// Returns what answers the questions of each agent without a person.

@@ -20,7 +20,7 @@ const SESSION: u64 = 1;
 const PROMPT: u64 = 2;
 
 /// A turn over ACP.
-pub(super) struct Asking {
+pub(in crate::adapter) struct Asking {
     reader: Gemini,
     prompt: String,
     cwd: String,
@@ -50,7 +50,7 @@ struct Line {
 }
 
 impl Asking {
-    pub(super) fn new(
+    pub(in crate::adapter) fn new(
         reader: Gemini,
         prompt: String,
         cwd: &Path,

@@ -3,7 +3,7 @@
 //! They come on standard input, which nothing else reads while a conversation runs.
 
 use std::collections::VecDeque;
-use std::io::{BufRead as _, IsTerminal as _, Read as _, stdin};
+use std::io::{BufRead, IsTerminal as _, Read as _, stdin};
 
 use convoke_agent::permission::PermissionAnswer;
 use convoke_server::{SessionRequest, interject};
@@ -52,6 +52,8 @@ pub(super) enum Heard {
     Done,
     /// It was no answer.
     NotUnderstood,
+    /// It answered a question that is not open.
+    NotOpen,
 }
 
 #[derive(Deserialize)]
@@ -153,6 +155,9 @@ impl Answers {
             Form::Json if text.trim().is_empty() => Heard::Done,
             Form::Json => match serde_json::from_str::<Written>(&text) {
                 Ok(written) if written.kind == "permission" => {
+                    if !self.open.contains(&written.id) {
+                        return Heard::NotOpen;
+                    }
                     controls.answer(&written.id, written.answer);
                     Heard::Done
                 }
@@ -184,12 +189,7 @@ fn read_lines() -> UnboundedReceiver<Line> {
     let (sender, lines) = unbounded_channel();
     std::thread::spawn(move || {
         loop {
-            let mut line = String::new();
-            let read = stdin().lock().take(LINE_LIMIT).read_line(&mut line);
-            let next = match read {
-                Ok(1..) => Line::Text(line),
-                Ok(0) | Err(_) => Line::End,
-            };
+            let next = read_line(&mut stdin().lock());
             let is_end = matches!(next, Line::End);
             if sender.send(next).is_err() || is_end {
                 return;
@@ -197,4 +197,38 @@ fn read_lines() -> UnboundedReceiver<Line> {
         }
     });
     lines
+}
+
+/// Reads a line. One that is too long or no text is no answer, and those after it may be.
+fn read_line(input: &mut impl BufRead) -> Line {
+    let mut line = Vec::new();
+    match input.by_ref().take(LINE_LIMIT).read_until(b'\n', &mut line) {
+        Ok(1..) => {}
+        Ok(0) | Err(_) => return Line::End,
+    }
+    if !line.ends_with(b"\n") && line.len() as u64 == LINE_LIMIT && input.skip_until(b'\n').is_err()
+    {
+        return Line::End;
+    }
+    Line::Text(String::from_utf8_lossy(&line).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_that_is_too_long_or_no_text_does_not_hide_the_next() {
+        let long = "x".repeat(3 * usize::try_from(LINE_LIMIT).unwrap());
+        let input = [long.as_bytes(), b"\n\xff\xfe\nonce\nlast"].concat();
+        let mut input = &input[..];
+        let mut lines = Vec::new();
+        while let Line::Text(text) = read_line(&mut input) {
+            lines.push(text);
+        }
+        let [long, invalid, once, last] = &lines[..] else { panic!("{} lines", lines.len()) };
+        assert_eq!(long.len() as u64, LINE_LIMIT);
+        assert_eq!(invalid, "\u{fffd}\u{fffd}\n");
+        assert_eq!((&**once, &**last), ("once\n", "last"));
+    }
 }

@@ -251,9 +251,7 @@ pub(in crate::commands) async fn drive(
                 if answers.is_over() {
                     unattended.iter().for_each(Approvals::nobody_is_there);
                 }
-                if heard == Heard::NotUnderstood {
-                    reader.heed(|| show.not_understood());
-                }
+                reader.heed(|| show.heard(&heard));
             }
             _ = clock.tick() => reader.heed(|| show.tick()),
         }
@@ -377,9 +375,15 @@ impl Show {
         }
     }
 
-    /// Reports a line that was no answer to a question.
-    fn not_understood(&mut self) -> io::Result<()> {
-        let message = "a line of standard input was no answer; write once, session or never";
+    /// Reports a line that answered no question.
+    fn heard(&mut self, heard: &Heard) -> io::Result<()> {
+        let message = match heard {
+            Heard::Done => return Ok(()),
+            Heard::NotUnderstood => {
+                "a line of standard input was no answer; write once, session or never"
+            }
+            Heard::NotOpen => "a line of standard input answers a question that is not open",
+        };
         match &mut self.audience {
             Audience::Person(view) => view.line(&format!("  {message}")),
             Audience::Program => {

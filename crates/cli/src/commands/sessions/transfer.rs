@@ -1,5 +1,6 @@
 //! `convoke sessions export`, `import` and `fork`.
 
+use std::collections::HashSet;
 use std::fs;
 use std::io::{BufRead, BufReader, BufWriter, Read, Write, stdin};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -8,12 +9,14 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use clap::Args;
 use convoke_agent::id::now;
+use convoke_core::Diagnostic;
 use convoke_server::{ExportForm, document};
 use convoke_session::transfer::{self, ArchiveSource, ImportLimits, TransferError};
-use convoke_session::{AnyStore, MessageNumber, NewSession, SessionId};
+use convoke_session::{AnyStore, MessageNumber, NewSession, SessionId, Store as _, TurnId};
 use serde_json::json;
 
 use super::{Which, markdown, write_json};
+use crate::conversation::change_recorder::changes_of;
 use crate::conversation::home::Home;
 use crate::conversation::project::{Project, UserConfiguration, find_team_file};
 use crate::conversation::team_redaction::without_secrets;
@@ -22,6 +25,9 @@ use crate::host_environment;
 use crate::outcome::{Outcome, UsageError};
 use crate::terminal::{Paint, stderr, stdout};
 use crate::threads;
+
+/// The number of turns per read.
+const TURNS: usize = 256;
 
 #[derive(Debug, Args)]
 pub(super) struct Fork {
@@ -41,7 +47,8 @@ pub(super) async fn fork(arguments: &Fork, store: &AnyStore) -> anyhow::Result<O
     let session = arguments.which.find(store).await?;
     let copy = SessionId::generate();
     let after = arguments.after.map(MessageNumber);
-    let told = transfer::fork(store, session, after, copy, now()).await.map_err(explain)?;
+    let mut told = transfer::fork(store, session, after, copy, now()).await.map_err(explain)?;
+    told.extend(fork_changes(store, session, copy).await?);
     if arguments.json {
         write_json(&json!({"session": copy, "from": session, "diagnostics": told}))?;
     } else {
@@ -50,6 +57,32 @@ pub(super) async fn fork(arguments: &Fork, store: &AnyStore) -> anyhow::Result<O
         diagnostics::show(&told, Paint::for_stream(&err), &mut err)?;
     }
     Ok(arguments.deny.outcome(told.iter().map(|diagnostic| diagnostic.code)))
+}
+
+/// Copies what is recorded of the changes of the copied turns. Returns a diagnostic about workspaces.
+async fn fork_changes(
+    store: &AnyStore,
+    session: SessionId,
+    copy: SessionId,
+) -> anyhow::Result<Option<Diagnostic>> {
+    let mut turns = HashSet::new();
+    let mut after = TurnId::default();
+    loop {
+        let page = store.turns_after(copy, after, TURNS).await?;
+        let Some(last) = page.last() else { break };
+        after = last.id;
+        turns.extend(page.iter().map(|turn| turn.id.0));
+    }
+    let changes = changes_of(&host_environment::of_process()?);
+    let (from, to) = (session.to_string(), copy.to_string());
+    changes
+        .fork(&from, &to, |turn| turns.contains(&turn))
+        .context("the session is copied, but not what is recorded of its changes")?;
+    let workspaces = changes.workspaces(&from)?;
+    let members: Vec<String> = workspaces.into_iter().map(|it| it.member).collect();
+    let message = format!("not copied: the workspaces of {}", members.join(", "));
+    let code = convoke_changes::diagnostics::WORKSPACE_NOT_COPIED;
+    Ok((!members.is_empty()).then(|| Diagnostic::new(code, message)))
 }
 
 #[derive(Debug, Args)]
@@ -94,7 +127,16 @@ pub(super) async fn export(arguments: &Export, store: &AnyStore) -> anyhow::Resu
             written.with_context(|| format!("cannot write {}", path.display()))
         }
     };
-    written.map(|()| Outcome::Done)
+    written?;
+    let changes = changes_of(&host_environment::of_process()?);
+    let recorded = changes.records(&session.to_string())?;
+    if arguments.all && recorded.iter().any(|record| !record.changes.is_empty()) {
+        let message = "the recorded changes of files are not part of the archive";
+        let code = convoke_changes::diagnostics::CHANGES_NOT_EXPORTED;
+        let mut err = stderr();
+        diagnostics::show(&[Diagnostic::new(code, message)], Paint::for_stream(&err), &mut err)?;
+    }
+    Ok(Outcome::Done)
 }
 
 /// Writes a session in a form.

@@ -1,12 +1,15 @@
-//! `convoke changes`: what each turn of a session changed.
+//! `convoke changes`: what each turn of a session changed, and what is in workspaces.
+
+mod workspace;
 
 use std::io::Write as _;
 
 use clap::Args;
-use convoke_changes::{Author, Changes, Record};
+use convoke_changes::{Author, Changes, FileDiff, Record, Workspace};
 use convoke_session::TurnId;
 use serde_json::{Value, json};
 
+use self::workspace::WorkspaceCommand;
 use super::sessions::{parse_turn, write_json};
 use crate::conversation::change_recorder::{change_lines, changes_of, counts};
 use crate::conversation::sessions::{find, open_store};
@@ -16,11 +19,18 @@ use crate::terminal::{Paint, stdout};
 
 /// Shows what each turn changed in the working directory, and what you changed between two turns.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:
+#[command(
+    args_conflicts_with_subcommands = true,
+    subcommand_precedence_over_arg = true,
+    after_help = "Examples:
   convoke changes
   convoke changes last --turn 3
-  convoke undo --turn 3")]
+  convoke undo --turn 3
+  convoke changes apply max"
+)]
 pub struct Arguments {
+    #[command(subcommand)]
+    command: Option<WorkspaceCommand>,
     /// The session: its id, either end of it, or `last`
     #[arg(value_name = "ID", default_value = "last")]
     id: String,
@@ -34,6 +44,9 @@ pub struct Arguments {
 
 /// Runs `convoke changes`.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
+    if let Some(command) = &arguments.command {
+        return command.run();
+    }
     let host_environment = host_environment::of_process()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let session = runtime
@@ -46,11 +59,13 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     if arguments.json {
         let turns: Result<Vec<Value>, _> =
             records.iter().map(|record| record_json(&changes, record)).collect();
-        write_json(&json!({"session": session, "turns": turns?}))?;
+        let workspaces = workspaces_json(&changes, &session.to_string())?;
+        write_json(&json!({"session": session, "turns": turns?, "workspaces": workspaces}))?;
     } else if arguments.turn.is_some() {
         write_diff(&changes, &records)?;
     } else {
         list(&changes, &records)?;
+        list_workspaces(&changes, &session.to_string())?;
     }
     Ok(Outcome::Done)
 }
@@ -78,7 +93,7 @@ fn list(changes: &Changes, records: &[Record]) -> anyhow::Result<()> {
         writeln!(out, "no changes are recorded")?;
     }
     for record in records.iter().filter(|record| !record.changes.is_empty()) {
-        let title = paint.strong(&title(record));
+        let title = paint.strong(&title(changes, record));
         writeln!(out, "{title}  {}", counts(changes, record))?;
         for line in change_lines(changes, &record.directory, &record.changes)? {
             writeln!(out, "  {line}")?;
@@ -87,32 +102,68 @@ fn list(changes: &Changes, records: &[Record]) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn title(record: &Record) -> String {
+/// Lists the workspaces of a session.
+fn list_workspaces(changes: &Changes, session: &str) -> anyhow::Result<()> {
+    let mut out = stdout();
+    for workspace in changes.workspaces(session)? {
+        let count = shown_count(changes, session, &workspace)?;
+        let member = &workspace.member;
+        let what = match count {
+            0 => "nothing that is not merged".to_owned(),
+            1 => format!("1 file that is not merged; `convoke changes apply {member}` merges it"),
+            _ => {
+                format!(
+                    "{count} files that are not merged; `convoke changes apply {member}` merges them"
+                )
+            }
+        };
+        writeln!(out, "workspace of {member}  {what}")?;
+        writeln!(out, "  {}", workspace.directory.display())?;
+    }
+    Ok(())
+}
+
+/// Counts the changes of a workspace that are not merged.
+fn shown_count(changes: &Changes, session: &str, workspace: &Workspace) -> anyhow::Result<usize> {
+    let unmerged = changes.workspace_changes(session, workspace)?;
+    Ok(changes.diffs(&workspace.directory, &unmerged)?.len())
+}
+
+fn workspaces_json(changes: &Changes, session: &str) -> anyhow::Result<Vec<Value>> {
+    let workspaces = changes.workspaces(session)?;
+    let json = |workspace: &Workspace| {
+        Ok(json!({
+            "member": workspace.member,
+            "directory": workspace.directory,
+            "project": workspace.project,
+            "branch": workspace.branch,
+            "unmerged": shown_count(changes, session, workspace)?,
+        }))
+    };
+    workspaces.iter().map(json).collect()
+}
+
+fn title(changes: &Changes, record: &Record) -> String {
     let turn = record.turn.turn;
+    if let Some(applied) = &record.applied {
+        let undo = if record.undoes.is_some() { "undo of " } else { "" };
+        return format!("{undo}merge of the workspace of {}", applied.member);
+    }
     match (record.by, record.undoes) {
         (_, Some(_)) => format!("undo of turn {turn}"),
         (Author::Agent, None) => {
+            let place =
+                if changes.is_workspace(&record.directory) { " in its workspace" } else { "" };
             let interrupted = if record.interrupted { ", interrupted" } else { "" };
-            format!("turn {turn}, {}{interrupted}", record.turn.member)
+            format!("turn {turn}, {}{place}{interrupted}", record.turn.member)
         }
         (Author::Person, None) => format!("you, before turn {turn}"),
     }
 }
 
 fn record_json(changes: &Changes, record: &Record) -> anyhow::Result<Value> {
-    let files: Vec<Value> = changes
-        .diffs(&record.directory, &record.changes)?
-        .iter()
-        .map(|diff| {
-            json!({
-                "path": diff.path.to_string(),
-                "status": diff.status.as_str(),
-                "added": diff.lines.map(|lines| lines.added),
-                "removed": diff.lines.map(|lines| lines.removed),
-                "bytes": diff.bytes,
-            })
-        })
-        .collect();
+    let files: Vec<Value> =
+        changes.diffs(&record.directory, &record.changes)?.iter().map(file_json).collect();
     let member = (record.by == Author::Agent).then_some(&record.turn.member);
     Ok(json!({
         "turn": record.turn.turn,
@@ -120,8 +171,19 @@ fn record_json(changes: &Changes, record: &Record) -> anyhow::Result<Value> {
         "member": member,
         "by": record.by,
         "undo": record.undoes.is_some(),
+        "merged": record.applied.as_ref().map(|applied| &applied.member),
         "interrupted": record.interrupted,
         "directory": record.directory,
         "files": files,
     }))
+}
+
+fn file_json(diff: &FileDiff) -> Value {
+    json!({
+        "path": diff.path.to_string(),
+        "status": diff.status.as_str(),
+        "added": diff.lines.map(|lines| lines.added),
+        "removed": diff.lines.map(|lines| lines.removed),
+        "bytes": diff.bytes,
+    })
 }

@@ -1,0 +1,147 @@
+//! `apply`: merges a workspace into the directory of its project, completely or not at all.
+
+use std::path::PathBuf;
+
+use super::merge::{Merge, MergeConflict, Merged};
+use super::{Workspace, WorkspacePath};
+use crate::change::Change;
+use crate::error::ChangesError;
+use crate::git::Deadline;
+use crate::journal::Journal;
+use crate::manifest::Manifest;
+use crate::record::{Applied, Author, Record, TurnKey, write_cache};
+use crate::store::{Changes, Place};
+use crate::turn::milliseconds;
+use crate::undo::LeftAlone;
+
+/// The plan of a merge.
+#[derive(Debug, Clone)]
+pub struct ApplyPlan {
+    /// The session.
+    pub session: String,
+    /// The workspace.
+    pub workspace: Workspace,
+    /// The changes that the merge would make in the project: `before` is there now, `after` would be there.
+    pub changes: Vec<Change>,
+    /// Paths that both sides changed. With any of them, nothing is merged.
+    pub conflicts: Vec<MergeConflict>,
+    /// Changes of the workspace that cannot be merged and are left out.
+    pub left_alone: Vec<LeftAlone>,
+}
+
+impl Changes {
+    /// Returns what merging the workspace of a member would do.
+    pub fn plan_apply(&self, session: &str, member: &str) -> Result<ApplyPlan, ChangesError> {
+        let workspace = self.workspace_of(session, member)?;
+        let places = Places::open(self, &workspace)?;
+        let _locks = (places.workspace.lock()?, places.project.lock()?);
+        let (ours, theirs) = places.states()?;
+        places.plan(session, workspace, &ours, &theirs)
+    }
+
+    /// Merges a workspace as planned, completely or not at all, and stores that as a record, which can be
+    /// undone. Fails if files changed since the plan was made.
+    pub fn apply(&self, plan: &ApplyPlan) -> Result<Record, ChangesError> {
+        let (session, workspace) = (&plan.session, &plan.workspace);
+        let places = Places::open(self, workspace)?;
+        let _locks = (places.workspace.lock()?, places.project.lock()?);
+        let project = &places.project;
+        let (ours, theirs) = places.states()?;
+        let turn = self.last_turn(session, &workspace.member)?;
+        project.record_person(&project.load()?, &ours, &self.next_turn(session, &turn)?)?;
+        project.save(&ours)?;
+        let fresh = places.plan(session, workspace.clone(), &ours, &theirs)?;
+        if !fresh.conflicts.is_empty() || fresh.changes != plan.changes {
+            let paths = fresh.conflicts.into_iter().map(|conflict| conflict.path).collect();
+            return Err(ChangesError::Conflicts { paths });
+        }
+        let path = WorkspacePath::of_tree(&workspace.directory);
+        let at = milliseconds();
+        write_cache(&path.merged(at), &theirs.encode(), self.failpoint())?;
+        let record = Record {
+            id: self.session(session).next()?,
+            turn,
+            by: Author::Person,
+            directory: project.directory.clone(),
+            at,
+            changes: fresh.changes,
+            undoes: None,
+            interrupted: false,
+            shared_with: Vec::new(),
+            applied: Some(Applied {
+                member: workspace.member.clone(),
+                workspace: path.read()?.created,
+                state: at,
+            }),
+        };
+        Journal::write(project, record)?.run(project)
+    }
+
+    /// Returns the turn that follows the last recorded one of a session.
+    fn next_turn(&self, session: &str, turn: &TurnKey) -> Result<TurnKey, ChangesError> {
+        let records = self.session(session).load()?;
+        let last = records.iter().map(|record| record.turn.turn).max().unwrap_or_default();
+        Ok(TurnKey { turn: last + 1, attempt: 0, ..turn.clone() })
+    }
+
+    /// Returns the last recorded turn of a member.
+    fn last_turn(&self, session: &str, member: &str) -> Result<TurnKey, ChangesError> {
+        let records = self.session(session).load()?;
+        let mut own = records.iter().rev().filter(|record| record.by == Author::Agent);
+        let last = own.find(|record| record.turn.member == member);
+        Ok(last.map_or_else(
+            || TurnKey {
+                session: session.to_owned(),
+                turn: 0,
+                attempt: 0,
+                member: member.to_owned(),
+            },
+            |record| record.turn.clone(),
+        ))
+    }
+}
+
+/// A workspace and its project.
+struct Places {
+    workspace: Place,
+    project: Place,
+}
+
+impl Places {
+    fn open(changes: &Changes, workspace: &Workspace) -> Result<Self, ChangesError> {
+        let project: &PathBuf = &workspace.project;
+        Ok(Self {
+            workspace: changes.place(&workspace.directory)?,
+            project: changes.place(project)?,
+        })
+    }
+
+    /// Returns the states of the project and of the workspace now. Needs both locks.
+    fn states(&self) -> Result<(Manifest, Manifest), ChangesError> {
+        for place in [&self.workspace, &self.project] {
+            place.recover()?;
+            if place.is_busy()? {
+                return Err(ChangesError::Busy { path: place.directory.clone() });
+            }
+        }
+        let ours = self.project.record_state(&self.project.load()?)?;
+        let theirs = self.workspace.record_state(&self.workspace.load()?)?;
+        Ok((ours, theirs))
+    }
+
+    fn plan(
+        &self,
+        session: &str,
+        workspace: Workspace,
+        ours: &Manifest,
+        theirs: &Manifest,
+    ) -> Result<ApplyPlan, ChangesError> {
+        let changes = &self.project.changes;
+        let base = self.workspace.merge_base(&changes.session(session).load()?)?;
+        let deadline = Deadline::within(self.project.limits().time * 6);
+        let merge = Merge { project: &self.project, member: &workspace.member, ours, deadline };
+        let Merged { changes, conflicts, left_alone } = merge.run(&base, theirs)?;
+        let session = session.to_owned();
+        Ok(ApplyPlan { session, workspace, changes, conflicts, left_alone })
+    }
+}

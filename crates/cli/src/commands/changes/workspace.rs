@@ -1,0 +1,251 @@
+//! `convoke changes apply` and `convoke changes discard`: the way back from a member's workspace.
+
+use std::fmt::Write as _;
+use std::io::{BufRead as _, IsTerminal as _, Write as _, stdin};
+
+use clap::{Args, Subcommand};
+use clap_complete::ArgValueCompleter;
+use convoke_changes::{ApplyPlan, Changes, ChangesError};
+use serde_json::json;
+
+use super::file_json;
+use crate::commands::completions;
+use crate::commands::sessions::write_json;
+use crate::conversation::change_recorder::{change_lines, changes_of};
+use crate::conversation::sessions::{find, open_store};
+use crate::host_environment;
+use crate::outcome::{Outcome, UsageError};
+use crate::terminal::{stderr, stdout};
+
+/// What is done with a workspace.
+#[derive(Debug, Subcommand)]
+pub enum WorkspaceCommand {
+    /// Merge the changes of a member's workspace into the working directory
+    ///
+    /// If both sides changed the same lines, the conflicts are shown and nothing is merged. `convoke undo` takes
+    /// a merge back.
+    Apply(Apply),
+    /// Remove a member's workspace
+    ///
+    /// Its next turn gets a new one, with the state of the working directory. What its turns changed can still be
+    /// shown.
+    Discard(Discard),
+}
+
+/// The member and its session.
+#[derive(Debug, Args)]
+struct Owner {
+    /// The member
+    #[arg(value_name = "MEMBER")]
+    member: String,
+    /// The session: its id, either end of it, or `last`
+    #[arg(
+        long,
+        value_name = "ID",
+        default_value = "last",
+        add = ArgValueCompleter::new(completions::sessions)
+    )]
+    session: String,
+}
+
+#[derive(Debug, Args)]
+pub struct Apply {
+    #[command(flatten)]
+    owner: Owner,
+    /// Show what would change, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Do it without asking
+    #[arg(long, short)]
+    yes: bool,
+    /// Write JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Discard {
+    #[command(flatten)]
+    owner: Owner,
+    /// Do it without asking
+    #[arg(long, short)]
+    yes: bool,
+}
+
+impl WorkspaceCommand {
+    /// Runs the command.
+    pub fn run(&self) -> anyhow::Result<Outcome> {
+        match self {
+            Self::Apply(apply) => apply.run(),
+            Self::Discard(discard) => discard.run(),
+        }
+    }
+}
+
+impl Owner {
+    /// Finds the session, and returns the store of changes.
+    fn open(&self) -> anyhow::Result<(Changes, String)> {
+        let host_environment = host_environment::of_process()?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let session = runtime
+            .block_on(async { find(&open_store(&host_environment).await?, &self.session).await })?;
+        Ok((changes_of(&host_environment), session.to_string()))
+    }
+}
+
+/// Makes the name of a member without a workspace bad usage.
+fn usage<T>(result: Result<T, ChangesError>) -> anyhow::Result<T> {
+    match result {
+        Err(error @ ChangesError::NoWorkspace { .. }) => Err(UsageError(error.to_string()).into()),
+        result => Ok(result?),
+    }
+}
+
+impl Apply {
+    fn run(&self) -> anyhow::Result<Outcome> {
+        let (changes, session) = self.owner.open()?;
+        let plan = usage(changes.plan_apply(&session, &self.owner.member))?;
+        let is_refused = !plan.conflicts.is_empty();
+        let has_work = !plan.changes.is_empty();
+        if self.json {
+            let is_done = has_work && !is_refused && !self.dry_run;
+            if is_done {
+                changes.apply(&plan)?;
+            }
+            write_json(&plan_json(&changes, &plan, is_done)?)?;
+            return Ok(if is_refused { Outcome::Failed } else { Outcome::Done });
+        }
+        let text = describe(&changes, &plan)?;
+        if is_refused {
+            write!(stderr(), "{text}")?;
+            return Ok(Outcome::Failed);
+        }
+        let mut out = stdout();
+        write!(out, "{text}")?;
+        if !has_work || self.dry_run {
+            return Ok(Outcome::Done);
+        }
+        let can_ask = stdin().is_terminal() && out.is_terminal();
+        if can_ask && !self.yes && !asked("Merge them?")? {
+            writeln!(out, "Nothing was merged.")?;
+            return Ok(Outcome::Failed);
+        }
+        changes.apply(&plan)?;
+        let member = &plan.workspace.member;
+        writeln!(out, "the workspace of {member} is merged; `convoke undo` takes it back")?;
+        Ok(Outcome::Done)
+    }
+}
+
+impl Discard {
+    fn run(&self) -> anyhow::Result<Outcome> {
+        let (changes, session) = self.owner.open()?;
+        let workspaces = changes.workspaces(&session)?;
+        let mut out = stdout();
+        if !self.yes
+            && workspaces.iter().any(|it| it.member.eq_ignore_ascii_case(&self.owner.member))
+        {
+            let plan = changes.plan_apply(&session, &self.owner.member)?;
+            if !plan.changes.is_empty() || !plan.conflicts.is_empty() {
+                write!(out, "{}", unmerged(&changes, &plan)?)?;
+                if !stdin().is_terminal() || !out.is_terminal() {
+                    let why = "nothing was removed: the workspace has changes that are not merged, and there is \
+                               no terminal to ask on; `--yes` removes it";
+                    return Err(UsageError(why.to_owned()).into());
+                }
+                if !asked("Remove the workspace with them?")? {
+                    writeln!(out, "Nothing was removed.")?;
+                    return Ok(Outcome::Failed);
+                }
+            }
+        }
+        let gone = usage(changes.discard(&session, &self.owner.member))?;
+        writeln!(out, "the workspace of {} is removed: {}", gone.member, gone.directory.display())?;
+        Ok(Outcome::Done)
+    }
+}
+
+fn asked(question: &str) -> anyhow::Result<bool> {
+    let mut out = stdout();
+    write!(out, "{question} [y/N] ")?;
+    out.flush()?;
+    let mut answer = String::new();
+    stdin().lock().read_line(&mut answer)?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}
+
+/// Describes a merge: a line for each path, and the conflicts with their lines.
+fn describe(changes: &Changes, plan: &ApplyPlan) -> Result<String, ChangesError> {
+    let (member, project) = (&plan.workspace.member, &plan.workspace.project);
+    let mut text = String::new();
+    if plan.changes.is_empty() && plan.conflicts.is_empty() {
+        let _ = writeln!(
+            text,
+            "the workspace of {member} has no changes that are not in {}",
+            project.display()
+        );
+    } else if !plan.changes.is_empty() {
+        let _ = writeln!(text, "the workspace of {member} changes in {}:", project.display());
+        for line in change_lines(changes, project, &plan.changes)? {
+            let _ = writeln!(text, "  {line}");
+        }
+    }
+    if !plan.left_alone.is_empty() {
+        text.push_str("left out:\n");
+        for left in &plan.left_alone {
+            let _ = writeln!(text, "  {}: {}", left.path, left.reason);
+        }
+    }
+    if !plan.conflicts.is_empty() {
+        text.push_str("nothing was merged, because of these conflicts:\n");
+        for conflict in &plan.conflicts {
+            let _ = writeln!(text, "  {}: {}", conflict.path, conflict.reason);
+            for line in conflict.lines.lines() {
+                let _ = writeln!(text, "    {line}");
+            }
+        }
+        let workspace = plan.workspace.directory.display();
+        let _ = writeln!(text, "make the two sides agree, here or in {workspace}, and apply again");
+    }
+    Ok(text)
+}
+
+/// Lists the changes of a workspace that are not merged.
+fn unmerged(changes: &Changes, plan: &ApplyPlan) -> Result<String, ChangesError> {
+    let mut text =
+        format!("the workspace of {} has changes that are not merged:\n", plan.workspace.member);
+    for line in change_lines(changes, &plan.workspace.project, &plan.changes)? {
+        let _ = writeln!(text, "  {line}");
+    }
+    for conflict in &plan.conflicts {
+        let _ = writeln!(text, "  {}: {}", conflict.path, conflict.reason);
+    }
+    Ok(text)
+}
+
+fn plan_json(
+    changes: &Changes,
+    plan: &ApplyPlan,
+    is_done: bool,
+) -> Result<serde_json::Value, ChangesError> {
+    let files = changes.diffs(&plan.workspace.project, &plan.changes)?;
+    let files: Vec<_> = files.iter().map(file_json).collect();
+    let conflicts: Vec<_> = plan
+        .conflicts
+        .iter()
+        .map(|it| json!({"path": it.path.to_string(), "reason": it.reason, "lines": it.lines}))
+        .collect();
+    let left_out: Vec<_> = plan
+        .left_alone
+        .iter()
+        .map(|it| json!({"path": it.path.to_string(), "reason": it.reason}))
+        .collect();
+    Ok(json!({
+        "session": plan.session,
+        "member": plan.workspace.member,
+        "merged": is_done,
+        "files": files,
+        "conflicts": conflicts,
+        "leftOut": left_out,
+    }))
+}
