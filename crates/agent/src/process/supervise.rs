@@ -554,8 +554,8 @@ mod tests {
             let event = EventKind::Retry { attempt, max: None, status, wait, reason };
             hopeless_retry(&event, 3, LONGEST_WAIT)
         };
-        assert_eq!(retry(1, Some(429), Some(1000)), None);
-        let hour = retry(1, Some(429), Some(3_600_000));
+        assert_eq!(retry(1, Some(429), Some(Duration::from_secs(1))), None);
+        let hour = retry(1, Some(429), Some(Duration::from_hours(1)));
         let wait = Duration::from_hours(1);
         assert_eq!(hour, Some(TerminationCause::RetryTooLate(FailureReason::RateLimit, wait)));
         assert_eq!(retry(3, Some(500), None), None);
