@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::str::FromStr;
-use std::time::Duration;
 
 use convoke_agent::event::EventKind;
+use convoke_agent::milliseconds;
 use convoke_agent::thread::{RequestEnd, RequestMeta, RequestOutcome, RequestRecord, RequestTexts};
 use convoke_core::ledger::Table;
 use serde_json::{Value, json};
@@ -54,8 +54,10 @@ pub fn json(record: &RequestRecord<()>, texts: &RequestTexts) -> serde_json::Res
         "unchangedBytes": meta.unchanged_bytes, "redacted": meta.redacted, "wire": meta.wire,
         "sentSha256": meta.sent_sha256, "masked": meta.masked, "headers": headers,
         "failedAttempts": outcome.failed, "ended": outcome.end, "usage": outcome.usage,
-        "model": outcome.model, "status": outcome.status, "firstByteMs": outcome.first_byte_ms,
-        "elapsedMs": outcome.elapsed_ms, "cacheMiss": outcome.cache_miss, "ledger": texts.parse_ledger(meta)?, "body": texts.body,
+        "model": outcome.model, "status": outcome.status,
+        "firstByteMs": outcome.first_byte.map(milliseconds::whole),
+        "elapsedMs": outcome.elapsed.map(milliseconds::whole),
+        "cacheMiss": outcome.cache_miss, "ledger": texts.parse_ledger(meta)?, "body": texts.body,
     }))
 }
 
@@ -123,9 +125,8 @@ pub fn tokens(usage: &convoke_agent::usage::Usage) -> String {
 
 /// Returns the text of a retry event.
 pub fn retry(event: &EventKind<'_>) -> Option<String> {
-    let EventKind::Retry { attempt, max, wait_ms, reason, .. } = event else { return None };
+    let EventKind::Retry { attempt, max, wait, reason, .. } = event else { return None };
     let of = max.map_or_else(String::new, |max| format!(" of {max}"));
-    let after = wait_ms
-        .map_or_else(String::new, |wait| format!(" in {}", seconds(Duration::from_millis(wait))));
+    let after = wait.map_or_else(String::new, |wait| format!(" in {}", seconds(wait)));
     Some(format!("attempt {attempt}{of} failed: {}; retrying{after}", printable(reason)))
 }

@@ -132,7 +132,7 @@ impl Driver<'_, '_> {
                         attempt: attempt.into(),
                         max: Some(max.into()),
                         status: error.status(),
-                        wait_ms: Some(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)),
+                        wait: Some(wait),
                         reason: error.to_string().into(),
                     })
                     .await;

@@ -4,6 +4,7 @@
 //! names are in camel case, and fields are only ever added.
 
 use std::fmt;
+use std::time::Duration;
 
 use convoke_agent::Verdict;
 use convoke_agent::permission::{AnsweredBy, PermissionAnswer, PermissionQuestion};
@@ -107,7 +108,7 @@ pub enum SessionEventKind {
         turn: TurnId,
         /// The member whose turn it is.
         member: MemberName,
-        /// What the agent wants to do. Its fields stand beside those of the event.
+        /// The action that the agent asks about. Its fields stand beside those of the event.
         #[serde(flatten)]
         question: PermissionQuestion,
         /// The answers that there are.
@@ -125,7 +126,7 @@ pub enum SessionEventKind {
         id: String,
         /// The answer.
         answer: PermissionAnswer,
-        /// Who answered.
+        /// The origin of the answer.
         by: AnsweredBy,
     },
     /// Files were changed in a working directory.
@@ -154,7 +155,8 @@ pub enum SessionEventKind {
         #[serde(flatten, serialize_with = "result_fields")]
         result: Box<AttemptResult>,
         /// The duration of the attempt.
-        elapsed_ms: u64,
+        #[serde(rename = "elapsedMs", with = "convoke_agent::milliseconds")]
+        elapsed: Duration,
     },
     /// A diagnostic.
     Diagnostic {

@@ -63,7 +63,7 @@ pub struct PromptRecord {
     pub briefing: Option<String>,
     /// The instruction file.
     pub instruction_file: Option<InstructionFile>,
-    /// What others changed in the working directory since the member's last turn; `None` if the team file
+    /// The changes of others in the working directory since the member's last turn; `None` if the team file
     /// does not ask for it, or nothing changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changes: Option<String>,

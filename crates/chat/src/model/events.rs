@@ -65,7 +65,7 @@ impl Chat {
             SessionEventKind::PermissionAnswered { id, answer, by, .. } => {
                 self.answered(&id, answer, by);
             }
-            SessionEventKind::TurnEnded { turn, member, state, reply, result, elapsed_ms } => {
+            SessionEventKind::TurnEnded { turn, member, state, reply, result, elapsed } => {
                 self.unqueue(turn);
                 let at_work = self.works.iter().position(|work| work.turn == turn);
                 let work = at_work.map(|at| self.works.remove(at));
@@ -74,7 +74,8 @@ impl Chat {
                 }
                 if let Some(reply) = reply {
                     // Writing to a string cannot fail.
-                    let mut taken = format!("{}.{} s", elapsed_ms / 1000, elapsed_ms % 1000 / 100);
+                    let mut taken =
+                        format!("{}.{} s", elapsed.as_secs(), elapsed.subsec_millis() / 100);
                     if let Some(usage) = result.usage {
                         let (read, wrote) = (thousands(usage.input), thousands(usage.output));
                         let _ = write!(taken, " · {read} in, {wrote} out");

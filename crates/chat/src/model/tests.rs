@@ -1,6 +1,7 @@
 //! Tests of the model: keys and events in, effects and screens out.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use convoke_agent::event::{Event as AgentEvent, EventKind, TextPart};
 use convoke_agent::usage::Usage;
@@ -49,7 +50,7 @@ fn ended(turn: u64, member: &str, outcome: Verdict, reply: Option<&str>) -> Sess
         state,
         reply: reply.map(Into::into),
         result: Box::new(AttemptResult::new(Millis(0), result, "", &mut Vec::new())),
-        elapsed_ms: 4_250,
+        elapsed: Duration::from_millis(4_250),
     }
 }
 

@@ -69,7 +69,7 @@ pub struct ConversationOptions {
     pub record: Option<RecordOption>,
 }
 
-/// What is recorded of the requests of programs.
+/// The recording of programs' requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum RecordOption {
     /// Every request, to the byte

@@ -7,10 +7,10 @@ use insta::assert_snapshot;
 
 use crate::context::TestContext;
 
-/// How long a screen is waited for: machines that build at the same time are slow.
+/// The time limit for a screen: machines that build at the same time are slow.
 const PATIENCE: Duration = Duration::from_mins(2);
 
-/// How long a screen must stay as it is to be believed that nothing more is drawn.
+/// The time without a change after which a screen counts as complete.
 const SETTLED: Duration = Duration::from_secs(10);
 
 /// A terminal of 80×24 with a shell in it.

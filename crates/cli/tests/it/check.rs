@@ -103,7 +103,11 @@ const BAD: &[(&str, &str, &[Expected])] = &[
     ("another word", "MAXpermissions = \"edit\"\n", &[(4, "unknown-setting", "write `sandbox`")]),
     ("the wrong table", "turns = 5\nMAX", &[(1, "unknown-setting", "move it below `[limits]`")]),
     ("no such table", "[contxt]\nwindow = 5\nMAX", &[(1, "unknown-setting", "write `[context]`")]),
-    ("like nothing", "colour = 5\nMAX", &[(1, "unknown-setting", "there are context, name, task")]),
+    (
+        "like nothing",
+        "colour = 5\nMAX",
+        &[(1, "unknown-setting", "the settings here are name, task")],
+    ),
     ("a value for a table", "context = 5\nMAX", &[(1, "wrong-type", "write `[context]`")]),
     (
         "a window of letters",

@@ -11,7 +11,7 @@ use crate::mask;
 /// A directory of a test's own.
 pub struct TestContext {
     directory: TempDir,
-    /// What the command keeps for its user, out of the way of the project.
+    /// The command's own data, outside the project.
     home: TempDir,
     environment: Vec<(String, String)>,
 }

@@ -1,4 +1,4 @@
-//! What a model was sent can be seen, to the byte, whatever came of it.
+//! Stored requests are shown to the byte, whatever their outcome.
 
 use std::process::Stdio;
 

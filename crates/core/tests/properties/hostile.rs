@@ -92,7 +92,7 @@ const PIECES: &[&str] = &[
     "\n1. ",
     "\n   ~~~\n",
     "\n* > ",
-    // What a program may act on.
+    // Characters that a program may act on.
     "@",
     "@notes.md ",
     "\\@",

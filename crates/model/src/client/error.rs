@@ -41,13 +41,13 @@ pub enum CallError {
     /// The stream contains an error event.
     #[error("{message}")]
     Said {
-        /// Why.
+        /// The reason.
         reason: FailureReason,
         /// The server's message.
         message: String,
     },
     /// An event has an invalid format; a retry would not help.
-    #[error("the model's server does not speak this wire: {0}")]
+    #[error("the model's server does not support this wire format: {0}")]
     Shape(String),
     /// The response is complete but unusable.
     #[error("{0}")]

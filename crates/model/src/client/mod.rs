@@ -76,7 +76,7 @@ pub enum CallEvent {
         max: u32,
         /// The wait before the next attempt.
         wait: Duration,
-        /// Why.
+        /// The reason.
         error: CallError,
     },
     /// The response is complete; the last event.

@@ -141,8 +141,7 @@ async fn perform(arguments: &Arguments, task: Task) -> anyhow::Result<Outcome> {
             store.remove_lone_thread(&begun).await?;
         }
         asked.api.wire = ApiWire::Chat;
-        let note =
-            "the server does not speak the Responses API; --wire chat says so from the start";
+        let note = "the server does not support the Responses API; --wire chat skips this attempt";
         writeln!(stderr(), "{note}")?;
         let (followed, requests) = turn.take(arguments, &asked, &store).await?;
         return conclude(followed, &requests, arguments, &store).await;

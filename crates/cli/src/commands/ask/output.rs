@@ -308,7 +308,7 @@ mod tests {
                     attempt: 1,
                     max: None,
                     status: None,
-                    wait_ms: None,
+                    wait: None,
                     reason: "\u{1b}]0;title\u{7}busy\r".into(),
                 },
                 EventKind::ToolStarted {

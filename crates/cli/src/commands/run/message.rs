@@ -17,7 +17,7 @@ use crate::outcome::UsageError;
 
 /// The first message if the team file has a task and no message was given.
 const BEGIN: &str = "Please begin with the team task.";
-/// What begins a rehearsal without a task.
+/// The first message of a rehearsal without a task.
 const HELLO: &str = "Hello! Please introduce yourself.";
 
 /// Returns the first message; `None` if a resumed session continues without one.

@@ -369,7 +369,7 @@ impl Show {
         }
     }
 
-    /// Says that a line answered no question.
+    /// Reports a line that answered no question.
     fn heard(&mut self, heard: &Heard) -> io::Result<()> {
         let message = match heard {
             Heard::Done => return Ok(()),

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 use std::io::{self, Write};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use convoke_agent::diagnostics::SANDBOX_PARTIAL;
 use convoke_agent::event::{EventKind, Received, TextPart};
@@ -44,7 +44,7 @@ pub(super) struct View<W> {
     /// The turns queued by the newest message, until the end of its turn is shown.
     called: Vec<Queued>,
     speakers: HashMap<MessageNumber, MemberName>,
-    /// What was said of sandboxes and refused hosts.
+    /// The messages about sandboxes and refused hosts that were shown.
     partial: HashSet<String>,
 }
 
@@ -57,7 +57,7 @@ struct AtWork {
     tokens: Option<u64>,
     /// The requests that Convoke sent for it.
     requests: Requests,
-    /// What its model received, where its program sends the requests.
+    /// The summary of what its model received, where its program sends the requests.
     received: Option<Received>,
     doing: Option<String>,
     text: FlowingText,
@@ -179,8 +179,8 @@ impl<W: Write> View<W> {
                 let line = self.layout.paint.faint(&line);
                 self.line(&line)?;
             }
-            SessionEventKind::TurnEnded { turn, member, state, result, elapsed_ms, .. } => {
-                let elapsed = seconds(Duration::from_millis(*elapsed_ms));
+            SessionEventKind::TurnEnded { turn, member, state, result, elapsed, .. } => {
+                let elapsed = seconds(*elapsed);
                 let elapsed = match result.cost_usd {
                     Some(cost) => format!("{elapsed}, {}", dollars(cost)),
                     None => elapsed,
@@ -479,6 +479,7 @@ mod tests {
     use super::*;
     use crate::terminal::on_terminal;
     use convoke_session::Content;
+    use std::time::Duration;
 
     fn started(turn: u64, member: &str) -> SessionEventKind {
         SessionEventKind::TurnStarted {
@@ -545,7 +546,7 @@ mod tests {
             attempt: 1,
             max: Some(4),
             status: Some(503),
-            wait_ms: Some(120_000),
+            wait: Some(Duration::from_mins(2)),
             reason: "busy \u{1b}[31m(status 503)".into(),
         };
         let screen = shown(None, |view| {

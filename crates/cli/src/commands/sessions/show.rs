@@ -11,7 +11,7 @@ use convoke_session::{AnyStore, Attempt, SessionId, Turn, TurnId};
 use serde_json::{Value, json};
 
 use super::cache;
-use super::conversation::{self, TurnPages};
+use super::conversation::{self, each_turn};
 use super::sent::{self, Showing};
 use super::turn::{SentTurn, find_turn};
 use super::{Which, heading, parse_turn, write_json};
@@ -224,30 +224,28 @@ async fn show_all_prompts(
     session: SessionId,
 ) -> anyhow::Result<()> {
     let paint = Paint::for_stream(&stdout());
-    let mut turns = TurnPages::of(store, session);
-    loop {
-        let page = turns.next().await?;
-        if page.is_empty() {
-            return Ok(());
+    let mut turns = Vec::new();
+    each_turn(store, session, |turn| {
+        turns.extend(Some(turn).filter(|turn| turn.attempts > 0));
+        Ok(())
+    })
+    .await?;
+    for turn in &turns {
+        let sent = SentTurn::read(store, session, turn.id, None).await?;
+        if arguments.json {
+            write_json(&turn_json(&sent, store).await?)?;
+            continue;
         }
-        for turn in page.iter().filter(|turn| turn.attempts > 0) {
-            let sent = SentTurn::read(store, session, turn.id, None).await?;
-            if arguments.json {
-                write_json(&turn_json(&sent, store).await?)?;
-                continue;
-            }
-            let mut out = stdout();
-            let texts = [("system text", sent.system.as_deref()), ("prompt", Some(&*sent.prompt))];
-            for (name, text) in texts.into_iter().filter_map(|(name, text)| Some((name, text?))) {
-                let Turn { id, member, .. } = turn;
-                let title = format!(
-                    "──── turn {id}, {member}: {name}, {} bytes",
-                    number(text.len() as u64)
-                );
-                writeln!(out, "{}", paint.strong(&heading(&title)))?;
-                out.write_all(text.as_bytes())?;
-                writeln!(out, "{}", if text.ends_with('\n') { "" } else { "\n" })?;
-            }
+        let mut out = stdout();
+        let texts = [("system text", sent.system.as_deref()), ("prompt", Some(&*sent.prompt))];
+        for (name, text) in texts.into_iter().filter_map(|(name, text)| Some((name, text?))) {
+            let Turn { id, member, .. } = turn;
+            let bytes = number(text.len() as u64);
+            let title = format!("──── turn {id}, {member}: {name}, {bytes} bytes");
+            writeln!(out, "{}", paint.strong(&heading(&title)))?;
+            out.write_all(text.as_bytes())?;
+            writeln!(out, "{}", if text.ends_with('\n') { "" } else { "\n" })?;
         }
     }
+    Ok(())
 }
