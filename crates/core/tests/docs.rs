@@ -1,6 +1,6 @@
 //! The pages under `docs/` that are made from the code say what the code says.
 
-#![expect(clippy::expect_used, clippy::panic, reason = "this is a test")]
+#![expect(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "this is a test")]
 
 use std::borrow::Cow;
 

@@ -257,7 +257,7 @@ fn time_line(requests: &[RequestRecord<()>], attempt: &Attempt) -> Markup {
         svg.time-line viewBox=(format!("0 0 1000 {}", requests.len() * 14 + 4)) preserveAspectRatio="none" role="img" aria-label="The requests over the time of the turn" {
             @for (row, record) in requests.iter().enumerate() {
                 @let from = elapsed(attempt.began_at, record.meta.at);
-                rect.part.c0 x=(at(from)) y=(row * 14 + 2) width=(at(record.outcome.elapsed.map(milliseconds::whole).unwrap_or(0).max(whole / 200))) height="10" {
+                rect.part.c0 x=(at(from)) y=(row * 14 + 2) width=(at(record.outcome.elapsed.map_or(0, milliseconds::whole).max(whole / 200))) height="10" {
                     title { (request_title(record)) ", " (seconds(from)) " after the start" @if let Some(took) = record.outcome.elapsed.map(milliseconds::whole) { ", took " (seconds(took)) } }
                 }
             }

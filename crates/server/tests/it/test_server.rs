@@ -78,7 +78,7 @@ impl TestServer {
         let mut opened = self.host.open(None, observer).await.unwrap();
         let message = PersonMessage::new("kim", text).to(["max"]);
         opened.coordinator.accept(message).await.unwrap();
-        opened.coordinator.run().await.unwrap();
+        Box::pin(opened.coordinator.run()).await.unwrap();
         opened.coordinator.session()
     }
 
