@@ -24,7 +24,7 @@ const RUNS: usize = 9;
 const RETRIES: usize = 3;
 /// The duration in nanoseconds from which a measurement is not repeated within a run.
 const SHORT: f64 = 1e6;
-/// How much more twice the input may cost.
+/// The factor by which twice the input may cost more.
 const MOST: f64 = 2.5;
 
 /// A reader and one kind of input.

@@ -1,11 +1,11 @@
-//! How long something takes: the best of many runs, because others share the machine.
+//! Measures time: the best of many runs, because others share the machine.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use crate::allocations;
 
-/// What something cost.
+/// A measured cost.
 #[derive(Debug, Clone, Copy)]
 pub struct Cost {
     /// Nanoseconds of the best run.
@@ -14,7 +14,7 @@ pub struct Cost {
     pub allocations: u64,
 }
 
-/// How long each measurement goes on.
+/// The duration of each measurement.
 const PATIENCE: Duration = Duration::from_millis(400);
 const FEWEST_RUNS: u32 = 12;
 /// A run is repeated until it takes this long, so that the clock's own cost does not matter.

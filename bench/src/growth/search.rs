@@ -7,7 +7,7 @@ use convoke_model::tools::Toolbox;
 
 use super::{KIB, least, repeated, row};
 
-/// How many runs each figure is the best of.
+/// The number of runs of which a figure is the best.
 const RUNS: usize = 5;
 
 /// Prints the rows of `search_text`.

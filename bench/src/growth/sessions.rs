@@ -16,7 +16,7 @@ use tokio::runtime::{Builder, Runtime};
 use super::{KIB, least, row};
 use crate::table::{self, number, time};
 
-/// How many runs each figure is the best of.
+/// The number of runs of which a figure is the best.
 const RUNS: usize = 3;
 /// The bytes of 100,000 messages of a kilobyte.
 const LIMIT: usize = 100_000 * KIB;

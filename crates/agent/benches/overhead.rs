@@ -1,4 +1,4 @@
-//! What running a program through us costs over running it by hand: from start to end of a program that
+//! The cost of running a program through us rather than by hand: from start to end of a program that
 //! says one word, and for each MiB of output.
 //!
 //! `cargo bench -p convoke-agent --bench overhead`

@@ -1,4 +1,4 @@
-//! How fast the streams are read, beside cutting the same bytes into lines and doing nothing with them.
+//! The speed of reading streams, compared with cutting the same bytes into lines and doing nothing with them.
 //!
 //! `cargo bench -p convoke-agent --bench parse`. Each format is a synthetic turn in the proportions of a
 //! real one: many small deltas, some whole messages, some tool output of several KiB.

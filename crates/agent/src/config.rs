@@ -236,7 +236,7 @@ pub(crate) fn is_option(value: &str) -> bool {
     value.starts_with('-')
 }
 
-/// Tells whether a path means the same in every working directory.
+/// Returns whether a path means the same in every working directory.
 fn is_anchored(path: &Path) -> bool {
     path.is_absolute() || path.starts_with("~")
 }

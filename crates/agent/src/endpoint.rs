@@ -305,7 +305,7 @@ pub enum EndpointError {
     File {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: std::io::Error,
     },
     /// A configuration file is invalid.

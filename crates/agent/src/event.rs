@@ -4,6 +4,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::time::Duration;
 
 use convoke_core::Diagnostic;
 use convoke_core::figures::{share, size, thousands};
@@ -92,7 +93,7 @@ pub enum EventKind<'a> {
         /// The length of the prefix shared with the previous request, which a provider can cache.
         unchanged_bytes: u64,
     },
-    /// What the model received in this turn. Reported once, at its end, where the requests of the agent's
+    /// The total of what the model received in this turn. Reported once, at its end, where the requests of the agent's
     /// program are on record.
     Received(Received),
     /// The tokens counted so far.
@@ -106,8 +107,12 @@ pub enum EventKind<'a> {
         /// The HTTP status, if there was a response.
         status: Option<u16>,
         /// The delay before the next attempt, if the agent reported it.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        wait_ms: Option<u64>,
+        #[serde(
+            rename = "waitMs",
+            with = "crate::milliseconds::optional",
+            skip_serializing_if = "Option::is_none"
+        )]
+        wait: Option<Duration>,
         /// The agent's message.
         reason: Cow<'a, str>,
     },
@@ -124,7 +129,7 @@ pub enum EventKind<'a> {
         id: String,
         /// The answer.
         answer: PermissionAnswer,
-        /// Who answered.
+        /// The origin of the answer.
         by: AnsweredBy,
     },
     /// A diagnostic; the turn continues.
@@ -319,8 +324,8 @@ impl EventKind<'_> {
             }
             Self::Received(received) => EventKind::Received(received),
             Self::Usage(usage) => EventKind::Usage(usage),
-            Self::Retry { attempt, max, status, wait_ms, reason } => {
-                EventKind::Retry { attempt, max, status, wait_ms, reason: owned(reason) }
+            Self::Retry { attempt, max, status, wait, reason } => {
+                EventKind::Retry { attempt, max, status, wait, reason: owned(reason) }
             }
             Self::PermissionAsked { question, expires_at } => {
                 EventKind::PermissionAsked { question, expires_at }

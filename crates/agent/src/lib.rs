@@ -39,6 +39,7 @@ pub mod endpoint;
 pub mod env_file;
 pub mod event;
 pub mod id;
+pub mod milliseconds;
 pub mod permission;
 pub mod process;
 pub mod redaction;

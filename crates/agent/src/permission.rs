@@ -83,13 +83,13 @@ impl PermissionAnswer {
         }
     }
 
-    /// Tells whether the agent may do it.
+    /// Returns whether the agent may do it.
     pub const fn allows(self) -> bool {
         matches!(self, Self::Once | Self::Session)
     }
 }
 
-/// Who answered a question.
+/// The origin of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AnsweredBy {
@@ -107,7 +107,7 @@ pub enum AnsweredBy {
     Withdrawn,
 }
 
-/// What answers questions without asking: rules, and earlier answers of the session. Clones share them.
+/// Answers that need no question: rules, and earlier answers of the session. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct Approvals {
     rules: PermissionRules,

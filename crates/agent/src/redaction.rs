@@ -236,7 +236,7 @@ mod tests {
             },
             EventKind::Todo { items: vec![item] },
             EventKind::Unknown { name: secret(), json: secret() },
-            EventKind::Retry { attempt: 1, max: None, status: None, wait_ms: None, reason },
+            EventKind::Retry { attempt: 1, max: None, status: None, wait: None, reason },
             EventKind::Warning(notice),
             EventKind::Finished { verdict: Verdict::Failed(failure) },
         ] {

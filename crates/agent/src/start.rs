@@ -1,4 +1,4 @@
-//! How a turn starts a CLI, as far as that decides which files of the directory the program loads.
+//! The start of a CLI in a turn, as far as that decides which files of the directory the program loads.
 
 use crate::turn_input::Trust;
 use crate::vendor::Vendor;

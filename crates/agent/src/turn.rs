@@ -39,7 +39,7 @@ pub struct AgentTurn {
 /// The result of a turn.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TurnResult {
-    /// How the turn ended.
+    /// The verdict.
     pub verdict: Verdict,
     /// The agent's reply; the part that arrived if the turn did not complete.
     pub reply: String,

@@ -34,6 +34,16 @@ impl Verdict {
     }
 }
 
+impl Verdict {
+    /// Returns whether the prompt was sent: to the agent's program, or to the model's server.
+    pub const fn is_sent(&self) -> bool {
+        match self {
+            Self::Failed(failure) => !failure.reason.is_before_sending(),
+            Self::Done | Self::Cancelled | Self::TimedOut => true,
+        }
+    }
+}
+
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -72,6 +82,8 @@ pub enum FailureReason {
     Server,
     /// The connection to the model failed or was cut.
     Network,
+    /// No connection to the model could be made, so that nothing was sent.
+    Unreachable,
     /// The server rejected the request as invalid.
     Request,
     /// The model does not exist.
@@ -106,7 +118,7 @@ impl fmt::Display for FailureReason {
             Self::Auth => "not signed in",
             Self::RateLimit => "rate limit",
             Self::Server => "model server error",
-            Self::Network => "network error",
+            Self::Network | Self::Unreachable => "network error",
             Self::Request => "request refused",
             Self::Model => "unknown model",
             Self::ContextFull => "context full",
@@ -144,6 +156,11 @@ impl FailureReason {
             Self::Other => String::new(),
             known => format!("{known}: "),
         }
+    }
+
+    /// Returns whether the turn failed before its prompt was sent to anybody.
+    pub const fn is_before_sending(self) -> bool {
+        matches!(self, Self::Start | Self::Usage | Self::Untrusted | Self::Unreachable)
     }
 
     /// Returns whether repeating the request is pointless.

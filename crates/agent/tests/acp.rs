@@ -254,15 +254,16 @@ fn replay(name: &str, lines: &[Value], at: usize) -> Replay {
                     problems.push(format!("{} is not answered", message["method"]));
                 }
             }
-            "->" if message["method"] == "session/cancel" => {
-                if message["params"]["sessionId"] == *id {
-                    let ours = session.interrupt().map(|input| written(&input));
-                    stopped = Some(TerminationCause::Cancelled);
-                    if ours != Some(vec![message.clone()]) {
-                        problems.push(format!("our cancel is {ours:?}, not {message}"));
-                    }
+            "->" if message["method"] == "session/cancel"
+                && message["params"]["sessionId"] == *id =>
+            {
+                let ours = session.interrupt().map(|input| written(&input));
+                stopped = Some(TerminationCause::Cancelled);
+                if ours != Some(vec![message.clone()]) {
+                    problems.push(format!("our cancel is {ours:?}, not {message}"));
                 }
             }
+            "->" if message["method"] == "session/cancel" => {}
             "->" if !message["result"]["outcome"].is_null() => {
                 let question = message["id"].to_string();
                 let Some(options) = asked.get(&question) else { continue };
@@ -285,7 +286,7 @@ fn replay(name: &str, lines: &[Value], at: usize) -> Replay {
             _ => {}
         }
     }
-    if response(lines, at).is_some() && session.phase() != TurnPhase::Over {
+    if response(lines, at).is_some() && session.reader().phase() != TurnPhase::Over {
         problems.push("the turn is not over".to_owned());
     }
     let ending = Ending { exit: Exit::Unknown, stop: stopped, stderr: "" };
@@ -353,7 +354,8 @@ fn opening_problems(lines: &[Value]) -> Vec<String> {
         let said = feed(&mut session, &message, &mut events);
         let is_ours = answered["result"]["protocolVersion"].as_u64().is_none_or(|it| it == 1);
         let goes_on = answered["error"].is_null() && is_ours;
-        if goes_on != (said.len() == 1) || goes_on == (session.phase() == TurnPhase::Over) {
+        if goes_on != (said.len() == 1) || goes_on == (session.reader().phase() == TurnPhase::Over)
+        {
             problems.push(format!("after {answered} it says {said:?}"));
         }
     }

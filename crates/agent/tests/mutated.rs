@@ -1,4 +1,4 @@
-//! What the readers make of recordings that something happened to on the way: cut, repeated, mixed with
+//! Readers on damaged recordings: cut, repeated, mixed with
 //! noise, written by another system. The recordings are found as in `streams.rs`.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, clippy::expect_used)]
@@ -54,7 +54,7 @@ fn closes(line: &[u8]) -> bool {
     CLOSING.iter().any(|mark| line.replace(": ", ":").contains(mark))
 }
 
-/// Says that two accounts tell the user the same of what the agent did.
+/// Asserts that two accounts show the user the same actions of the agent.
 fn same(recording: &Recording, whole: &ReadTurn, mutated: &ReadTurn) {
     let name = &recording.name;
     assert_eq!(mutated.result.verdict.as_str(), whole.result.verdict.as_str(), "{name}");

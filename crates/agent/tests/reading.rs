@@ -1,4 +1,4 @@
-//! What the readers make of lines that no recording has: odd ones, damaged ones, new ones.
+//! Readers on lines that no recording has: odd, damaged and new ones.
 
 #![allow(clippy::unwrap_used)]
 
@@ -375,7 +375,7 @@ fn an_empty_result_of_claude_does_not_erase_what_was_said() {
         );
         let (_, account) = read(Claude::new(100), &[said, result.as_bytes()]);
         assert_eq!(account.reply, "Four.");
-        // What came before a tool is interim talk, and nothing came behind it.
+        // Text before a tool call is no reply, and none came after it.
         let (_, account) = read(Claude::new(100), &[said, tool, result.as_bytes()]);
         assert_eq!(account.reply, "");
     }

@@ -64,7 +64,7 @@ const ATTEMPTS: &[(&str, &str)] = &[
     ("read the environment of Convoke", "cat /proc/$CONVOKE/environ"),
 ];
 
-/// What does the connecting. A connection is made when it is accepted by the kernel of the other side.
+/// The client of a connection, which is made when it is accepted by the kernel of the other side.
 const NET: &str = r#"
 use Socket;
 my ($how, $to) = @ARGV;
@@ -314,7 +314,7 @@ fn without_a_relay_the_ports_of_models_and_udp_are_open_and_named() {
     assert!(text.contains("connect to another port: stopped"), "{text}");
 }
 
-/// What each older kernel leaves open is named; what it holds still holds.
+/// The gaps of each older kernel are named, and everything else is enforced.
 #[test]
 fn an_older_landlock_names_what_it_leaves_open() {
     const ALWAYS: &str = "chmod, chown and file times; Unix sockets";

@@ -85,7 +85,7 @@ fn main() -> ExitCode {
     if failed == 0 && passed > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// What a recording is known to hold.
+/// The known contents of a recording.
 struct Truth {
     verdict: String,
     reply: String,

@@ -34,6 +34,8 @@ pub enum Verb {
     Ledger,
     /// Show a prompt.
     Prompt,
+    /// Write a message in an editor.
+    Edit,
     /// Show the commands and keys.
     Help,
     /// Quit.
@@ -73,7 +75,7 @@ pub struct Entry {
 }
 
 /// Every command.
-pub const COMMANDS: [Entry; 12] = {
+pub const COMMANDS: [Entry; 13] = {
     use Takes::{Agent, Members, Nothing, Optional, Person, Text};
     const fn entry(
         verb: Verb,
@@ -119,6 +121,13 @@ pub const COMMANDS: [Entry; 12] = {
         ),
         entry(Verb::Ledger, "ledger", Agent, "[NAME]", "show the ledger of the last prompt"),
         entry(Verb::Prompt, "prompt", Agent, "[NAME]", "show the last prompt"),
+        entry(
+            Verb::Edit,
+            "edit",
+            Optional,
+            "[TEXT]",
+            "write a message in $VISUAL or $EDITOR, then Enter sends it",
+        ),
         entry(Verb::Help, "help", Nothing, "", "show the commands and keys"),
         entry(Verb::Quit, "quit", Nothing, "", "save and quit"),
     ]

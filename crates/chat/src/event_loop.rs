@@ -6,18 +6,18 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use convoke_core::Code;
+use convoke_core::marker::TextPolicy;
 use convoke_session::event_queue::{EventQueue, EventReceiver, Observer, Ready, merge_text};
 use convoke_session::file_changes::{ChangeRecorder, UndoRequest};
 use convoke_session::{
     Controls, Coordinator, CoordinatorError, MemberName, PersonMessage, SessionEvent,
     SessionEventKind, SessionId, Store, StoreError, TurnId,
 };
-use crossterm::event::{Event as TerminalEvent, EventStream};
-use futures_util::StreamExt as _;
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use crossterm::event::Event as TerminalEvent;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 
+use crate::console::{Caught, Console, next_key};
 use crate::history;
 use crate::model::{Chat, Effect, Input, RemoteRequest, Setup, Waiting};
 use crate::sent_prompt;
@@ -133,16 +133,31 @@ pub type RemoteRequests = mpsc::Receiver<(RemoteRequest, RemoteReply)>;
 /// The most requests that wait. The screen sends one at a time, and at last that to close.
 const REQUEST_LIMIT: usize = 4;
 
+/// What a chat needs of the machine.
+pub struct Host {
+    /// Reads the files that messages attach.
+    pub attachments: Box<dyn Attachments>,
+    /// The command of the person's editor.
+    pub editor: String,
+}
+
+/// Reads the files that messages attach.
+pub trait Attachments: Send + Sync {
+    /// Returns the message with the files that its text names, or why one cannot be attached.
+    fn attach(&self, message: PersonMessage) -> Result<PersonMessage, String>;
+}
+
 /// Runs a conversation in the terminal until the person quits. Everything is stored as it happens.
 pub async fn hold<S: Store + Clone>(
     coordinator: Coordinator<S>,
     updates: Updates,
     setup: Setup,
+    host: Host,
     remote: Option<RemoteRequests>,
 ) -> Result<Closing, ChatError> {
     let past = history::read(&coordinator).await?;
-    let mut screen = Screen::take()?;
-    let chat = Chat::new(setup, past, screen.size()?);
+    let console = Console::take(host.editor)?;
+    let chat = Chat::new(setup, past, console.screen.size()?);
     let (requests, asked) = mpsc::channel(REQUEST_LIMIT);
     let Updates { queue, receiver } = updates;
     let effects = EffectRunner {
@@ -150,12 +165,13 @@ pub async fn hold<S: Store + Clone>(
         session: coordinator.session(),
         controls: coordinator.controls(),
         recorder: coordinator.team_agents().recorder.clone(),
+        attachments: host.attachments,
+        policy: coordinator.team_agents().team().context.text,
         requests: Some(requests),
     };
     let conversation = answer_requests(coordinator, asked, queue);
-    let shown = show(chat, &mut screen, receiver, effects, remote);
+    let shown = show(chat, console, receiver, effects, remote);
     let (answered, shown) = tokio::join!(conversation, shown);
-    drop(screen);
     answered?;
     shown
 }
@@ -203,6 +219,8 @@ struct EffectRunner<S> {
     session: SessionId,
     controls: Controls,
     recorder: Option<Arc<dyn ChangeRecorder>>,
+    attachments: Box<dyn Attachments>,
+    policy: TextPolicy,
     /// `None` once the person has quit; dropping it ends the conversation.
     requests: Option<mpsc::Sender<Request>>,
 }
@@ -237,6 +255,16 @@ impl<S: Store> EffectRunner<S> {
                 None
             }
             Effect::Read(member, turn, view) => Some(self.read(member, turn, view).await),
+            Effect::Attach(message) => Some(Input::Attached(self.attachments.attach(message))),
+            Effect::ReadEarlier(page) => {
+                let read = history::read_earlier(&self.store, self.session, page, self.policy);
+                Some(match read.await {
+                    Ok(messages) => Input::Earlier(messages),
+                    Err(error) => Input::Remark(error.to_string()),
+                })
+            }
+            // Those of the terminal are the console's.
+            Effect::Edit(_) | Effect::Suspend => None,
         }
     }
 
@@ -270,25 +298,23 @@ impl<S: Store> EffectRunner<S> {
 /// Shows the conversation until it ends.
 async fn show<S: Store>(
     mut chat: Chat,
-    screen: &mut Screen,
+    mut console: Console,
     mut updates: EventReceiver<Update>,
     mut effects: EffectRunner<S>,
     mut remote: Option<RemoteRequests>,
 ) -> Result<Closing, ChatError> {
     let began = Instant::now();
-    let mut keys = EventStream::new();
-    let mut signals = Signals::listen()?;
     let mut batch = Vec::new();
     let mut drawn = Instant::now();
     // A broken terminal ends the chat after all messages are stored.
     let mut broken: Option<io::Error> = None;
-    screen.draw(|frame| render(&chat, frame))?;
+    console.screen.draw(|frame| render(&chat, frame))?;
     let mut is_over = false;
     while !is_over {
         let is_waiting = !batch.is_empty();
         let next_frame = if is_waiting { drawn + FRAME } else { drawn + TICK };
         let input = tokio::select! {
-            key = keys.next(), if broken.is_none() => match key {
+            key = next_key(&mut console.keys), if broken.is_none() => match key {
                 Some(Ok(event)) => terminal_input(event),
                 Some(Err(error)) => {
                     broken = Some(error);
@@ -299,7 +325,14 @@ async fn show<S: Store>(
                     Some(Input::Terminate)
                 }
             },
-            ended = signals.next() => Some(ended),
+            caught = console.signals.next() => match caught {
+                Caught::Input(input) => Some(input),
+                Caught::Continue => {
+                    // Whoever stopped the program may have changed the terminal.
+                    Screen::lend();
+                    console.screen.size().ok().map(Input::Resize)
+                }
+            },
             (request, reply) = next_remote(&mut remote) => {
                 let admitted = chat.admits(&request);
                 let is_admitted = admitted.is_ok();
@@ -316,18 +349,16 @@ async fn show<S: Store>(
         if input.is_none() && drawn.elapsed() < FRAME && !is_over {
             continue;
         }
-        apply(&mut chat, &mut effects, Input::Tick(began.elapsed())).await;
-        for update in batch.drain(..) {
-            apply(&mut chat, &mut effects, update.into()).await;
-        }
-        if let Some(input) = input {
-            apply(&mut chat, &mut effects, input).await;
+        let inputs = std::iter::once(Input::Tick(began.elapsed()));
+        let inputs = inputs.chain(batch.drain(..).map(Input::from)).chain(input);
+        for input in inputs {
+            apply(&mut chat, &mut effects, &mut console, input).await;
         }
         if broken.is_none()
-            && let Err(error) = screen.draw(|frame| render(&chat, frame))
+            && let Err(error) = console.draw(&mut chat)
         {
             broken = Some(error);
-            apply(&mut chat, &mut effects, Input::Terminate).await;
+            apply(&mut chat, &mut effects, &mut console, Input::Terminate).await;
         }
         drawn = Instant::now();
     }
@@ -345,12 +376,20 @@ async fn next_remote(remote: &mut Option<RemoteRequests>) -> (RemoteRequest, Rem
     pending().await
 }
 
-/// Applies an input to the state and carries out its effect.
-async fn apply<S: Store>(chat: &mut Chat, effects: &mut EffectRunner<S>, input: Input) {
-    if let Some(effect) = chat.update(input)
-        && let Some(answer) = effects.carry_out(effect).await
-    {
-        chat.update(answer);
+/// Applies an input to the state and carries out its effects.
+async fn apply<S: Store>(
+    chat: &mut Chat,
+    effects: &mut EffectRunner<S>,
+    console: &mut Console,
+    input: Input,
+) {
+    let mut next = Some(input);
+    while let Some(effect) = next.take().and_then(|input| chat.update(input)) {
+        next = match effect {
+            Effect::Suspend => console.suspend().await,
+            Effect::Edit(text) => Some(Input::Edited(console.edit(&text).await)),
+            effect => effects.carry_out(effect).await,
+        };
     }
 }
 
@@ -360,31 +399,5 @@ fn terminal_input(event: TerminalEvent) -> Option<Input> {
         TerminalEvent::Paste(text) => Some(Input::Paste(text)),
         TerminalEvent::Resize(width, height) => Some(Input::Resize((width, height).into())),
         TerminalEvent::FocusGained | TerminalEvent::FocusLost | TerminalEvent::Mouse(_) => None,
-    }
-}
-
-/// The signals that end a chat.
-struct Signals {
-    interrupt: Signal,
-    terminate: Signal,
-    hang_up: Signal,
-}
-
-impl Signals {
-    fn listen() -> io::Result<Self> {
-        Ok(Self {
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
-            hang_up: signal(SignalKind::hangup())?,
-        })
-    }
-
-    async fn next(&mut self) -> Input {
-        tokio::select! {
-            Some(()) = self.interrupt.recv() => Input::Interrupt,
-            Some(()) = self.terminate.recv() => Input::Terminate,
-            Some(()) = self.hang_up.recv() => Input::Terminate,
-            else => pending().await,
-        }
     }
 }

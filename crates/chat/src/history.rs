@@ -1,11 +1,13 @@
 //! The stored state of a session when a chat opens it.
 
-use convoke_core::marker::strip_all_markers;
+use convoke_core::marker::{TextPolicy, strip_all_markers};
 use convoke_session::{
-    Coordinator, MemberName, MessageNumber, ShownMessage, Store, StoreError, TurnId, TurnState,
+    Coordinator, MemberName, MessageNumber, NumberedMessage, SessionId, ShownMessage, Store,
+    StoreError, TurnId, TurnState,
 };
 
 use crate::model::Waiting;
+use crate::transcript::EarlierPage;
 
 /// The maximum number of earlier messages that are shown.
 const MESSAGES: usize = 200;
@@ -29,6 +31,25 @@ pub(crate) struct Past {
     pub(crate) task: Option<String>,
 }
 
+/// Returns a stored message as it is shown.
+fn shown(message: &NumberedMessage, policy: TextPolicy) -> ShownMessage {
+    let text = strip_all_markers(&message.message.said.content, policy).into_owned();
+    ShownMessage::new(message, text)
+}
+
+/// Reads a page of earlier messages, oldest first.
+pub(crate) async fn read_earlier(
+    store: &impl Store,
+    session: SessionId,
+    page: EarlierPage,
+    policy: TextPolicy,
+) -> Result<Vec<ShownMessage>, StoreError> {
+    let EarlierPage { after, count } = page;
+    let limit = usize::try_from(count).unwrap_or(usize::MAX);
+    let read = store.messages_after(session, MessageNumber(after), limit).await?;
+    Ok(read.iter().map(|message| shown(message, policy)).collect())
+}
+
 /// Reads the end of a session, in constant time.
 pub(crate) async fn read<S: Store>(coordinator: &Coordinator<S>) -> Result<Past, StoreError> {
     let (store, id) = (coordinator.store(), coordinator.session());
@@ -36,10 +57,7 @@ pub(crate) async fn read<S: Store>(coordinator: &Coordinator<S>) -> Result<Past,
     let left_out = state.last_message.0.saturating_sub(MESSAGES as u64);
     let policy = coordinator.team_agents().team().context.text;
     let messages = store.messages_after(id, MessageNumber(left_out), MESSAGES).await?;
-    let messages = messages.into_iter().map(|message| {
-        let text = strip_all_markers(&message.message.said.content, policy).into_owned();
-        ShownMessage::new(&message, text)
-    });
+    let messages = messages.iter().map(|message| shown(message, policy));
     let first = TurnId(state.last_turn.0.saturating_sub(TURNS as u64));
     let mut sent: Vec<(MemberName, TurnId)> = Vec::new();
     let mut undone = None;

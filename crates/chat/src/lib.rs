@@ -9,6 +9,7 @@
 
 mod command;
 mod completion;
+mod console;
 mod editor;
 mod event_loop;
 mod figures;
@@ -25,10 +26,13 @@ mod view;
 mod work;
 
 pub use command::{COMMANDS, Command, Verb};
-pub use event_loop::{ChatError, Closing, RemoteReply, RemoteRequests, Updates, hold, updates};
+pub use event_loop::{
+    Attachments, ChatError, Closing, Host, RemoteReply, RemoteRequests, Updates, hold, updates,
+};
 pub use model::{Chat, Effect, Input, RemoteRequest, Setup, Waiting};
 pub use overlay::help;
 pub use sent_prompt::{SentPrompt, read as read_sheet};
 pub use text::{is_dangerous, printable};
+pub use transcript::EarlierPage;
 pub use user_action::{InputParser, PromptView, UserAction};
 pub use view::render;

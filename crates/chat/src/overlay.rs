@@ -27,17 +27,19 @@ pub(crate) enum Page {
 }
 
 /// The keys in the help.
-const KEYS: [(&str, &str); 11] = [
+const KEYS: [(&str, &str); 13] = [
     ("Enter", "send the message, or run the command"),
     ("Alt-Enter", "insert a line break"),
     ("Tab", "complete a command, or a name after @ or [NEXT:"),
     ("Up, Down", "select a completion, or recall earlier input"),
-    ("PgUp, PgDn", "scroll the conversation"),
+    ("PgUp, PgDn", "scroll the conversation, back to its first message"),
+    ("Ctrl-G", "write the message in $VISUAL or $EDITOR"),
     ("F2, Ctrl-L", "show the ledger of the last prompt; Tab switches to the prompt"),
     ("F3", "show the question of an agent that waits for an answer"),
     ("F1", "show this page"),
     ("Esc", "close a page or a list, or return to the newest message"),
     ("Ctrl-C", "cancel the turn; twice: save and quit"),
+    ("Ctrl-Z", "suspend; `fg` in the shell returns"),
     ("Ctrl-D", "save and quit, if the input is empty"),
 ];
 
@@ -122,7 +124,8 @@ pub fn help() -> String {
         let _ = writeln!(text, "{written:15} {}", entry.meaning);
     }
     text.push_str(
-        "@NAME at the beginning sends one message to that member; so does [NEXT: NAME] anywhere in it.\n\n",
+        "@NAME at the beginning sends one message to that member; so does [NEXT: NAME] anywhere in it. @PATH \
+         attaches a file.\n\n",
     );
     for (key, meaning) in KEYS {
         let _ = writeln!(text, "{key:15} {meaning}");

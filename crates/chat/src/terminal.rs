@@ -6,8 +6,9 @@ use std::io::{self, Stdout, stdout};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crossterm::event::{DisableBracketedPaste, EnableBracketedPaste};
+use crossterm::style::Print;
 use crossterm::terminal::{
-    EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
+    Clear, ClearType, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
 };
 use crossterm::{cursor, execute};
 use ratatui::backend::CrosstermBackend;
@@ -37,12 +38,24 @@ impl Screen {
         self.terminal.size()
     }
 
+    /// Gives the terminal to another program. The next frame takes it back.
+    pub(crate) fn lend() {
+        give_back();
+    }
+
+    /// Rings the bell.
+    pub(crate) fn ring() -> io::Result<()> {
+        execute!(stdout(), Print('\u{7}'))
+    }
+
     /// Draws a frame.
     pub(crate) fn draw(&mut self, render: impl FnOnce(&mut Frame<'_>)) -> io::Result<()> {
-        // The task of an agent may have panicked without ending the chat.
+        // Another program had it, or the task of an agent panicked without ending the chat.
         if !IS_TAKEN.load(Ordering::Relaxed) {
             take_over()?;
-            self.terminal.clear()?;
+            execute!(stdout(), Clear(ClearType::All))?;
+            // `Terminal::clear` would ask for the position of the cursor, and the reader of keys gets the answer.
+            self.terminal = Terminal::new(CrosstermBackend::new(stdout()))?;
         }
         self.terminal.draw(render)?;
         Ok(())

@@ -39,6 +39,8 @@ pub enum UserAction {
     },
     /// Show the last prompt of a member, or of all.
     Look(PromptView, Option<MemberName>),
+    /// Write a message in the person's editor.
+    Edit(String),
     /// Show the help.
     Help,
     /// Quit.
@@ -164,6 +166,7 @@ impl<'a> InputParser<'a> {
             Verb::Undo => undo(rest)?,
             Verb::Ledger => UserAction::Look(PromptView::Ledger, self.agent(rest)?),
             Verb::Prompt => UserAction::Look(PromptView::Prompt, self.agent(rest)?),
+            Verb::Edit => UserAction::Edit(rest.clone()),
             Verb::Help => UserAction::Help,
             Verb::Quit => UserAction::Quit,
         })

@@ -45,7 +45,7 @@ impl Work {
             member,
             began,
             events: 0,
-            activity: "prompt sent".to_owned(),
+            activity: "starts".to_owned(),
             sent,
             usage: None,
             received: None,

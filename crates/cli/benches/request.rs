@@ -1,4 +1,4 @@
-//! How long a request takes: from a long history, from a deep directory, and as a process.
+//! The time of a request: from a long history, from a deep directory, and as a process.
 //!
 //! Each is measured at two sizes in one run, so that the cost against the size shows whatever the
 //! machine. Run with
@@ -36,7 +36,7 @@ fn main() {
     let machine = machine(&base, &shallow);
     for items in [1_000, 10_000] {
         let record = history(items);
-        // What a member of a conversation pays: the thread is there, the turn is new.
+        // The cost for a member of a conversation: the thread exists, the turn is new.
         measure(&format!("a turn of a thread of {items} items"), || {
             let mut thread = resumed(&pack, &machine, &record);
             let started = Instant::now();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-pub use convoke_core::figures::thousands as number;
+pub use convoke_core::figures::{dollars, thousands as number};
 
 /// Formats a count with its noun: `1 turn`, `2 turns`.
 pub fn count(many: u64, what: &str) -> String {
@@ -15,16 +15,6 @@ pub fn seconds(time: Duration) -> String {
     match time.as_secs() {
         whole @ 60.. => format!("{} min {:02} s", whole / 60, whole % 60),
         _ => format!("{:.1} s", time.as_secs_f64()),
-    }
-}
-
-/// Returns an amount in US dollars: cents, or as many digits as a smaller amount needs.
-pub fn dollars(amount: f64) -> String {
-    match amount {
-        ..=0.0 => "$0.00".to_owned(),
-        ..0.0001 => "<$0.0001".to_owned(),
-        ..0.1 => format!("${amount:.4}"),
-        _ => format!("${amount:.2}"),
     }
 }
 

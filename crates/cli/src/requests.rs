@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::str::FromStr;
-use std::time::Duration;
 
 use convoke_agent::event::EventKind;
+use convoke_agent::milliseconds;
 use convoke_agent::thread::{RequestEnd, RequestMeta, RequestOutcome, RequestRecord, RequestTexts};
 use convoke_core::ledger::Table;
 use serde_json::{Value, json};
@@ -34,6 +34,14 @@ impl FromStr for Wanted {
     }
 }
 
+/// Returns the bytes of a request that were sent.
+pub fn sent_bytes<T>(record: &RequestRecord<T>) -> u64 {
+    match record.outcome.end {
+        Some(RequestEnd::Unsent) => 0,
+        _ => record.meta.bytes,
+    }
+}
+
 /// Returns a stored request as JSON, with its texts.
 pub fn json(record: &RequestRecord<()>, texts: &RequestTexts) -> serde_json::Result<Value> {
     let RequestRecord { thread, number, attempt, meta, outcome, .. } = record;
@@ -42,18 +50,23 @@ pub fn json(record: &RequestRecord<()>, texts: &RequestTexts) -> serde_json::Res
     Ok(json!({
         "thread": thread, "request": number,
         "turn": attempt.map(|it| it.turn), "attempt": attempt.map(|it| it.attempt),
-        "at": meta.at, "path": meta.path, "purpose": meta.purpose, "bytes": meta.bytes,
+        "at": meta.at, "path": meta.path, "purpose": meta.purpose, "bytes": sent_bytes(record),
         "unchangedBytes": meta.unchanged_bytes, "redacted": meta.redacted, "wire": meta.wire,
         "sentSha256": meta.sent_sha256, "masked": meta.masked, "headers": headers,
         "failedAttempts": outcome.failed, "ended": outcome.end, "usage": outcome.usage,
-        "model": outcome.model, "status": outcome.status, "firstByteMs": outcome.first_byte_ms,
-        "elapsedMs": outcome.elapsed_ms, "cacheMiss": outcome.cache_miss, "ledger": texts.parse_ledger(meta)?, "body": texts.body,
+        "model": outcome.model, "status": outcome.status,
+        "firstByteMs": outcome.first_byte.map(milliseconds::whole),
+        "elapsedMs": outcome.elapsed.map(milliseconds::whole),
+        "cacheMiss": outcome.cache_miss, "ledger": texts.parse_ledger(meta)?, "body": texts.body,
     }))
 }
 
 /// Returns the title of a request: number, purpose, size and unchanged bytes.
 pub fn title<T>(record: &RequestRecord<T>) -> String {
     let RequestMeta { purpose, bytes, unchanged_bytes, .. } = &record.meta;
+    if sent_bytes(record) == 0 {
+        return format!("request {}, {}, 0 bytes sent", record.number, purpose.as_str());
+    }
     format!(
         "request {}, {}, {} bytes, {} unchanged",
         record.number,
@@ -78,6 +91,7 @@ pub fn remarks<T>(record: &RequestRecord<T>) -> Vec<String> {
     }
     match end {
         Some(RequestEnd::Answered | RequestEnd::Failed) => {}
+        Some(RequestEnd::Unsent) => remarks.push("nothing was sent".to_owned()),
         Some(RequestEnd::Cancelled) => remarks.push("cancelled".to_owned()),
         Some(RequestEnd::TimedOut) => remarks.push("the turn timed out".to_owned()),
         None => remarks.push("unknown outcome".to_owned()),
@@ -111,9 +125,8 @@ pub fn tokens(usage: &convoke_agent::usage::Usage) -> String {
 
 /// Returns the text of a retry event.
 pub fn retry(event: &EventKind<'_>) -> Option<String> {
-    let EventKind::Retry { attempt, max, wait_ms, reason, .. } = event else { return None };
+    let EventKind::Retry { attempt, max, wait, reason, .. } = event else { return None };
     let of = max.map_or_else(String::new, |max| format!(" of {max}"));
-    let after = wait_ms
-        .map_or_else(String::new, |wait| format!(" in {}", seconds(Duration::from_millis(wait))));
+    let after = wait.map_or_else(String::new, |wait| format!(" in {}", seconds(wait)));
     Some(format!("attempt {attempt}{of} failed: {}; retrying{after}", printable(reason)))
 }

@@ -17,8 +17,8 @@ use convoke_agent::process::guardian::Guardian;
 use convoke_core::ledger::{Source, Target};
 use convoke_explain::Edition;
 use convoke_inspect::capture::{
-    Capture, CaptureOptions, ChildEnd, Existing, MeasureOptions, Measured, Purpose, Start, capture,
-    compare, load, measure, save,
+    Capture, CaptureOptions, ChildEnd, Existing, MeasureOptions, MeasurePurpose, Measured, Start,
+    capture, compare, load, measure, save,
 };
 use convoke_inspect::doctor::try_turn;
 use convoke_inspect::verify::{Difference, verify};
@@ -68,7 +68,7 @@ impl Place {
         let kept = ["PATH", "LANG"].into_iter();
         let kept = kept.filter_map(|name| Some((name.into(), std::env::var_os(name)?)));
         let mut environment: std::collections::BTreeMap<OsString, OsString> = kept.collect();
-        // What a user has set must not leak into a capture.
+        // Settings of the user must not leak into a capture.
         environment.insert("ANTHROPIC_API_KEY".into(), "the-user's-own".into());
         environment.insert("OPENAI_BASE_URL".into(), "http://127.0.0.1:1".into());
         HostEnvironment {
@@ -116,7 +116,7 @@ async fn measured(place: &Place, program: &Path, prompt: &str) -> Measured {
         directory: None,
         arguments: Vec::new(),
         prompt: prompt.into(),
-        purpose: Purpose::Show,
+        purpose: MeasurePurpose::Show,
         patience: Duration::from_mins(5),
         guardian: Guardian::from_program(env!("CARGO_BIN_EXE_convoke")),
     };

@@ -99,7 +99,7 @@ fn difference(
         let path = Path::new(found["path"].as_str().unwrap());
         let is_there =
             [path.to_owned(), path.canonicalize().unwrap()].contains(&laid.path(&expected.path));
-        // What was measured without its outer white space may have a little more; what names a path
+        // A size that was measured without outer white space may have a little more; what names a path
         // has another length here.
         let seen = found["bytesLoaded"].as_u64().unwrap();
         let is_right = match (&expected.arrived, expected.is_trimmed) {

@@ -59,7 +59,7 @@ impl Place {
             .env("HOME", self.home.path())
             .env("CONVOKE_DATA_DIR", self.home.path().join("data"))
             .env("CONVOKE_CONFIG_DIR", self.home.path().join("config"))
-            // What a user has set must not reach a rehearsal.
+            // Settings of the user must not reach a rehearsal.
             .env("ANTHROPIC_API_KEY", "the-user's-own")
             .env("OPENAI_BASE_URL", "http://127.0.0.1:1")
             .output()

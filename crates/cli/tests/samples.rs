@@ -46,6 +46,22 @@ fn every_sample_in_the_docs_is_what_the_command_prints() {
     assert!(update || stale.is_empty(), "UPDATE_DOCS=1 updates these samples:\n{stale}");
 }
 
+/// A newcomer reads the README from top to bottom and then the tutorial, with one home for both.
+#[test]
+fn a_newcomer_sees_what_the_readme_and_the_tutorial_show() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut page = Page::new();
+    for name in ["README.md", "docs/tutorial.md"] {
+        let text = std::fs::read_to_string(root.join(name)).unwrap();
+        // A page begins where the newcomer begins, and shows its own sessions.
+        page.cwd = page.home.path().to_owned();
+        page.ids.clear();
+        page.check(&text);
+    }
+    assert!(page.samples > 10, "{} samples", page.samples);
+    assert!(page.stale.is_empty(), "{}", page.stale.join("\n"));
+}
+
 /// The state of one page while its commands run.
 struct Page {
     home: TempDir,
@@ -108,7 +124,10 @@ impl Page {
 
     /// Runs a command and returns what it prints, with fixed values for what varies.
     fn run(&mut self, command: &str) -> String {
-        let binaries = Path::new(env!("CARGO_BIN_EXE_convoke")).parent().unwrap();
+        // `scripts/newcomer` names an installed program.
+        let program = std::env::var_os("CONVOKE_PROGRAM")
+            .map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_convoke")), PathBuf::from);
+        let binaries = program.parent().unwrap();
         let output = Command::new("sh")
             .args(["-c", &format!("exec 2>&1\n{command}\nprintf '\\n@@%s' \"$PWD\"")])
             .current_dir(&self.cwd)

@@ -17,6 +17,6 @@ convoke_core::diagnostic_codes! {
         "A skill's name or description is missing or too long, so the skill is not listed.",
         "Give it a name of at most 64 and a description of at most 1024 characters between --- lines.";
     SKILLS_LIMITED = "skills.limited", Loss,
-        "A skills folder holds more folders than are looked at.",
+        "A skills folder holds more folders than are searched.",
         "Keep skills in at most 2000 folders, six levels deep.";
 }

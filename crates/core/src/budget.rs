@@ -90,7 +90,7 @@ struct FittedContext {
     dropped: usize,
     dropped_bytes: usize,
     kept_len: usize,
-    /// What is left fits.
+    /// The rest fits.
     fits: bool,
 }
 

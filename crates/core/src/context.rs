@@ -25,7 +25,7 @@ pub struct ContextOptions {
     pub window: usize,
     /// The most bytes of prompt and system text together.
     pub max_bytes: u64,
-    /// How markers are removed from messages.
+    /// The removal of markers from messages.
     pub text: TextPolicy,
     /// The messages that the agent sees.
     pub visibility: Visibility,

@@ -17,6 +17,21 @@ pub fn thousands(number: u64) -> String {
     text
 }
 
+/// Returns an amount in US dollars: cents, or as many digits as a smaller amount needs.
+///
+/// ```
+/// use convoke_core::figures::dollars;
+/// assert_eq!([dollars(0.0), dollars(0.0123), dollars(12.345)], ["$0.00", "$0.0123", "$12.35"]);
+/// ```
+pub fn dollars(amount: f64) -> String {
+    match amount {
+        ..=0.0 => "$0.00".to_owned(),
+        ..0.0001 => "<$0.0001".to_owned(),
+        ..0.1 => format!("${amount:.4}"),
+        _ => format!("${amount:.2}"),
+    }
+}
+
 /// Returns a number of bytes as people say it: `1,042 B`, `184 KB`, `2.1 MB`.
 pub fn size(bytes: u64) -> String {
     let tenths = bytes.saturating_add(50_000) / 100_000;

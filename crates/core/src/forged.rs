@@ -80,10 +80,10 @@ fn report(section: Section, what: &str, count: usize) -> Option<Diagnostic> {
     Some(diagnostic.in_section(section.name()).with_count(count as u64))
 }
 
-/// What the lines of a format look like.
+/// The form of a format's lines.
 struct Looks<'a> {
     format: Format,
-    /// Who speaks in this context, where a speaker's line is told by the name.
+    /// The speakers of this context, where a speaker's line is recognised by the name.
     speakers: Option<Speakers<'a>>,
     /// The bytes that a line of ours has at least.
     shortest_line: usize,
@@ -124,7 +124,7 @@ impl<'a> Looks<'a> {
     fn count_near(&self, text: &str, first: usize, mut at: usize) -> usize {
         let bytes = text.as_bytes();
         let mut count = 0;
-        // What was searched, and what was read: up to the end of a line.
+        // The bytes that were searched, and those that were read: up to the end of a line.
         let (mut searched, mut read) = (0, 0);
         loop {
             if self.may_be_ours(bytes, searched, at) {
@@ -144,7 +144,7 @@ impl<'a> Looks<'a> {
         }
     }
 
-    /// Tells from the bytes around a tell-tale whether its line is worth reading.
+    /// Decides from the bytes around a tell-tale whether its line needs to be read.
     #[inline]
     fn may_be_ours(&self, text: &[u8], searched: usize, at: usize) -> bool {
         let may_be_speakers = match &self.speakers {

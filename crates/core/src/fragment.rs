@@ -100,6 +100,8 @@ pub(crate) struct Fragments<'a> {
     pub(crate) context: ContextLines<'a>,
     /// May lose its end.
     pub(crate) message: Option<Fragment<'a>>,
+    /// The parts of the message if it attaches files: their ends in its text, and their sources.
+    pub(crate) message_parts: Vec<MessagePart<'a>>,
     /// The number of escaped characters outside the context.
     escapes: usize,
 }
@@ -120,6 +122,7 @@ impl<'a> Fragments<'a> {
             index: None,
         };
         let role = Fragment::of(input.role_summary.as_deref(), input, setting("roleSummary"));
+        let (message, message_parts) = message(input, message_source);
         let configured =
             Fragment::of(input.system_instruction.as_deref(), input, setting("systemInstruction"));
         let briefing = Fragment::of(input.briefing.as_deref(), input, setting("briefing"));
@@ -133,7 +136,8 @@ impl<'a> Fragments<'a> {
                 fencing: input.fencing,
                 escaping: input.escaping,
             },
-            message: Fragment::of_message(input, message_source),
+            message,
+            message_parts,
             escapes: escapes(input),
         }
     }
@@ -145,6 +149,50 @@ impl<'a> Fragments<'a> {
     }
 }
 
+/// A part of a message that attaches files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct MessagePart<'a> {
+    pub(crate) end: usize,
+    /// `None` for the lines around a file.
+    pub(crate) source: Option<Source<'a>>,
+}
+
+/// Creates the message to answer, with the files that it attaches.
+fn message<'a>(
+    input: &'a AssemblerInput<'a>,
+    source: Source<'a>,
+) -> (Option<Fragment<'a>>, Vec<MessagePart<'a>>) {
+    let message = Fragment::of_message(input, source.clone());
+    if input.attachments.is_empty() {
+        return (message, Vec::new());
+    }
+    let mut text = message.map(|message| message.text.into_owned()).unwrap_or_default();
+    let mut parts = Vec::new();
+    let mut add = |text: &mut String, piece: &str, source: Option<Source<'a>>| {
+        text.push_str(piece);
+        if !piece.is_empty() {
+            parts.push(MessagePart { end: text.len(), source });
+        }
+    };
+    let said = std::mem::take(&mut text);
+    add(&mut text, &said, Some(source.clone()));
+    for file in &input.attachments {
+        let (opening, closing) = file.frame();
+        let blank = if text.is_empty() { "" } else { "\n\n" };
+        add(&mut text, &format!("{blank}{}", input.escaping.escape(&opening)), None);
+        let lines = memchr_iter(b'\n', file.text.trim_end_matches('\n').as_bytes()).count() as u64;
+        let path = Cow::Borrowed(&*file.path);
+        let body = input.escaping.escape(&file.text);
+        let body = match input.fencing {
+            Fencing::AsWritten => body,
+            Fencing::Indented => Cow::Owned(indent_lines(&body)),
+        };
+        add(&mut text, &body, Some(Source::File { path, lines: Some((1, lines + 1)) }));
+        add(&mut text, &closing, None);
+    }
+    (Some(Fragment::new(text, source)), parts)
+}
+
 fn escapes(input: &AssemblerInput<'_>) -> usize {
     let texts = [
         &input.role_summary,
@@ -154,7 +202,8 @@ fn escapes(input: &AssemblerInput<'_>) -> usize {
         &input.team_task,
     ];
     let texts = texts.into_iter().flatten().chain([&input.current_message]);
-    texts.map(|text| input.escaping.count(text)).sum()
+    let files = input.attachments.iter().flat_map(|file| [&file.path, &file.text]);
+    texts.chain(files).map(|text| input.escaping.count(text)).sum()
 }
 
 /// Returns the first and the last line of a text that are not trimmed away, 1-based.

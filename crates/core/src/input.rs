@@ -62,6 +62,32 @@ impl<'a> PromptContextMessage<'a> {
     }
 }
 
+/// A file that the message to answer attaches.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AttachedFile<'a> {
+    /// The path, as the person wrote it.
+    pub path: Cow<'a, str>,
+    /// The text of the file.
+    pub text: Cow<'a, str>,
+}
+
+impl AttachedFile<'_> {
+    /// Returns the lines before and after the text: its path, and a code fence that the text cannot close.
+    pub fn frame(&self) -> (String, String) {
+        let path: String =
+            self.path.chars().map(|c| if c.is_control() { '\u{FFFD}' } else { c }).collect();
+        let mut longest = 0;
+        let mut ticks = 0;
+        for byte in self.text.bytes() {
+            ticks = if byte == b'`' { ticks + 1 } else { 0 };
+            longest = longest.max(ticks);
+        }
+        let fence = "`".repeat(3.max(longest + 1));
+        let line_break = if self.text.is_empty() || self.text.ends_with('\n') { "" } else { "\n" };
+        (format!("{path}:\n{fence}\n"), format!("{line_break}{fence}"))
+    }
+}
+
 /// The texts of an agent's prompt that do not come from the conversation.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct AgentContext<'a> {
@@ -92,6 +118,9 @@ pub struct AssemblerInput<'a> {
     /// Its id, for the ledger.
     #[serde(skip)]
     pub current_message_id: Option<Cow<'a, str>>,
+    /// The files that it attaches, which stand after its text.
+    #[serde(skip)]
+    pub attachments: Vec<AttachedFile<'a>>,
     /// The team's task.
     pub team_task: Option<Cow<'a, str>>,
     /// The role summary of the agent; first in the system text and never cut.
@@ -126,6 +155,7 @@ impl Default for AssemblerInput<'_> {
             context_messages: Vec::new(),
             current_message: Cow::Borrowed(""),
             current_message_id: None,
+            attachments: Vec::new(),
             team_task: None,
             role_summary: None,
             system_instruction: None,
@@ -190,6 +220,7 @@ impl AssemblerInput<'static> {
             context_messages: read_context(object)?,
             current_message: take_text(object, "currentMessage")?.unwrap_or_default(),
             current_message_id: take_text(object, "currentMessageId")?,
+            attachments: Vec::new(),
             team_task: take_text(object, "teamTask")?,
             role_summary: take_text(object, "roleSummary")?,
             system_instruction: take_text(object, "systemInstruction")?,

@@ -124,7 +124,8 @@ pub use diagnostic::{Code, Diagnostic, Severity};
 pub use escape::Escaping;
 pub use fragment::{Fragment, Section};
 pub use input::{
-    AgentContext, AssemblerInput, DEFAULT_MAX_BYTES, Fencing, PromptContextMessage, Trimming,
+    AgentContext, AssemblerInput, AttachedFile, DEFAULT_MAX_BYTES, Fencing, PromptContextMessage,
+    Trimming,
 };
 pub use manager::{
     ContextManager, ContextManagerOptions, ContextProvider, ContextSnapshot, History, Hooks,

@@ -6,7 +6,7 @@ use crate::assembler::{Format, SystemPlace};
 use crate::budget::Plan;
 use crate::diagnostic::Diagnostic;
 use crate::forged::Watch;
-use crate::fragment::{ContextLines, Fragment, Fragments, Section};
+use crate::fragment::{ContextLines, Fragment, Fragments, MessagePart, Section};
 use crate::ledger::{ContextRow, Ledger, Rule, Source, Target};
 use crate::text::TextWriter;
 use crate::truncation::Kept;
@@ -25,7 +25,7 @@ pub(crate) fn render<'a>(format: &Format, fragments: Fragments<'a>, plan: &Plan)
     let watch = Watch::new(format, &fragments.context, plan.dropped);
     let mut writer = Writer::new(plan, watch);
     let headers = &format.headers;
-    let Fragments { system, file, task, context, message, .. } = fragments;
+    let Fragments { system, file, task, context, message, message_parts, .. } = fragments;
 
     let has_system = !system.is_empty() || file.is_some();
     let mut system_flag = None;
@@ -48,7 +48,11 @@ pub(crate) fn render<'a>(format: &Format, fragments: Fragments<'a>, plan: &Plan)
     writer.context(headers.context, context, plan);
     if let Some(message) = message {
         writer.header(Section::Message, headers.message);
-        writer.fragment(message, plan.message);
+        if message_parts.is_empty() {
+            writer.fragment(message, plan.message);
+        } else {
+            writer.parts(&message.text, message_parts, plan.message);
+        }
     }
     let prompt = writer.end_text(plan.prompt_len);
     let forged = writer.watch.found();
@@ -131,6 +135,37 @@ impl<'a> Writer<'a> {
         if tail > 0 {
             let lines = lines_of(&source, &text, tail_start, text.len());
             self.out.piece(&text[tail_start..], lines, 0, rule);
+        }
+    }
+
+    /// Writes the kept part of a message that attaches files, each part with its own source.
+    fn parts(&mut self, text: &str, parts: Vec<MessagePart<'a>>, kept: Kept) {
+        let (kept_len, mark) = match kept {
+            Kept::Ends { head, mark, resumption, .. } => (head, Some((mark, resumption))),
+            Kept::Whole => (text.len(), None),
+        };
+        self.watch.body(self.section, &text[..kept_len]);
+        let (needed, available) = (self.needed, self.max_bytes);
+        let mut start = 0;
+        for MessagePart { end, source } in parts {
+            let own = &text[start..end];
+            let piece = text.get(start..end.min(kept_len)).unwrap_or_default();
+            let cut = (own.len() - piece.len()) as u64;
+            start = end;
+            match source {
+                None if piece.is_empty() => {}
+                None => self.out.frame("attachment", piece),
+                Some(source) => {
+                    let rule =
+                        if cut == 0 { Rule::Fits } else { Rule::EndCut { needed, available } };
+                    let lines = lines_of(&source, own, 0, piece.len());
+                    self.out.piece(piece, lines, cut, rule);
+                }
+            }
+        }
+        if let Some((mark, resumption)) = mark {
+            let line_break = if kept_len > 0 { "\n" } else { "" };
+            self.out.frame("mark", &format!("{line_break}{mark}{resumption}"));
         }
     }
 

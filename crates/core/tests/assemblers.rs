@@ -7,11 +7,11 @@ mod log;
 use convoke_core::assembler::{
     ClaudeAssembler, CodexAssembler, GeminiAssembler, InlineClaudeAssembler, PlainTextAssembler,
 };
-use convoke_core::ledger::{Source, State};
+use convoke_core::ledger::{Entry, Source, State};
 use convoke_core::prompt_builder::{DebugSend, PromptInput, SystemDelivery, build_prompt};
 use convoke_core::{
-    AssemblerInput, AssemblerOutput, Assemblers, Code, ContextAssembler, PromptContextMessage,
-    Visibility,
+    AssemblerInput, AssemblerOutput, Assemblers, AttachedFile, Code, ContextAssembler,
+    PromptContextMessage, Visibility,
 };
 
 use self::log::{Level, logged};
@@ -352,4 +352,53 @@ fn debugging_shows_what_is_sent_and_every_decision() {
     let output = build_prompt(&input).expect("there is room");
     let shown = DebugSend(&output).to_string();
     assert!(shown.contains("[Debug][Send] context.dropped: "), "{shown}");
+}
+
+#[test]
+fn attached_files_are_parts_of_the_message_with_sources_of_their_own() {
+    let file = |path: &'static str, text: &'static str| AttachedFile {
+        path: path.into(),
+        text: text.into(),
+    };
+    let input = |max_bytes| AssemblerInput {
+        current_message: "Look at both.".into(),
+        current_message_id: Some("msg-1".into()),
+        attachments: vec![file("a.rs", "fn a() {}\nfn b() {}\n"), file("b.md", "```\ncode\n```")],
+        max_bytes,
+        ..AssemblerInput::default()
+    };
+    let assemblers = Assemblers::default();
+    let whole = input(10_000);
+    let whole = assemblers.assemble("codex", &whole).expect("it fits");
+    assert_eq!(
+        whole.prompt,
+        "[MESSAGE]\nLook at both.\n\na.rs:\n```\nfn a() {}\nfn b() {}\n```\n\nb.md:\n````\n```\ncode\n```\n````"
+    );
+    let mut names = Vec::new();
+    for entry in whole.ledger.entries() {
+        let range = usize::try_from(entry.range.start).expect("it fits")
+            ..usize::try_from(entry.range.end).expect("it fits");
+        if let Source::File { path, lines } = &entry.source {
+            names.push((path.to_string(), *lines, whole.prompt[range].to_owned()));
+        }
+    }
+    let expected = [
+        ("a.rs".to_owned(), Some((1, 2)), "fn a() {}\nfn b() {}\n".to_owned()),
+        ("b.md".to_owned(), Some((1, 3)), "```\ncode\n```".to_owned()),
+    ];
+    assert_eq!(names, expected);
+    let full = whole.prompt.len() as u64;
+    let (mut assembled, mut was_cut) = (0, false);
+    for max_bytes in 0..full {
+        let input = input(max_bytes);
+        let Ok(output) = assemblers.assemble("codex", &input) else { continue };
+        assembled += 1;
+        let kept: u64 = output.ledger.entries().map(|entry| entry.kept_bytes()).sum();
+        assert_eq!(kept, output.prompt.len() as u64, "at {max_bytes}");
+        assert!(kept <= max_bytes, "at {max_bytes}");
+        let cut =
+            |entry: &Entry<'_>| matches!(entry.source, Source::File { .. }) && entry.cut_bytes > 0;
+        was_cut |= output.ledger.entries().any(|entry| cut(&entry));
+    }
+    assert!(assembled > 50 && was_cut, "{assembled}");
 }

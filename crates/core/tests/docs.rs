@@ -1,13 +1,44 @@
 //! The pages under `docs/` that are made from the code say what the code says.
 
-#![expect(clippy::expect_used, clippy::panic, reason = "this is a test")]
+#![expect(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "this is a test")]
 
+use std::borrow::Cow;
+
+use convoke_core::ledger::Source;
 use convoke_core::{AssemblerInput, Assemblers};
 use serde_json::{Value, json};
 
 use schema::check_ledger;
 
 mod schema;
+
+/// Returns every kind of source, with all of its fields and with as few as it can have.
+fn sources() -> Vec<Source<'static>> {
+    let (id, index) = (Some(Cow::Borrowed("id")), Some(7));
+    let all = vec![
+        Source::Message { id: None, index: None },
+        Source::Message { id: id.clone(), index },
+        Source::file("AGENTS.md"),
+        Source::File { path: "AGENTS.md".into(), lines: Some((1, 2)) },
+        Source::setting("teamTask"),
+        Source::convoke("header"),
+        Source::Program { what: "shell".into() },
+        Source::Tool { call: None, index: None },
+        Source::Tool { call: id.clone(), index },
+        Source::History { index: None },
+        Source::History { index },
+        Source::Model { id: None, index: None },
+        Source::Model { id, index },
+    ];
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/ledger.schema.json");
+    let schema: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let defined = schema["$defs"]["source"]["oneOf"].as_array().unwrap();
+    for definition in defined {
+        let kind = &definition["properties"]["kind"]["const"];
+        assert!(all.iter().any(|it| json!(it)["kind"] == *kind), "no source is of kind {kind}");
+    }
+    all
+}
 
 /// Every state and kind of source that a ledger can have is valid, and what is not a ledger is not.
 #[test]
@@ -35,6 +66,13 @@ fn ledgers_are_as_their_schema_says() {
     });
     let ledger = json!({"version": 2, "maxBytes": 1, "usedBytes": 1, "entries": [entry]});
     assert_eq!(check_ledger(&ledger), Ok(()));
+    for source in sources() {
+        let mut ledger = ledger.clone();
+        ledger["entries"][0]["source"] = json!(source);
+        assert_eq!(check_ledger(&ledger), Ok(()), "{source:?}");
+        let read: Source<'_> = serde_json::from_value(json!(source)).unwrap();
+        assert_eq!(read, source);
+    }
     let with = |pointer: &str, value: Value| {
         let mut ledger = ledger.clone();
         let (parent, key) = pointer.rsplit_once('/').unwrap();

@@ -1,4 +1,4 @@
-//! How long an explanation takes as a repository grows: in depth, in files and in skills.
+//! The time of an explanation as a repository grows: in depth, in files and in skills.
 //!
 //! Each pair of sizes is measured in one run, so that the cost against the size shows whatever the
 //! machine. Run with `cargo bench -p convoke-explain`.

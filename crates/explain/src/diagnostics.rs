@@ -77,7 +77,7 @@ convoke_core::diagnostic_codes! {
         "A directory that was added to the session brings no instructions.",
         "For Claude Code set CLAUDE_CODE_ADDITIONAL_DIRECTORIES_CLAUDE_MD=1; for Codex start in the directory.";
     ADDED_DIRECTORY_SORTED = "added-directory.sorted", Note,
-        "The instructions of an added directory stand before the project's own.",
+        "The instructions of an added directory come before the project's own.",
         "Leave the directory out, or say in the files which of them wins.";
     ADDED_DIRECTORY_MISSING = "added-directory.missing", Error,
         "A directory that was added to the workspace does not exist, so Gemini CLI ends before any request.",
@@ -122,7 +122,7 @@ convoke_core::diagnostic_codes! {
         "A skill is not listed, because another one of the same name is.",
         "Rename one of the two: its directory for Claude Code, its `name` for Gemini CLI.";
     SKILL_UNDESCRIBED = "skill.undescribed", Note,
-        "A skill has no description that Claude Code can read, so the first line of its text stands in for it.",
+        "A skill has no description that Claude Code can read, so the first line of its text is used.",
         "Give it a `description` between --- lines.";
     SKILL_UNSEARCHED = "skill.unsearched", Note,
         "Skills lie in a directory that this agent does not search.",

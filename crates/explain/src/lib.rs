@@ -40,7 +40,7 @@ use convoke_files::Files;
 use convoke_files::limit::TooManyEntries;
 
 pub use edition::{Edition, UnknownEdition};
-pub use report::{AgentReport, Ignored, Limit, LoadReason, Loaded, Report, Rule};
+pub use report::{AgentReport, DirectoryReport, Ignored, Limit, LoadReason, Loaded, Rule};
 pub use session::{Session, VARIABLES};
 pub use skills::{BudgetUnit, OmittedSkill, Skill, SkillRule, SkillSource, SkillsBudget};
 pub use text::tokens_estimate;
@@ -56,7 +56,7 @@ const FORMAT: u32 = 1;
 ///
 /// Costs one listing for each directory up to the root of the file system and for at most 128 below the
 /// working directory, and the reading of the files that are found.
-pub fn explain(files: &dyn Files, session: &Session, editions: &[Edition]) -> Report {
+pub fn explain(files: &dyn Files, session: &Session, editions: &[Edition]) -> DirectoryReport {
     let mut session = session.clone();
     if let Ok(physical) = files.canonicalize(&session.cwd) {
         session.cwd = physical;
@@ -84,7 +84,7 @@ pub fn explain(files: &dyn Files, session: &Session, editions: &[Edition]) -> Re
     }
     traps::report(&listed, &session, &survey, &mut agents);
     let repository = place::git_root(&listed, &session.cwd);
-    Report { version: FORMAT, cwd: session.cwd, repository, agents }
+    DirectoryReport { version: FORMAT, cwd: session.cwd, repository, agents }
 }
 
 /// Reports the directories that have too many entries to be listed, unless the agent's rules did.

@@ -16,7 +16,7 @@ use convoke_core::diagnostics;
 
 /// The report on all agents in one directory.
 #[derive(Debug, Clone, Serialize)]
-pub struct Report {
+pub struct DirectoryReport {
     /// The version of this format.
     pub version: u32,
     /// The directory, without links.

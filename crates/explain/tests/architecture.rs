@@ -1,6 +1,10 @@
 //! The statements of `ARCHITECTURE.md` about the code of the workspace.
 
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
 use std::path::{Path, PathBuf};
+
+use toml::Value;
 
 /// Strings of command lines and event streams of CLIs.
 const CLI_FORMATS: [&str; 7] = [
@@ -22,17 +26,114 @@ fn workspace() -> Option<PathBuf> {
 #[test]
 fn every_function_that_is_named_exists() {
     let Some(root) = workspace() else { return };
-    let page = std::fs::read_to_string(root.join("ARCHITECTURE.md")).unwrap();
-    let quoted = page.split('`').skip(1).step_by(2);
-    let named: Vec<(&str, &str)> = quoted.filter_map(|text| text.split_once(".rs: ")).collect();
-    assert!(named.len() >= 25, "{} functions are named", named.len());
+    let page = page(&root);
+    let named = named(&page);
+    assert!(named.len() >= 50, "{} functions are named", named.len());
     for (file, function) in named {
-        let file = root.join(format!("{file}.rs"));
-        let code = std::fs::read_to_string(&file);
-        let code = code.unwrap_or_else(|error| panic!("{}: {error}", file.display()));
-        let is_defined =
-            ["(", "<"].iter().any(|next| code.contains(&format!("fn {function}{next}")));
-        assert!(is_defined, "{} has no function `{function}`", file.display());
+        definition(&root, file, function);
+    }
+}
+
+#[test]
+fn every_invariant_names_its_test() {
+    let Some(root) = workspace() else { return };
+    let page = page(&root);
+    let (map, list) = page.split_once("## Invariants\n").expect("a list of invariants");
+    let of_crates = map.split("**Architecture Invariant:**").skip(1).map(|it| {
+        let end = it.find("\n\n").unwrap_or(it.len());
+        &it[..end]
+    });
+    let list = list.split("\n## ").next().unwrap_or_default();
+    let of_the_whole = list.split("\n\n").nth(1).unwrap_or_default();
+    let of_the_whole = of_the_whole.split_inclusive("`).\n").filter(|it| !it.trim().is_empty());
+    let mut invariants = 0;
+    for invariant in of_crates.chain(of_the_whole) {
+        let tests = named(invariant);
+        assert!(!tests.is_empty(), "no test is named for:{invariant}");
+        for (file, test) in tests {
+            let (code, at) = definition(&root, file, test);
+            let before: Vec<&str> = code[..at].lines().rev().take(4).collect();
+            // The harnesses of the scenarios have a `main` instead of the attribute.
+            let is_test =
+                before.iter().any(|line| line.contains("test]") || line.contains("test("));
+            assert!(is_test || file.contains("/tests/scenarios/"), "{test} of {file} is no test");
+        }
+        invariants += 1;
+    }
+    assert!(invariants >= 35, "{invariants} invariants");
+}
+
+#[test]
+fn the_map_has_every_crate_after_those_that_it_depends_on() {
+    let Some(root) = workspace() else { return };
+    let page = page(&root);
+    let heads = page.lines().filter_map(|line| line.strip_prefix("### `"));
+    let map: Vec<(&str, &str)> = heads
+        .map(|head| head.trim_end_matches('`').split_once("` — `").expect("a folder and a crate"))
+        .collect();
+    for entry in std::fs::read_dir(root.join("crates")).unwrap() {
+        let name = entry.unwrap().file_name();
+        let folder = format!("crates/{}", name.to_string_lossy());
+        assert!(map.iter().any(|(it, _)| *it == folder), "{folder} is not on the map");
+    }
+    for (index, (folder, name)) in map.iter().enumerate() {
+        let manifest = std::fs::read_to_string(root.join(folder).join("Cargo.toml")).unwrap();
+        let manifest: toml::Table = manifest.parse().unwrap();
+        assert_eq!(manifest["package"]["name"].as_str(), Some(*name), "{folder}");
+        let Some(dependencies) = manifest.get("dependencies").and_then(Value::as_table) else {
+            continue;
+        };
+        for dependency in dependencies.keys().filter(|it| it.starts_with("convoke")) {
+            let is_above = map[..index].iter().any(|(_, it)| it == dependency);
+            assert!(is_above, "{name} depends on {dependency}, which is not above it");
+        }
+    }
+}
+
+#[test]
+fn every_module_says_what_it_is() {
+    let Some(root) = workspace() else { return };
+    for (path, code) in sources(&root) {
+        assert!(code.starts_with("//!"), "{} has no documentation", path.display());
+    }
+}
+
+#[test]
+fn pure_crates_use_no_file_clock_environment_or_network() {
+    const IMPURE: [&str; 9] = [
+        "std::fs",
+        "std::env::",
+        "std::net",
+        "std::process",
+        "SystemTime",
+        "Instant::now",
+        "Timestamp::now",
+        "Zoned::now",
+        "tokio",
+    ];
+    let Some(root) = workspace() else { return };
+    for (path, code) in sources(&root) {
+        let is_pure = ["core", "redact", "wire", "team", "codex", "thread", "explain"]
+            .iter()
+            .any(|name| path.starts_with(root.join("crates").join(name)));
+        let code = without_comments(&code);
+        for name in IMPURE {
+            assert!(!is_pure || !code.contains(name), "{} uses {name}", path.display());
+        }
+    }
+}
+
+#[test]
+fn servers_and_wire_formats_contain_nothing_about_a_cli() {
+    let Some(root) = workspace() else { return };
+    for (path, code) in sources(&root) {
+        let is_apart = ["wire", "rehearsal", "relay"]
+            .iter()
+            .any(|name| path.starts_with(root.join("crates").join(name)));
+        let code = without_comments(&code);
+        for name in ["claude", "Claude", "codex", "Codex", "gemini-cli", "GeminiCli"] {
+            assert!(!is_apart || !code.contains(name), "{} contains {name}", path.display());
+        }
     }
 }
 
@@ -40,6 +141,44 @@ fn every_function_that_is_named_exists() {
 fn flags_and_event_formats_are_in_the_agent_crate_only() {
     let Some(root) = workspace() else { return };
     let mut in_agent = 0;
+    for (path, code) in sources(&root) {
+        for format in CLI_FORMATS.map(|format| format!("\"{format}\"")) {
+            if !code.contains(&format) {
+                continue;
+            }
+            let is_agent = path.starts_with(root.join("crates/agent"));
+            assert!(is_agent, "{} contains {format}", path.display());
+            in_agent += 1;
+        }
+    }
+    assert!(in_agent >= CLI_FORMATS.len(), "formats of CLIs were found in {in_agent} places");
+}
+
+fn page(root: &Path) -> String {
+    std::fs::read_to_string(root.join("ARCHITECTURE.md")).unwrap()
+}
+
+/// Returns the functions that a text names, each with its file.
+fn named(text: &str) -> Vec<(&str, &str)> {
+    let quoted = text.split('`').skip(1).step_by(2);
+    quoted.filter_map(|text| text.split_once(".rs: ")).collect()
+}
+
+/// Returns the code of a file and where in it a function is defined.
+fn definition(root: &Path, file: &str, function: &str) -> (String, usize) {
+    let file = root.join(format!("{file}.rs"));
+    let code = std::fs::read_to_string(&file);
+    let code = code.unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    let mut places = ["(", "<"].iter().map(|next| code.find(&format!("fn {function}{next}")));
+    let Some(at) = places.find_map(|at| at) else {
+        panic!("{} has no function `{function}`", file.display());
+    };
+    (code, at)
+}
+
+/// Returns the modules of all crates without their tests.
+fn sources(root: &Path) -> Vec<(PathBuf, String)> {
+    let mut sources = Vec::new();
     let mut open: Vec<PathBuf> = std::fs::read_dir(root.join("crates"))
         .unwrap()
         .map(|entry| entry.unwrap().path().join("src"))
@@ -48,23 +187,22 @@ fn flags_and_event_formats_are_in_the_agent_crate_only() {
     while let Some(folder) = open.pop() {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
-            if path.is_dir() {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            let is_test = name == "tests" || name.ends_with("tests.rs");
+            if path.is_dir() && !is_test {
                 open.push(path);
-                continue;
-            }
-            let code = std::fs::read(&path).unwrap();
-            let code = String::from_utf8_lossy(&code);
-            // The tests at the end of a module may quote a CLI.
-            let code = code.split("#[cfg(test)]").next().unwrap_or_default();
-            for format in CLI_FORMATS.map(|format| format!("\"{format}\"")) {
-                if !code.contains(&format) {
-                    continue;
-                }
-                let is_agent = path.starts_with(root.join("crates/agent"));
-                assert!(is_agent, "{} contains {format}", path.display());
-                in_agent += 1;
+            } else if name.ends_with(".rs") && !is_test {
+                let code = std::fs::read_to_string(&path).unwrap();
+                let code = code.split("#[cfg(test)]").next().unwrap_or_default().to_owned();
+                sources.push((path, code));
             }
         }
     }
-    assert!(in_agent >= CLI_FORMATS.len(), "formats of CLIs were found in {in_agent} places");
+    assert!(sources.len() > 400, "{} modules", sources.len());
+    sources
+}
+
+fn without_comments(code: &str) -> String {
+    let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
+    lines.collect::<Vec<_>>().join("\n")
 }

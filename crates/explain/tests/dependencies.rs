@@ -1,4 +1,4 @@
-//! Which crates may not know each other, read from the lock file of the workspace.
+//! Crates that must not depend on each other, read from the lock file of the workspace.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

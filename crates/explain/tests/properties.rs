@@ -1,9 +1,9 @@
-//! What holds for every tree, however odd.
+//! Properties of every tree, however odd.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
 
-use convoke_explain::{AgentReport, Edition, LoadReason, Report, Rule, Session, explain};
+use convoke_explain::{AgentReport, DirectoryReport, Edition, LoadReason, Rule, Session, explain};
 use convoke_files::{EntryKind, Files, MemoryTree};
 use proptest::prelude::*;
 
@@ -101,7 +101,7 @@ fn tree() -> impl Strategy<Value = MemoryTree> {
     })
 }
 
-fn explained(tree: &MemoryTree) -> Report {
+fn explained(tree: &MemoryTree) -> DirectoryReport {
     let mut session = Session::new(CWD, "/w/home");
     session.variables.insert("GEMINI_CLI_TRUST_WORKSPACE".into(), "true".into());
     session.reads = vec!["/w/r/App/x/src/f.ts".into()];

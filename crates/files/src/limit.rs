@@ -44,6 +44,8 @@ kinds! {
     FrontMatter = 64 * KIB, "front matter";
     /// A `.gitignore`.
     Gitignore = 128 * KIB, "a `.gitignore`";
+    /// A file that a person attaches to a message.
+    Attachment = 512 * KIB, "an attached file";
     /// A team file, `convoke.toml`.
     TeamFile = MIB, "a team file";
     /// A `.env`.

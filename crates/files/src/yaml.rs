@@ -1,4 +1,4 @@
-//! What is refused before it is read as YAML: the reader takes time that grows with the square of how
+//! Refuses YAML before it is parsed: the parser takes time that grows with the square of how
 //! deep flow collections nest, and reads to the end before it counts.
 
 use std::fmt;

@@ -50,7 +50,7 @@ convoke_core::diagnostic_codes! {
         "An agent's version does not write an event that Convoke reads, or writes one that it does not know.",
         "Install a version that Convoke was measured with, or a newer Convoke.";
     DOCTOR_TRIAL_PASSED = "doctor.trial-passed", Note,
-        "A rehearsed turn of an agent whose version nobody has measured went as expected, offline and in a private home.",
+        "A rehearsed turn of an agent of an unmeasured version went as expected, offline and in a private home.",
         "Nothing to do; `convoke explain --verify` compares the files that it reads.";
     DOCTOR_TRIAL_FAILED = "doctor.trial-failed", Error,
         "A rehearsed turn of an agent failed, offline and in a private home.",

@@ -1,4 +1,4 @@
-//! What `convoke explain` says of one CLI, at the version that is installed here.
+//! The result of `convoke explain` for one CLI, at the version that is installed here.
 
 use std::path::{Path, PathBuf};
 
@@ -65,7 +65,7 @@ pub(crate) fn explained(
 /// The instruction files that a CLI loads in a turn of Convoke.
 #[derive(Debug)]
 pub struct TurnInstructions {
-    /// What it loads.
+    /// The files that it loads.
     pub report: AgentReport,
     /// The files that it would load if the directory were trusted.
     pub withheld: Vec<PathBuf>,

@@ -15,3 +15,7 @@ pub mod record;
 pub mod verify;
 
 pub use host_environment::HostEnvironment;
+
+#[cfg(test)]
+#[path = "../../core/tests/schema/mod.rs"]
+mod schema;

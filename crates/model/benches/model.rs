@@ -1,4 +1,4 @@
-//! What a call costs: `cargo bench -p convoke-model`.
+//! The cost of a call: `cargo bench -p convoke-model`.
 //!
 //! Three figures: the time from the start of a turn to its request on the wire, with a thread of 1 MiB (in
 //! memory, and in the store of sessions, where each request is a commit before it leaves), the

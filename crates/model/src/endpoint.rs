@@ -22,7 +22,7 @@ pub enum EndpointError {
     #[error("`base-url` is not an address: {0}; write it like https://api.example.com/v1")]
     NotAnAddress(String),
     /// The scheme is not supported.
-    #[error("`base-url` begins with `{0}:`, and only http: and https: are spoken")]
+    #[error("unsupported scheme `{0}` in `base-url`; use http or https")]
     Scheme(String),
     /// The address contains credentials.
     #[error(

@@ -63,7 +63,7 @@ pub enum LogError {
     Unreadable {
         /// The thread.
         thread: ThreadId,
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// There is no compaction to undo.

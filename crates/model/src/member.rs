@@ -400,6 +400,10 @@ impl Prepared<'_> {
                 },
             }
         };
+        if let Some(request) = progress.untold.take() {
+            // It was cancelled on its way, and may have arrived.
+            side.send(Event::own(request)).await;
+        }
         tell(self.files.take_refused(), &mut progress, side).await;
         let noted = match &ended {
             Verdict::Cancelled => recorder.ended(RequestEnd::Cancelled).await,

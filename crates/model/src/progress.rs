@@ -1,5 +1,6 @@
 //! The progress of a turn, and its storage.
 
+use convoke_agent::event::EventKind;
 use convoke_agent::thread::{ThreadAppend, ThreadStore, ThreadStoreError};
 use convoke_agent::turn_input::ThreadWriter;
 use convoke_agent::usage::Usage;
@@ -25,6 +26,10 @@ pub(crate) struct Progress {
     told: LastSituation,
     pub stopped: Option<FinishReason>,
     pub compaction: Compactions,
+    /// The event of a request that is not known to be sent yet.
+    pub untold: Option<EventKind<'static>>,
+    /// Whether a request of this turn was sent.
+    pub was_sent: bool,
     /// The lines for the caller to store.
     pub thread_append: Option<ThreadAppend>,
     stored: bool,
@@ -58,6 +63,8 @@ impl Progress {
             told: log.map(|log| log.told.clone()).unwrap_or_default(),
             stopped: None,
             compaction: Compactions::default(),
+            untold: None,
+            was_sent: false,
             thread_append: None,
             stored: false,
         }

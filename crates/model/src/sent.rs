@@ -103,11 +103,11 @@ impl<'r> Recorder<'r> {
         self.close(end).await
     }
 
-    /// Records that there was no response.
-    pub async fn failed(&mut self, why: String) -> Result<(), ThreadStoreError> {
+    /// Records that there was no response, with how the request ended.
+    pub async fn failed(&mut self, why: String, end: RequestEnd) -> Result<(), ThreadStoreError> {
         let end = |outcome: &mut RequestOutcome| {
             outcome.failed.push(why);
-            outcome.end = Some(RequestEnd::Failed);
+            outcome.end = Some(end);
         };
         self.close(end).await
     }

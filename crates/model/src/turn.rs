@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use convoke_agent::event::{Event, EventKind, TextPart};
-use convoke_agent::thread::{RequestMeta, ThreadStoreError};
+use convoke_agent::thread::{RequestEnd, RequestMeta, ThreadStoreError};
 use convoke_agent::turn::TurnSide;
 use convoke_agent::verdict::{Failure, FailureReason};
 use convoke_core::Diagnostic;
@@ -51,7 +51,7 @@ impl Driver<'_, '_> {
                 Step::Done(ThreadOutcome::Finished) => return Ok(()),
                 Step::Done(ThreadOutcome::Failed(reason)) => {
                     return Err(match last_error {
-                        Some(error) => Failure::new(error.reason(), error.to_string()),
+                        Some(error) => self.failure(&error),
                         None => Failure::new(FailureReason::Other, reason),
                     });
                 }
@@ -113,6 +113,10 @@ impl Driver<'_, '_> {
         let headers = [("session_id", thread.id())];
         let mut call = self.client.call(request.path, request.body.clone(), &headers);
         while let Some(event) = call.next().await {
+            if !matches!(&event, CallEvent::Retry { error, .. } | CallEvent::Failed(error) if error.is_unsent())
+            {
+                self.tell_sent().await;
+            }
             match event {
                 CallEvent::Text(_) | CallEvent::Thought(_) if is_compaction => {}
                 CallEvent::Text(text) => {
@@ -128,13 +132,17 @@ impl Driver<'_, '_> {
                         attempt: attempt.into(),
                         max: Some(max.into()),
                         status: error.status(),
-                        wait_ms: Some(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)),
+                        wait: Some(wait),
                         reason: error.to_string().into(),
                     })
                     .await;
                 }
                 CallEvent::Failed(error) => {
-                    self.recorder.failed(error.to_string()).await.map_err(unstored)?;
+                    let end = match self.progress.untold.take() {
+                        Some(_) => RequestEnd::Unsent,
+                        None => RequestEnd::Failed,
+                    };
+                    self.recorder.failed(error.to_string(), end).await.map_err(unstored)?;
                     return Ok(Err(error));
                 }
                 CallEvent::Answered(mut answer) => {
@@ -150,14 +158,33 @@ impl Driver<'_, '_> {
         Ok(Err(CallError::Cut("the response ended without an event".to_owned())))
     }
 
-    /// Stores a request before it is sent, and reports it.
+    /// Reports a request once it is known to be sent.
+    async fn tell_sent(&mut self) {
+        if let Some(request) = self.progress.untold.take() {
+            self.progress.was_sent = true;
+            self.tell(request).await;
+        }
+    }
+
+    /// Returns the failure of the turn. A connection that is refused after an answered request has not kept the
+    /// turn from being sent.
+    fn failure(&self, error: &CallError) -> Failure {
+        let reason = match error.reason() {
+            FailureReason::Unreachable if self.progress.was_sent => FailureReason::Network,
+            reason => reason,
+        };
+        Failure::new(reason, error.to_string())
+    }
+
+    /// Stores a request before it is sent.
     async fn record(&mut self, request: &Request) -> Result<(), Failure> {
         let recorded = self.recorder.sending(request).await.map_err(unstored)?;
         let (number, RequestMeta { purpose, bytes, unchanged_bytes, .. }, diagnostic) = recorded;
         if let Some(diagnostic) = diagnostic {
             self.warn(diagnostic).await;
         }
-        self.tell(EventKind::Request { number, purpose, bytes, unchanged_bytes }).await;
+        let request = EventKind::Request { number, purpose, bytes, unchanged_bytes };
+        self.progress.untold = Some(request);
         Ok(())
     }
 

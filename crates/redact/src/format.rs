@@ -43,7 +43,7 @@ struct Format {
     test: Test,
 }
 
-/// What a body must be, beside long enough.
+/// The condition on a body besides its length.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Test {
     Nothing,
@@ -215,14 +215,14 @@ pub(crate) struct FormatScan {
     randomness: Randomness,
 }
 
-/// What may be a key.
+/// A candidate for a key.
 #[derive(Debug, Clone)]
 struct Candidate {
     format: usize,
     /// Where it begins, and where its body does.
     start: usize,
     body: usize,
-    /// How many characters may still come between a name and its value.
+    /// The number of characters that may still come between a name and its value.
     glue: usize,
     is_random: bool,
     has_dot: bool,

@@ -7,7 +7,7 @@ use crate::mask::Span;
 
 /// The beginning of a title.
 pub(crate) const BEGINS: &str = "-----BEGIN ";
-/// What follows the dashes of the last line.
+/// The text after the dashes of the last line.
 const ENDS: &[u8] = b"END ";
 const DASHES: usize = 5;
 /// The most characters of the words in a title.

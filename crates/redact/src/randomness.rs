@@ -1,4 +1,4 @@
-//! Tells keys from words.
+//! Distinguishes keys from words.
 //!
 //! The entropy of thirty characters hardly separates `spinner-pulse-animation-container` from a key. What does is how
 //! letters and digits follow each other in one segment, a run of letters and digits: in random text the kind of character
@@ -21,7 +21,7 @@ pub(crate) struct Randomness {
     segment: Segment,
     /// The bytes of short segments that look random.
     short: u32,
-    /// How many segments of a UUID have come.
+    /// The number of segments of a UUID so far.
     uuid: usize,
 }
 

@@ -3,7 +3,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 
-/// How deep JSON stands within strings of JSON.
+/// The deepest nesting of JSON within strings of JSON.
 const JSON_DEPTH: usize = 3;
 
 /// Returns a value as it is and in JSON, also within strings of JSON, with slashes and non-ASCII characters escaped or not.
@@ -22,7 +22,7 @@ pub(crate) fn in_json(value: &str) -> Vec<String> {
 /// Returns a value in percent-encoding, hexadecimal and base64.
 pub(crate) fn encoded(value: &str) -> Vec<String> {
     let mut spellings = vec![hex(value.as_bytes(), false), hex(value.as_bytes(), true)];
-    // What RFC 3986 leaves alone, then JavaScript's encodeURIComponent and encodeURI.
+    // The characters that RFC 3986 leaves alone, then JavaScript's encodeURIComponent and encodeURI.
     for kept in ["-_.~", "-_.~!*'()", "-_.~!*'();/?:@&=+$,#"] {
         for upper in [false, true] {
             let spelling = percent(value, kept, upper);

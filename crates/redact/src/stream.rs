@@ -9,7 +9,7 @@ use crate::scan::Scan;
 
 /// Removes the secrets from one text that arrives in pieces.
 ///
-/// What may be the beginning of a secret is held back until the text shows whether it is one; all else is returned as it
+/// A possible beginning of a secret is held back until the text shows whether it is one; all else is returned as it
 /// comes. Of a secret that goes on nothing is kept.
 #[derive(Clone)]
 pub struct StreamRedactor {

@@ -2,7 +2,7 @@
 
 use convoke_core::ledger::estimate_tokens;
 use convoke_wire::recognition::one_model;
-use convoke_wire::{Kind, Wire};
+use convoke_wire::{RequestKind, Wire};
 use hyper::http::request::Parts;
 use serde_json::{Value, json};
 
@@ -10,24 +10,24 @@ use crate::script::HttpError;
 use crate::wire;
 
 /// Recognises a request that is not a model call, and returns the status and body of its response.
-pub(crate) fn answer(parts: &Parts, body: &[u8], number: usize) -> (Kind, u16, Value) {
+pub(crate) fn answer(parts: &Parts, body: &[u8], number: usize) -> (RequestKind, u16, Value) {
     let path = parts.uri.path();
     let wire = Wire::spoken_by(parts);
-    let kind = Kind::beside_calls(parts);
+    let kind = RequestKind::beside_calls(parts);
     let (status, value) = match &kind {
-        Kind::Probe | Kind::Telemetry => (200, json!({})),
-        Kind::TokenCount => (200, token_count(path, estimate_tokens(body.len() as u64))),
-        Kind::ModelList => {
+        RequestKind::Probe | RequestKind::Telemetry => (200, json!({})),
+        RequestKind::TokenCount => (200, token_count(path, estimate_tokens(body.len() as u64))),
+        RequestKind::ModelList => {
             (200, one_model(path).map_or_else(|| models(wire), |name| model(wire, name)))
         }
-        Kind::WebSocket => {
+        RequestKind::WebSocket => {
             // This status makes Codex fall back to HTTP without retries.
             (
                 426,
                 json!({"error": {"message": "the rehearsal server does not support web sockets"}}),
             )
         }
-        Kind::ModelCall(_) | Kind::Elsewhere { .. } | Kind::Unknown => {
+        RequestKind::ModelCall(_) | RequestKind::Elsewhere { .. } | RequestKind::Unknown => {
             let message = format!("the rehearsal server does not know {} {path}", parts.method);
             let mut value = wire::error(wire, &HttpError::new(404, message), number);
             // The address is unknown, not a model.

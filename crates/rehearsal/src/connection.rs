@@ -9,7 +9,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use convoke_core::ledger::estimate_tokens;
 use convoke_wire::encoding::{self, EncodingError};
-use convoke_wire::{Framing, Kind, Recognised, Wire};
+use convoke_wire::{Framing, Recognised, RequestKind, Wire};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue, PROXY_AUTHENTICATE};
@@ -227,13 +227,17 @@ impl Shared {
         parts: &Parts,
         body: &Bytes,
         number: usize,
-    ) -> (Kind, Answered, Decision) {
+    ) -> (RequestKind, Answered, Decision) {
         let fixed = |kind, status, value| {
             (kind, Answered::Fixed { status }, Decision::Fixed(status, value))
         };
         if let Some(host) = self.access.elsewhere(&parts.uri).map(str::to_owned) {
             let message = format!("the rehearsal server blocks all other hosts; refused {host}");
-            return fixed(Kind::Elsewhere { host }, 403, json!({"error": {"message": message}}));
+            return fixed(
+                RequestKind::Elsewhere { host },
+                403,
+                json!({"error": {"message": message}}),
+            );
         }
         let path = parts.uri.path();
         let query = parts.uri.query().unwrap_or_default();
@@ -246,7 +250,7 @@ impl Shared {
             Ok(recognised) => recognised,
             Err(message) => {
                 let error = HttpError::new(400, message);
-                return fixed(Kind::Unknown, 400, wire::error(wire, &error, number));
+                return fixed(RequestKind::Unknown, 400, wire::error(wire, &error, number));
             }
         };
         let (mut answered, mut answer) = playback.next(&recognised.call, body);
@@ -254,7 +258,7 @@ impl Shared {
             answered = Answered::Schema;
             answer = Answer::say(wire::schema_instance(schema).to_string());
         }
-        let kind = Kind::ModelCall(recognised.call.clone());
+        let kind = RequestKind::ModelCall(recognised.call.clone());
         let scripted = Scripted { recognised, answer, number, request_bytes: body.len() };
         (kind, answered, Decision::Scripted(Box::new(scripted)))
     }

@@ -30,7 +30,7 @@ pub mod script;
 pub mod server;
 mod wire;
 
-pub use convoke_wire::{Kind, ModelCall, Wire};
+pub use convoke_wire::{ModelCall, RequestKind, Wire};
 pub use record::{Answered, Recorded};
 pub use script::{Answer, End, Reply, Script, ScriptError, Step, Usage};
 pub use server::{Limits, Rehearsal, RequestFeed, StartError, start, start_with};

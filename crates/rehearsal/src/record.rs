@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use convoke_wire::{Kind, ModelCall, Usage};
+use convoke_wire::{ModelCall, RequestKind, Usage};
 use hyper::http::request::Parts;
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +23,7 @@ pub struct Recorded {
     /// The exact body.
     pub body: Bytes,
     /// The kind of request.
-    pub kind: Kind,
+    pub kind: RequestKind,
     /// The response.
     pub answered: Answered,
     /// The status of the answer.
@@ -36,7 +36,7 @@ impl Recorded {
     /// Returns the model call, if it is one.
     pub fn model_call(&self) -> Option<&ModelCall> {
         match &self.kind {
-            Kind::ModelCall(call) => Some(call),
+            RequestKind::ModelCall(call) => Some(call),
             _ => None,
         }
     }

@@ -302,7 +302,7 @@ pub enum ScriptError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: std::io::Error,
     },
     /// The file is not a script.

@@ -9,13 +9,14 @@ use std::time::{Duration, Instant};
 use base64::Engine as _;
 use convoke_rehearsal::script::Condition;
 use convoke_rehearsal::{
-    Answer, Answered, End, Kind, Limits, Rehearsal, Reply, Script, Usage, Wire, start, start_with,
+    Answer, Answered, End, Limits, Rehearsal, Reply, RequestKind, Script, Usage, Wire, start,
+    start_with,
 };
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// How long anything is waited for: machines that build at the same time are slow.
+/// The time limit for every wait: machines that build at the same time are slow.
 const PATIENCE: Duration = Duration::from_mins(2);
 
 const WIRES: [Wire; 4] = [Wire::Responses, Wire::Chat, Wire::Messages, Wire::Gemini];
@@ -507,7 +508,7 @@ async fn noise_on_the_socket_harms_nobody() {
     assert!(server.requests().is_empty());
     let (path, body) = call(Wire::Chat, false);
     assert_eq!(post(&server, &path, &body).await.status, 200);
-    assert!(matches!(server.requests()[0].kind, Kind::ModelCall(_)));
+    assert!(matches!(server.requests()[0].kind, RequestKind::ModelCall(_)));
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use convoke_redact::Redactor;
 use convoke_wire::encoding::unpacked;
 use convoke_wire::mask::masked;
 use convoke_wire::{
-    AnswerFacts, AnswerReader, Exchange, Kind, ModelCall, ReceivedAnswer, SentRequest, Wire,
+    AnswerFacts, AnswerReader, Exchange, ModelCall, ReceivedAnswer, RequestKind, SentRequest, Wire,
 };
 use hyper::HeaderMap;
 use hyper::http::request::Parts;
@@ -75,8 +75,8 @@ fn sent(
     let packed = kept.map(Bytes::from_owner);
     let body = packed.and_then(|it| unpacked(&head.headers, it, LONGEST_BODY).ok());
     let call = match &body {
-        Some(body) => match Kind::of(head, body) {
-            Kind::ModelCall(call) => call,
+        Some(body) => match RequestKind::of(head, body) {
+            RequestKind::ModelCall(call) => call,
             _ => return None,
         },
         // What is too large to be read still calls a model.

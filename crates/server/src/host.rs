@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::pin::Pin;
 
 use convoke_core::Diagnostic;
-use convoke_explain::Report;
+use convoke_explain::DirectoryReport;
 use convoke_session::event_queue::Observer;
 use convoke_session::file_changes::UndoRequest;
 use convoke_session::{AnyStore, Coordinator, MemberName, SessionId};
@@ -34,7 +34,7 @@ pub trait Host: Send + Sync + 'static {
     fn undo(&self, request: UndoRequest) -> HostFuture<String>;
 
     /// Returns which instruction files and skills agents load in a directory, by default in that of the server.
-    fn explain(&self, directory: Option<PathBuf>) -> HostFuture<Report>;
+    fn explain(&self, directory: Option<PathBuf>) -> HostFuture<DirectoryReport>;
 
     /// Returns what each request of a session shares with the one before it.
     fn cache(&self, session: SessionId) -> HostFuture<Vec<CacheRow>>;

@@ -1,4 +1,4 @@
-//! What a long session costs: opening it, the next turn's prompt, and a turn with an agent that answers
+//! The cost of a long session: opening it, the next turn's prompt, and a turn with an agent that answers
 //! at once. `cargo bench -p convoke-session`; `CONVOKE_BENCH_MESSAGES` sets the length.
 
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark")]

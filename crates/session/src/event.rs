@@ -3,13 +3,18 @@
 //! Their JSON form is the output of `convoke run --json`, one object a line: `type` names the event, all
 //! names are in camel case, and fields are only ever added.
 
+use std::fmt;
+use std::time::Duration;
+
 use convoke_agent::Verdict;
 use convoke_agent::permission::{AnsweredBy, PermissionAnswer, PermissionQuestion};
+use convoke_core::figures::thousands;
 use convoke_core::marker::Intent;
 use convoke_core::{Diagnostic, MessageId};
 use serde::ser::SerializeStruct as _;
 use serde::{Serialize, Serializer};
 
+use crate::attachment::Attachment;
 use crate::content::ContentRef;
 use crate::file_changes::{ChangeCounts, ChangedBy};
 use crate::id::{MemberName, MessageNumber, Millis, SessionId, TurnId};
@@ -103,7 +108,7 @@ pub enum SessionEventKind {
         turn: TurnId,
         /// The member whose turn it is.
         member: MemberName,
-        /// What the agent wants to do. Its fields stand beside those of the event.
+        /// The action that the agent asks about. Its fields stand beside those of the event.
         #[serde(flatten)]
         question: PermissionQuestion,
         /// The answers that there are.
@@ -121,7 +126,7 @@ pub enum SessionEventKind {
         id: String,
         /// The answer.
         answer: PermissionAnswer,
-        /// Who answered.
+        /// The origin of the answer.
         by: AnsweredBy,
     },
     /// Files were changed in a working directory.
@@ -150,7 +155,8 @@ pub enum SessionEventKind {
         #[serde(flatten, serialize_with = "result_fields")]
         result: Box<AttemptResult>,
         /// The duration of the attempt.
-        elapsed_ms: u64,
+        #[serde(rename = "elapsedMs", with = "convoke_agent::milliseconds")]
+        elapsed: Duration,
     },
     /// A diagnostic.
     Diagnostic {
@@ -179,6 +185,24 @@ pub struct ShownMessage {
     pub in_reply_to: Option<MessageId>,
     /// The text without markers.
     pub text: String,
+    /// The files that it attaches.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub attachments: Vec<ShownAttachment>,
+}
+
+/// A file that a message attaches, as it is shown.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ShownAttachment {
+    /// The path.
+    pub path: String,
+    /// The size.
+    pub bytes: u64,
+}
+
+impl fmt::Display for ShownAttachment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, {} bytes", self.path, thousands(self.bytes))
+    }
 }
 
 impl ShownMessage {
@@ -192,6 +216,10 @@ impl ShownMessage {
             to: message.addressees().iter().map(|name| MemberName::new(&**name)).collect(),
             in_reply_to: message.said.in_reply_to.clone(),
             text,
+            attachments: Attachment::of(message)
+                .into_iter()
+                .map(|Attachment { path, text }| ShownAttachment { path, bytes: text.len() as u64 })
+                .collect(),
         }
     }
 }

@@ -4,6 +4,7 @@
 //! durable commit at a time. The [`Coordinator`] joins the two: it accepts messages of people, runs the agents' turns,
 //! and stops when a person is to speak or a guard stops it.
 
+pub mod attachment;
 pub mod clock;
 pub mod conformance;
 pub mod content;

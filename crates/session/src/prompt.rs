@@ -17,6 +17,7 @@ use convoke_core::{
 use convoke_team::{Member, Team};
 use serde::{Deserialize, Serialize};
 
+use crate::attachment::{Attachment, with_attachments};
 use crate::id::{MemberName, MessageNumber, SessionId};
 use crate::session::NumberedMessage;
 use crate::store::{Reader, Store, StoreError, Window};
@@ -62,7 +63,7 @@ pub struct PromptRecord {
     pub briefing: Option<String>,
     /// The instruction file.
     pub instruction_file: Option<InstructionFile>,
-    /// What others changed in the working directory since the member's last turn; `None` if the team file
+    /// The changes of others in the working directory since the member's last turn; `None` if the team file
     /// does not ask for it, or nothing changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changes: Option<String>,
@@ -176,7 +177,10 @@ impl PromptRecord {
             strip_all_markers(&message.message.said.content, self.options.text).into_owned()
         };
         let text = clean(&material.current);
-        let texts: Vec<String> = material.earlier.iter().map(clean).collect();
+        let attached = Attachment::of(&material.current.message);
+        let earlier_text =
+            |message: &NumberedMessage| with_attachments(clean(message), &message.message);
+        let texts: Vec<String> = material.earlier.iter().map(earlier_text).collect();
         let earlier = material
             .earlier
             .iter()
@@ -198,6 +202,7 @@ impl PromptRecord {
             earlier,
             self.options.window,
         );
+        input.attachments = attached.iter().map(Attachment::file).collect();
         // The newest of the context: it is dropped last.
         let texts =
             [(&self.changes, CHANGES_SOURCE), (&self.workspaces, WORKSPACES_SOURCE)].into_iter();

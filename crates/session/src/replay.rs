@@ -51,7 +51,7 @@ pub enum ReplayResult {
     },
     /// The prompt could not be assembled.
     Failed {
-        /// Why.
+        /// The reason.
         why: String,
     },
 }

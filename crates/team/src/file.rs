@@ -37,6 +37,9 @@ pub(crate) fn parse(
         for member in &members {
             check_member(member, references, &mut problems);
         }
+        if problems.is_empty() && errors.is_empty() {
+            problems.extend(no_agent(&members));
+        }
     }
     if !errors.is_empty() {
         let syntax = errors.iter().map(|error| syntax_problem(text, error)).collect();
@@ -46,6 +49,21 @@ pub(crate) fn parse(
         Some(errors) => Err(errors),
         None => Ok(Team { members: members.into_iter().map(|read| read.member).collect(), ..team }),
     }
+}
+
+/// Returns the problem of a team in which nobody could answer.
+fn no_agent(members: &[ReadMember]) -> Option<Problem> {
+    let last = members.last()?;
+    if members.iter().any(|read| read.member.agent().is_some()) {
+        return None;
+    }
+    Some(Problem {
+        span: last.places.get("name").map_or(0..0, |place| place.value.clone()),
+        code: TeamFileCode::Missing,
+        message: "the team has no agent: every member is a person".to_owned(),
+        fix: "add a `[[member]]` with a `name` and an agent, such as `agent = \"claude\"`"
+            .to_owned(),
+    })
 }
 
 /// Joins the syntax errors, one for each line, with the problems that are none of their consequences.
@@ -102,7 +120,7 @@ fn read_team(
         }
     }
     let count = problems.len();
-    top.finish(|key| in_another_table(key, TOP), problems);
+    top.finish(TOP, |key| in_another_table(key, TOP), problems);
     let is_misspelt = problems[count..].iter().any(|problem| problem.fix.contains("[[member]]"));
     if !is_there && !is_misspelt {
         problems.push(Problem {
@@ -171,7 +189,7 @@ fn read_context(
         example: "changes = \"stat\"",
     };
     let changes = section.read("changes", &form, |value| ChangesInContext::parse(value.as_str()?));
-    section.finish(|key| in_another_table(key, CONTEXT), problems);
+    section.finish(CONTEXT, |key| in_another_table(key, CONTEXT), problems);
     (settings, changes.unwrap_or_default())
 }
 
@@ -193,7 +211,7 @@ fn read_limits(top: &mut Section<'_>, problems: &mut Vec<Problem>) -> Limits {
         queue: section.number("queue", "queue = 50").unwrap_or(50),
         parallel: section.boolean("parallel").unwrap_or(false),
     };
-    section.finish(|key| in_another_table(key, LIMITS), problems);
+    section.finish(LIMITS, |key| in_another_table(key, LIMITS), problems);
     limits
 }
 
@@ -225,7 +243,7 @@ fn read_members(top: &mut Section<'_>, problems: &mut Vec<Problem>) -> (Vec<Read
         }
         let person = member.as_ref().filter(|member| member.agent().is_none());
         let places = section.places.clone();
-        section.finish(|key| not_of_member(key, person), problems);
+        section.finish(MEMBER, |key| not_of_member(key, person), problems);
         members.extend(member.map(|member| ReadMember { member, places }));
     }
     (members, is_there)
@@ -267,7 +285,11 @@ fn read_member(section: &mut Section<'_>, header: Range<usize>) -> Option<Member
     let window = read_window(section);
     let max_bytes = read_max_bytes(section);
     let human = section.boolean("human");
-    let agent = section.string("agent", "agent = \"claude\"");
+    let form =
+        Form { types: &["string"], must_be: "the name of an agent", example: "agent = \"claude\"" };
+    let agent = section.read("agent", &form, |value| {
+        value.as_str().map(str::to_owned).filter(|name| !name.trim().is_empty())
+    });
     let is_agent = section.has("agent");
     if human == Some(true) && is_agent {
         let span = section.places["agent"].key.clone();
@@ -332,32 +354,7 @@ fn read_paths(section: &mut Section<'_>, key: &'static str) -> Vec<String> {
     paths
 }
 
-/// The settings of each table, for those that stand in the wrong one.
-const CONTEXT: &[&str] = &["window", "fence", "max-bytes", "visibility", "text", "changes"];
-const LIMITS: &[&str] =
-    &["turns", "turn-timeout", "background-timeout", "ask-timeout", "queue", "parallel"];
-const AGENT: &[&str] = &[
-    "role-summary",
-    "instructions",
-    "instructions-file",
-    "model",
-    "command",
-    "args",
-    "env",
-    "cwd",
-    "sandbox",
-    "base-url",
-    "wire",
-    "developer-role",
-    "key-env",
-    "context-window",
-    "tools",
-    "record",
-    "workspace",
-    WORKSPACE_COPY,
-    WORKSPACE_LINK,
-];
-/// The settings at the top of the file.
+/// The settings of each table, in the order of `docs/team-file.md`.
 const TOP: &[&str] = &[
     "name",
     "task",
@@ -367,6 +364,39 @@ const TOP: &[&str] = &[
     "workspace",
     WORKSPACE_COPY,
     WORKSPACE_LINK,
+    "context",
+    "limits",
+    "member",
+];
+const CONTEXT: &[&str] = &["window", "fence", "max-bytes", "changes", "visibility", "text"];
+const LIMITS: &[&str] =
+    &["turns", "turn-timeout", "background-timeout", "ask-timeout", "queue", "parallel"];
+const MEMBER: &[&str] = &[
+    "name",
+    "display-name",
+    "human",
+    "agent",
+    "role-summary",
+    "instructions",
+    "instructions-file",
+    "model",
+    "window",
+    "max-bytes",
+    "command",
+    "args",
+    "env",
+    "cwd",
+    "sandbox",
+    "record",
+    "workspace",
+    WORKSPACE_COPY,
+    WORKSPACE_LINK,
+    "base-url",
+    "wire",
+    "developer-role",
+    "key-env",
+    "context-window",
+    "tools",
 ];
 
 /// Explains a setting of another table.
@@ -378,7 +408,7 @@ fn in_another_table(key: &str, own: &[&str]) -> Option<(String, String)> {
         "[context]"
     } else if LIMITS.contains(&key) {
         "[limits]"
-    } else if AGENT.contains(&key) || key == "human" || key == "display-name" {
+    } else if MEMBER.contains(&key) {
         "[[member]]"
     } else {
         return None;
@@ -389,12 +419,11 @@ fn in_another_table(key: &str, own: &[&str]) -> Option<(String, String)> {
 /// Explains a setting that a member cannot have.
 fn not_of_member(key: &str, person: Option<&Member>) -> Option<(String, String)> {
     match person {
-        Some(Member { name, .. }) if AGENT.contains(&key) => Some((
+        Some(Member { name, .. }) if MEMBER.contains(&key) => Some((
             format!("is a setting of agents, and {name} is a person"),
             "remove it, or replace `human = true` with an `agent`".to_owned(),
         )),
-        _ if AGENT.contains(&key) => None,
-        _ => in_another_table(key, &["window", "max-bytes", "human", "display-name"]),
+        _ => in_another_table(key, MEMBER),
     }
 }
 
@@ -480,6 +509,8 @@ fn problem_with_name(name: &str) -> Option<(String, &'static str)> {
             "contains a bracket, comma, colon or exclamation mark, which markers use",
             "write a name of letters and digits",
         )
+    } else if name.starts_with('@') {
+        ("begins with `@`, which stands before a name in messages", "remove the `@`")
     } else {
         return None;
     };

@@ -44,7 +44,7 @@ pub struct Team {
     pub briefing: Briefing,
     /// The options of prompts.
     pub context: ContextOptions,
-    /// What an agent's prompt has about files that others changed.
+    /// The part of an agent's prompt about files that others changed.
     pub changes: ChangesInContext,
     /// The limits of the conversation.
     pub limits: Limits,

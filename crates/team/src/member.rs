@@ -65,7 +65,7 @@ pub struct AgentSettings {
     pub context_window: Option<u64>,
     /// The tools that the model is offered.
     pub tools: Option<ApiTools>,
-    /// What is recorded of its requests; the team's setting when it has none.
+    /// The recording of its requests; the team's setting when it has none.
     pub record: Option<Record>,
     /// Whether it works in a copy of the directory; `None` for the team's choice.
     pub workspace: Option<WorkspaceChoice>,

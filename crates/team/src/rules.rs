@@ -96,7 +96,7 @@ impl PermissionFile {
 }
 
 impl PermissionRules {
-    /// Tells whether there are none.
+    /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         self.allow.is_empty() && self.never.is_empty()
     }
@@ -124,7 +124,7 @@ fn begins(command: &str, rule: &str) -> bool {
     rest.is_some_and(|rest| rest.is_empty() || (rule.ends_with('*') && rest.starts_with(' ')))
 }
 
-/// Tells whether a shell would run one command and nothing else.
+/// Returns whether a shell would run one command and nothing else.
 fn is_one_command(command: &str) -> bool {
     !command
         .contains(['\n', '\r', ';', '&', '|', '<', '>', '`', '$', '(', ')', '{', '}', '\\', '#'])

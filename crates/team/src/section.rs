@@ -206,13 +206,16 @@ impl<'t> Section<'t> {
         self.problem(span, TeamFileCode::InvalidValue, message, fix);
     }
 
-    /// Refuses the keys that were not asked for, and hands over the problems of this table. `elsewhere`
-    /// knows settings that mean something, but not here.
+    /// Refuses the keys that were not asked for, and hands over the problems of this table. `order` is that of the
+    /// documentation, and `elsewhere` knows settings that mean something, but not here.
     pub(crate) fn finish(
         mut self,
+        order: &[&str],
         elsewhere: impl Fn(&str) -> Option<(String, String)>,
         problems: &mut Vec<Problem>,
     ) {
+        debug_assert!(self.asked.iter().all(|key| order.contains(key)), "{:?}", self.asked);
+        self.asked.sort_by_key(|key| order.iter().position(|it| it == key));
         let mut misspelt = BTreeSet::new();
         for key in std::mem::take(&mut self.table).keys() {
             let name = key.get_ref().as_ref();
@@ -231,7 +234,7 @@ impl<'t> Section<'t> {
                 ),
                 (None, None) => (
                     format!("`{field}` is not a setting"),
-                    format!("remove it; there are {}", self.asked.join(", ")),
+                    format!("remove it; the settings here are {}", self.asked.join(", ")),
                 ),
             };
             misspelt.extend(near);

@@ -1,5 +1,7 @@
 //! Errors of TOML's syntax, with what to do about them.
 
+use std::ops::Range;
+
 use toml::de::Error;
 
 use crate::error::{Problem, TeamFileCode};
@@ -23,6 +25,8 @@ const FIXES: &[(&str, &str)] = &[
     ("invalid multi-line basic string", "close the string with `\"\"\"`"),
     ("invalid literal string", "close the string with `'`"),
     ("invalid multi-line literal string", "close the string with `'''`"),
+    ("invalid boolean", "write `true` or `false`, in lower case"),
+    ("unicode", "write a backslash as `\\\\`, or put the value in single quotes"),
     ("escape", "write a backslash as `\\\\`, or put the value in single quotes"),
     ("recurs", "use fewer brackets"),
     ("carriage return", "end lines with LF or CRLF"),
@@ -41,12 +45,69 @@ pub(crate) fn syntax_problem(text: &str, error: &Error) -> Problem {
     };
     // An error at the end of a file that ends with a line break is about its last line.
     let last = text.trim_end().len();
-    let span = if span.start >= last { last..last } else { span };
-    let fix = FIXES.iter().find(|(part, _)| said.contains(part)).map_or(OTHERWISE, |(_, fix)| fix);
+    let span = match opening(text, said) {
+        Some(opening) => opening,
+        None if span.start >= last => last..last,
+        None => span,
+    };
+    let known = || FIXES.iter().find(|(part, _)| said.contains(part));
+    let fix = slip(text, &span).or_else(|| known().map(|(_, fix)| *fix)).unwrap_or(OTHERWISE);
     Problem {
         span,
         code: TeamFileCode::Syntax,
         message: format!("this is not TOML: {said}"),
         fix: fix.to_owned(),
+    }
+}
+
+/// Returns the quotes that open a string of several lines which nothing closes: the last of the file.
+fn opening(text: &str, said: &str) -> Option<Range<usize>> {
+    let quotes = match said {
+        "invalid multi-line basic string" => "\"\"\"",
+        "invalid multi-line literal string" => "'''",
+        _ => return None,
+    };
+    let start = text.rfind(quotes)?;
+    Some(start..start + quotes.len())
+}
+
+/// Returns the fix of a slip that the parser's message does not name: what is written belongs to another
+/// language, or came from a word processor.
+fn slip(text: &str, span: &Range<usize>) -> Option<&'static str> {
+    let there = text.get(span.start..)?.chars().next();
+    if there.is_some_and(|c| matches!(c, '“' | '”' | '„' | '‘' | '’' | '«' | '»')) {
+        return Some("write straight quotes: `\"`");
+    }
+    if there.is_some_and(|c| c.is_control() && !matches!(c, '\n' | '\r')) {
+        return Some("remove the control character, or write it as `\\u` and four digits");
+    }
+    let line = text[..span.start].rfind('\n').map_or(0, |at| at + 1);
+    let line = text[line..].lines().next().unwrap_or_default().trim_start();
+    if ["//", "--", ";", "/*"].iter().any(|mark| line.starts_with(mark)) {
+        return Some("begin a comment with `#`");
+    }
+    let name = line.trim_start_matches(|c: char| c.is_alphanumeric() || "-_\"' ".contains(c));
+    name.starts_with(':').then_some("write `name = value`: `=` stands between them, not `:`")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slips_have_fixes_of_their_own() {
+        for (text, at, fix) in [
+            ("// my team\nname = 5\n", 0, Some("begin a comment with `#`")),
+            ("name = “x”\n", 7, Some("write straight quotes: `\"`")),
+            ("name : 5\n", 5, Some("write `name = value`: `=` stands between them, not `:`")),
+            ("name = 5 5\n", 9, None),
+            (
+                "name = \"\u{7}\"\n",
+                8,
+                Some("remove the control character, or write it as `\\u` and four digits"),
+            ),
+        ] {
+            assert_eq!(slip(text, &(at..at)), fix, "{text}");
+        }
     }
 }

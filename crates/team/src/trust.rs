@@ -65,7 +65,7 @@ impl TrustedSetting {
     }
 }
 
-/// What an agent has without the team file. A team file needs trust for anything wider.
+/// The settings of an agent without the team file. A team file needs trust for anything wider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Baseline {
     /// The user's own permissions for the agent.
@@ -155,14 +155,14 @@ pub fn gate(settings: &AgentSettings, baseline: Baseline, trust: Trust) -> Gated
     Gated { allowed, refused }
 }
 
-/// What one member asks for that needs trust.
+/// The settings of one member that need trust.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemberChoices {
     /// The member's name.
     pub member: String,
     /// Its choices, in a fixed order; never empty.
     pub choices: Vec<Choice>,
-    /// What a grant of them stores.
+    /// The stored form of a grant of them.
     pub grant: Grant,
 }
 
@@ -175,7 +175,7 @@ pub struct Choice {
     pub value: String,
 }
 
-/// What a grant stores of one member: enough to tell whether a later team file asks for more.
+/// The stored grant of one member: enough to decide whether a later team file asks for more.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Grant {

@@ -24,7 +24,7 @@ pub(crate) trait Word: Copy + 'static {
     }
 }
 
-/// What a prompt has about files that others changed: `context.changes` in a team file.
+/// The part of a prompt about files that others changed: `context.changes` in a team file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ChangesInContext {
     /// Nothing.
@@ -88,7 +88,7 @@ impl Word for Permissions {
     ];
 }
 
-/// What is recorded of an agent's requests: `record` in a team file.
+/// The extent to which an agent's requests are recorded: `record` in a team file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Record {
     /// Every request of its program to its model, by a relay on this machine.

@@ -1,4 +1,4 @@
-//! What a team file may say, and how it is refused when it says something else.
+//! Valid team files, and the errors of invalid ones.
 
 use std::time::Duration;
 

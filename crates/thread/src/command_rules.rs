@@ -59,7 +59,7 @@ fn approved(text: &str) -> Result<Vec<Prefix>, String> {
     let rules = parse(text)?;
     let bytes: usize = rules.iter().map(PrefixRule::approved_bytes).sum();
     if bytes > MAX_BYTES {
-        return Err(format!("its choices stand for {bytes} bytes; the limit is {MAX_BYTES} bytes"));
+        return Err(format!("its choices expand to {bytes} bytes; the limit is {MAX_BYTES} bytes"));
     }
     Ok(rules.into_iter().flat_map(PrefixRule::approved).collect())
 }

@@ -23,7 +23,7 @@ convoke_core::diagnostic_codes! {
         "Several skills have the mentioned name, so none of them is sent.",
         "Mention it by its path: [$name](path).";
     IMAGE_UNUSABLE = "image.unusable", Loss,
-        "An image could not be attached; a text says so in its place.",
+        "An image could not be attached; a note was sent in its place.",
         "Use a readable PNG or JPEG file.";
     OUTPUT_TRUNCATED = "output.truncated", Loss,
         "The middle of a tool's output was cut by the model's policy.",

@@ -79,7 +79,7 @@ pub enum PackError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
     /// A file is malformed.

@@ -34,6 +34,6 @@ mod wire;
 pub use answer::{AnswerFacts, AnswerReader};
 pub use exchange::{Exchange, ReceivedAnswer, SentRequest};
 pub use parts::{Part, PartKind, RequestParts};
-pub use recognition::{Framing, Kind, ModelCall, Recognised};
+pub use recognition::{Framing, ModelCall, Recognised, RequestKind};
 pub use usage::Usage;
 pub use wire::Wire;

@@ -77,7 +77,7 @@ pub(crate) struct Node<'b> {
 }
 
 impl<'b> Node<'b> {
-    /// What is absent.
+    /// The absent part.
     const NOTHING: Node<'static> = Node { json: "null", at: 0 };
 
     /// Returns the value of a whole body.

@@ -11,7 +11,7 @@ use crate::wire::Wire;
 /// The kind of a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "kind")]
-pub enum Kind {
+pub enum RequestKind {
     /// An answer of a model.
     ModelCall(ModelCall),
     /// The number of tokens of a text.
@@ -72,7 +72,7 @@ pub struct Recognised {
     pub schema: Option<Value>,
 }
 
-impl Kind {
+impl RequestKind {
     /// Recognises a request that calls no model, by its head.
     pub fn beside_calls(parts: &Parts) -> Self {
         let (method, path) = (&parts.method, parts.uri.path());
@@ -104,7 +104,7 @@ pub fn one_model(path: &str) -> Option<&str> {
     (!name.is_empty() && !name.contains(['/', ':'])).then_some(name)
 }
 
-impl Kind {
+impl RequestKind {
     /// Recognises a request by its head and its decoded body.
     pub fn of(parts: &Parts, body: &[u8]) -> Self {
         let path = parts.uri.path();

@@ -47,7 +47,7 @@ fn read(output: &[u8], size: usize) -> (TurnResult, TurnPhase, Vec<u8>) {
     write(session.open());
     let mut lines = Lines::new(LINE_LIMIT);
     let mut line = |line: Line<'_>| {
-        session.line_lacks(line.left_out);
+        session.reader_mut().line_lacks(line.left_out);
         let mut asked = Vec::new();
         write(session.line(line.bytes, &mut |event| {
             if let EventKind::PermissionAsked { question, .. } = event.kind {
@@ -62,7 +62,7 @@ fn read(output: &[u8], size: usize) -> (TurnResult, TurnPhase, Vec<u8>) {
         lines.push(piece, &mut line);
     }
     lines.finish(&mut line);
-    let phase = session.phase();
+    let phase = session.reader().phase();
     let ending = Ending { exit: Exit::Code(0), stop: None, stderr: "" };
     let result = session.finish(&ending, &mut |_| {});
     (result, phase, written)

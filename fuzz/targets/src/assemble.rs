@@ -1,5 +1,7 @@
 use convoke_core::ledger::Target;
-use convoke_core::{AssemblerInput, Assemblers, Escaping, Fencing, PromptContextMessage, Trimming};
+use convoke_core::{
+    AssemblerInput, Assemblers, AttachedFile, Escaping, Fencing, PromptContextMessage, Trimming,
+};
 
 const AGENTS: [&str; 5] = ["claude", "codex", "gemini", "plain", "another"];
 /// A field that is not set.
@@ -55,10 +57,15 @@ fn input(text: &str, form: u8, budget: u16) -> AssemblerInput<'_> {
             id: None,
         }
     });
+    let attached = (form & 128 != 0).then(|| AttachedFile {
+        path: path.unwrap_or_default().into(),
+        text: repeated(file.unwrap_or(message)).into(),
+    });
     AssemblerInput {
         context_messages: context.collect(),
         current_message: repeated(message).into(),
         current_message_id: None,
+        attachments: attached.into_iter().collect(),
         team_task: task.map(Into::into),
         role_summary: role.map(Into::into),
         briefing: briefing.map(Into::into),

@@ -31,7 +31,7 @@ pub fn scanner(bytes: &[u8]) -> bool {
     preserve.text != text
 }
 
-/// Tells whether the characters of a part that are no white space stand in the whole, in their order.
+/// Returns whether the characters of a part that are no white space stand in the whole, in their order.
 fn is_taken_from(part: &str, whole: &str) -> bool {
     let mut rest = whole.chars();
     part.chars().filter(|&c| !is_space(c)).all(|kept| rest.any(|c| c == kept))

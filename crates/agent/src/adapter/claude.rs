@@ -20,11 +20,10 @@ use crate::process::{Decision, Dialogue, Input};
 use crate::sandbox::sign_in::{self, SignIn};
 use crate::start::Start;
 use crate::stream::claude::Claude;
-use crate::stream::{Reader, Sink, TurnPhase};
-use crate::turn::TurnResult;
+use crate::stream::{Reader, Sink};
 use crate::turn_input::Permissions;
 use crate::vendor::Vendor;
-use crate::verdict::{Ending, Failure};
+use crate::verdict::Failure;
 
 /// The block after the prompt in every message to Claude Code, so that the prompt is not scanned for commands.
 pub const TAIL: &str = "Reply to the message above.";
@@ -178,10 +177,6 @@ impl Dialogue for Conversation {
         Input { bytes, last: self.reader.needs_no_input() }
     }
 
-    fn line_lacks(&mut self, bytes: u64) {
-        self.reader.line_lacks(bytes);
-    }
-
     fn interrupt(&mut self) -> Option<Input> {
         self.stopping = true;
         let idle = self.reader.waits_for_tasks();
@@ -201,16 +196,12 @@ impl Dialogue for Conversation {
         Input::last(control_request(END_SESSION))
     }
 
-    fn phase(&self) -> TurnPhase {
-        self.reader.phase()
+    fn reader(&self) -> &dyn Reader {
+        &self.reader
     }
 
-    fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> TurnResult {
-        self.reader.finish(ending, sink)
-    }
-
-    fn session(&self) -> Option<&str> {
-        self.reader.session()
+    fn reader_mut(&mut self) -> &mut dyn Reader {
+        &mut self.reader
     }
 }
 

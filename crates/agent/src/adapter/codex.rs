@@ -23,9 +23,8 @@ use crate::process::{Decision, Dialogue, Input};
 use crate::stream::codex_app::{CodexApp, Message};
 use crate::stream::codex_exec::CodexExec;
 use crate::stream::{Reader, Sink, TurnPhase, reason_in_words};
-use crate::turn::TurnResult;
 use crate::turn_input::{Permissions, Trust, TurnInput};
-use crate::verdict::{Ending, Failure, FailureReason};
+use crate::verdict::{Failure, FailureReason};
 
 /// Settings that keep the program from contacting anything but its model. Unknown settings are ignored.
 const QUIET: &[&str] = &[
@@ -315,14 +314,6 @@ impl Dialogue for Conversation {
         reply
     }
 
-    fn error_line(&mut self, line: &str, sink: &mut Sink<'_>) {
-        self.reader.error_line(line, sink);
-    }
-
-    fn line_lacks(&mut self, bytes: u64) {
-        self.reader.line_lacks(bytes);
-    }
-
     fn answer(&mut self, question: &str, answer: Decision) -> Input {
         let questions = self.questions.as_mut();
         Input::more(questions.map_or_else(Vec::new, |it| it.answer(question, answer)))
@@ -334,16 +325,12 @@ impl Dialogue for Conversation {
         Some(Input::more(request(INTERRUPT, "turn/interrupt", &params)))
     }
 
-    fn phase(&self) -> TurnPhase {
-        self.reader.phase()
+    fn reader(&self) -> &dyn Reader {
+        &self.reader
     }
 
-    fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> TurnResult {
-        self.reader.finish(ending, sink)
-    }
-
-    fn session(&self) -> Option<&str> {
-        self.reader.session()
+    fn reader_mut(&mut self) -> &mut dyn Reader {
+        &mut self.reader
     }
 }
 

@@ -31,6 +31,7 @@ pub use self::codex::key_variable as codex_key_variable;
 pub(crate) use self::codex::provider as codex_provider;
 pub(crate) use self::diff::unified;
 pub(crate) use self::gemini::without_comments;
+pub use self::one_shot::OneShot;
 pub use self::stand_in::{Script, StandIn, Step};
 pub use self::trial::{Trial, trial};
 use convoke_redact::Redactor;
@@ -402,7 +403,7 @@ async fn complete(
     }
     let is_lost = matches!(&result.verdict, Verdict::Failed(failure) if failure.reason == FailureReason::Session);
     // A session that was not found cannot be resumed.
-    let session = call.dialogue.session().filter(|_| !is_lost);
+    let session = call.dialogue.reader().session().filter(|_| !is_lost);
     if let (Some(asked), Some(session)) = (context.resume(), session)
         && asked != session
     {

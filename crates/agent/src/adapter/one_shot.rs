@@ -1,17 +1,17 @@
 //! The simplest dialogue: write the prompt, close the input, read the output to its end.
 
 use crate::process::{Dialogue, Input};
-use crate::stream::{Reader, Sink, TurnPhase};
-use crate::turn::TurnResult;
-use crate::verdict::Ending;
+use crate::stream::{Reader, Sink};
 
 /// Writes one prompt and reads the reply.
-pub(super) struct OneShot<R> {
+#[derive(Debug)]
+pub struct OneShot<R> {
     reader: R,
     prompt: Vec<u8>,
 }
 
 impl<R> OneShot<R> {
+    /// Creates the dialogue of a prompt.
     pub fn new(reader: R, prompt: impl Into<Vec<u8>>) -> Self {
         Self { reader, prompt: prompt.into() }
     }
@@ -27,27 +27,11 @@ impl<R: Reader> Dialogue for OneShot<R> {
         Input::nothing()
     }
 
-    fn error_line(&mut self, line: &str, sink: &mut Sink<'_>) {
-        self.reader.error_line(line, sink);
+    fn reader(&self) -> &dyn Reader {
+        &self.reader
     }
 
-    fn line_lacks(&mut self, bytes: u64) {
-        self.reader.line_lacks(bytes);
-    }
-
-    fn interrupt(&mut self) -> Option<Input> {
-        None
-    }
-
-    fn phase(&self) -> TurnPhase {
-        self.reader.phase()
-    }
-
-    fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> TurnResult {
-        self.reader.finish(ending, sink)
-    }
-
-    fn session(&self) -> Option<&str> {
-        self.reader.session()
+    fn reader_mut(&mut self) -> &mut dyn Reader {
+        &mut self.reader
     }
 }

@@ -10,10 +10,10 @@ use serde_json::Value;
 use super::{CliAgent, Context, Definition, Host, prepare, program, start_failure};
 use crate::event::EventKind;
 use crate::process::{self, Dialogue, Input, Launch, PrivateDir};
-use crate::stream::{Sink, TurnPhase};
+use crate::stream::{Reader, Sink};
 use crate::turn::{AgentTurn, TurnResult};
 use crate::turn_input::TurnInput;
-use crate::verdict::{Ending, Failure};
+use crate::verdict::Failure;
 use convoke_redact::Redactor;
 
 /// The result of a trial turn.
@@ -135,20 +135,8 @@ impl Dialogue for Witness {
         })
     }
 
-    fn error_line(&mut self, line: &str, sink: &mut Sink<'_>) {
-        self.dialogue.error_line(line, sink);
-    }
-
-    fn line_lacks(&mut self, bytes: u64) {
-        self.dialogue.line_lacks(bytes);
-    }
-
     fn interrupt(&mut self) -> Option<Input> {
         self.dialogue.interrupt()
-    }
-
-    fn phase(&self) -> TurnPhase {
-        self.dialogue.phase()
     }
 
     fn patience(&self) -> Option<Duration> {
@@ -163,12 +151,12 @@ impl Dialogue for Witness {
         self.dialogue.dismiss(sink)
     }
 
-    fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> TurnResult {
-        self.dialogue.finish(ending, sink)
+    fn reader(&self) -> &dyn Reader {
+        self.dialogue.reader()
     }
 
-    fn session(&self) -> Option<&str> {
-        self.dialogue.session()
+    fn reader_mut(&mut self) -> &mut dyn Reader {
+        self.dialogue.reader_mut()
     }
 }
 

@@ -32,7 +32,7 @@ impl AgentKind {
                 ("which runs a program of yours", "pass the model in `args`".to_owned())
             }
             (Self::Acp | Self::Plain | Self::StandIn, "record") => {
-                ("whose requests nobody knows how to record", "remove it".to_owned())
+                ("whose requests cannot be recorded", "remove it".to_owned())
             }
             (Self::Api, "record") => {
                 ("whose requests are always recorded", "remove it".to_owned())

@@ -34,7 +34,7 @@ pub enum StartError {
     PrivateDir {
         /// The directory.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
     /// The guardian did not start.

@@ -378,7 +378,7 @@ fn become_agent(parent: &OsStr, program: &OsStr, args: impl Iterator<Item = OsSt
     cannot_start(program, &error)
 }
 
-/// Tells Convoke why the agent did not start.
+/// Reports to Convoke why the agent did not start.
 fn cannot_start(program: &OsStr, error: &io::Error) -> ExitCode {
     let program = program.display();
     #[expect(

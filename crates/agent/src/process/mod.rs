@@ -20,7 +20,7 @@ pub use self::guarded_child::StartError;
 pub use self::private_dir::PrivateDir;
 pub(crate) use self::private_dir::other_private_dirs;
 pub use self::supervise::supervise;
-use crate::stream::{Sink, TurnPhase};
+use crate::stream::{Reader, Sink};
 use crate::turn::TurnResult;
 use crate::verdict::Ending;
 
@@ -37,7 +37,7 @@ pub struct Launch {
     pub cwd: PathBuf,
     /// The turn's private directory, for temporary files and the control socket.
     pub private_dir: PathBuf,
-    /// What the program may do, as a file for the confine step; `None` if nothing is enforced.
+    /// The policy of the program, as a file for the confine step; `None` if nothing is enforced.
     pub policy: Option<PathBuf>,
 }
 
@@ -49,22 +49,26 @@ pub trait Dialogue: Send {
     /// Reads a line of output and returns the next input.
     fn line(&mut self, line: &[u8], sink: &mut Sink<'_>) -> Input;
 
-    /// Reads a line of the error output, for agents that report retries there.
-    fn error_line(&mut self, _line: &str, _sink: &mut Sink<'_>) {}
+    /// Returns the reader of the output.
+    fn reader(&self) -> &dyn Reader;
 
-    /// Sets the number of bytes that were cut from the next line.
-    fn line_lacks(&mut self, bytes: u64);
+    /// Returns the reader of the output, to change it.
+    fn reader_mut(&mut self) -> &mut dyn Reader;
+
+    /// Reads a line of the error output, for agents that report retries there.
+    fn error_line(&mut self, line: &str, sink: &mut Sink<'_>) {
+        self.reader_mut().error_line(line, sink);
+    }
 
     /// Returns the input that asks the agent to stop, if there is one.
-    fn interrupt(&mut self) -> Option<Input>;
+    fn interrupt(&mut self) -> Option<Input> {
+        None
+    }
 
     /// Returns what answers a question of the agent.
     fn answer(&mut self, _question: &str, _answer: Decision) -> Input {
         Input::nothing()
     }
-
-    /// Returns the phase of the turn.
-    fn phase(&self) -> TurnPhase;
 
     /// Returns the longest silence in the current step of the dialogue, where it is shorter than the turn's.
     fn patience(&self) -> Option<Duration> {
@@ -82,10 +86,9 @@ pub trait Dialogue: Send {
     }
 
     /// Returns the result of the turn, after the last line.
-    fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> TurnResult;
-
-    /// Returns the id of the agent's session, once the agent has named it.
-    fn session(&self) -> Option<&str>;
+    fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> TurnResult {
+        self.reader_mut().finish(ending, sink)
+    }
 }
 
 /// The answer to an agent's question.

@@ -224,7 +224,7 @@ impl<'d> Watch<'d> {
     }
 
     fn line(&mut self, line: Line<'_>) {
-        self.dialogue.line_lacks(line.left_out);
+        self.dialogue.reader_mut().line_lacks(line.left_out);
         let input = self.read(|dialogue, sink| dialogue.line(line.bytes, sink));
         self.say(input);
     }
@@ -259,7 +259,7 @@ impl<'d> Watch<'d> {
             (Rung::Running, None) => self.go_on(),
             // The program has started another turn instead of exiting.
             (Rung::Leaving, None)
-                if self.dialogue.phase() == TurnPhase::Running && self.out_open =>
+                if self.dialogue.reader().phase() == TurnPhase::Running && self.out_open =>
             {
                 self.rung = Rung::Running;
                 self.go_on();
@@ -276,7 +276,7 @@ impl<'d> Watch<'d> {
             self.deadline = expires;
             return;
         }
-        match self.dialogue.phase() {
+        match self.dialogue.reader().phase() {
             TurnPhase::Running => {
                 self.answered = None;
                 self.deadline = match self.dialogue.patience() {
@@ -376,7 +376,9 @@ impl<'d> Watch<'d> {
     async fn late(&mut self) -> Option<ChildEnd> {
         match self.rung {
             Rung::Running if !self.questions.is_empty() => self.expire_questions(),
-            Rung::Running if self.dialogue.phase() == TurnPhase::Answered => self.dismiss(),
+            Rung::Running if self.dialogue.reader().phase() == TurnPhase::Answered => {
+                self.dismiss();
+            }
             Rung::Running => match self.dialogue.out_of_patience() {
                 Some(input) if Instant::now() < self.turn_end => {
                     self.say(input);
@@ -520,12 +522,12 @@ fn hopeless_retry(
     retries: u64,
     longest_wait: Duration,
 ) -> Option<TerminationCause> {
-    let EventKind::Retry { attempt, status, reason, wait_ms, .. } = event else {
+    let EventKind::Retry { attempt, status, reason, wait, .. } = event else {
         return None;
     };
     let known = status.map(FailureReason::from_status);
     let why = known.or_else(|| reason_in_words(reason));
-    let wait = Duration::from_millis(wait_ms.unwrap_or(0));
+    let wait = wait.unwrap_or_default();
     match (known, *status) {
         _ if wait > longest_wait => {
             Some(TerminationCause::RetryTooLate(why.unwrap_or(FailureReason::RateLimit), wait))
@@ -557,13 +559,13 @@ mod tests {
 
     #[test]
     fn a_retry_that_comes_too_late_or_too_often_ends_the_turn() {
-        let retry = |attempt, status, wait_ms| {
+        let retry = |attempt, status, wait| {
             let reason = "the server is busy".into();
-            let event = EventKind::Retry { attempt, max: None, status, wait_ms, reason };
+            let event = EventKind::Retry { attempt, max: None, status, wait, reason };
             hopeless_retry(&event, 3, LONGEST_WAIT)
         };
-        assert_eq!(retry(1, Some(429), Some(1000)), None);
-        let hour = retry(1, Some(429), Some(3_600_000));
+        assert_eq!(retry(1, Some(429), Some(Duration::from_secs(1))), None);
+        let hour = retry(1, Some(429), Some(Duration::from_hours(1)));
         let wait = Duration::from_hours(1);
         assert_eq!(hour, Some(TerminationCause::RetryTooLate(FailureReason::RateLimit, wait)));
         assert_eq!(retry(3, Some(500), None), None);

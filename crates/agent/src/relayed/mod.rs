@@ -58,7 +58,7 @@ const PROXIES: [&str; 6] =
 /// The variables that name hosts which no proxy is used for.
 const NO_PROXY: [&str; 2] = ["NO_PROXY", "no_proxy"];
 
-/// How a CLI is pointed elsewhere.
+/// The settings that point a CLI to another endpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Pointer {
     /// By variables in a settings file of Claude Code, which beat those of its environment.
@@ -87,7 +87,7 @@ pub enum CannotRelay {
     /// It speaks to its endpoint in a way that is not relayed.
     #[error("{0}")]
     Unsupported(String),
-    /// How it is signed in is not known.
+    /// Its way of signing in is unknown.
     #[error("cannot tell how {0} is signed in, and so which endpoint it uses")]
     SignIn(&'static str),
     /// A file cannot be read or written.

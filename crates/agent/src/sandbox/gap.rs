@@ -31,7 +31,7 @@ pub enum Gap {
 }
 
 impl Gap {
-    /// Tells whether every system has this gap, so that there is nothing to do about it.
+    /// Returns whether every system has this gap, so that there is nothing to do about it.
     pub const fn is_everywhere(self) -> bool {
         matches!(self, Self::Attributes | Self::UnixSockets | Self::Git)
     }

@@ -42,7 +42,7 @@ const USUAL_PORTS: [u16; 2] = [53, 443];
 pub struct SandboxSettings {
     /// Directories that no agent can read: Convoke's own.
     pub private: Vec<PathBuf>,
-    /// How the agent's program reaches its model.
+    /// The route of the agent's program to its model.
     pub route: Route,
     /// Whether a turn is refused where something is not enforced.
     pub required: bool,
@@ -50,7 +50,7 @@ pub struct SandboxSettings {
     pub newest_abi: Option<u8>,
 }
 
-/// How a program reaches its model.
+/// The route of a program to its model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Route {
     /// By itself: the ports that it needs are open to the commands that it runs, too.
@@ -128,7 +128,7 @@ impl Enforcer {
         }
     }
 
-    /// Tells whether the kernel enforces the permissions, so that the program's own sandbox is off.
+    /// Returns whether the kernel enforces the permissions, so that the program's own sandbox is off.
     pub const fn is_kernel(self) -> bool {
         matches!(self, Self::Landlock { .. })
     }
@@ -274,7 +274,7 @@ impl Sandbox<'_> {
         if let (Some(vendor), Some(directory)) = (self.vendor, &self.directory) {
             roots.extend(state::prepare(vendor, directory)?);
             roots.extend(self.sign_in().map(SignIn::prepare).transpose()?);
-            // What is in the private directory ends with the turn.
+            // Files in the private directory end with the turn.
             if !directory.starts_with(self.private_dir) {
                 except.push(directory.clone());
             }

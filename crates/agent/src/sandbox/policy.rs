@@ -8,7 +8,7 @@ use convoke_files::FileKind;
 use convoke_files::limit::read_named_text;
 use serde::{Deserialize, Serialize};
 
-/// What a program may do. The confine step enforces all of it or does not start the program.
+/// The permissions of a program. The confine step enforces all of it or does not start the program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Policy {
     /// The version of Landlock that the rules need.
@@ -17,7 +17,7 @@ pub struct Policy {
     pub hidden: Vec<FilePath>,
     /// The paths that can be read although they are in a hidden directory.
     pub shown: Vec<FilePath>,
-    /// Which files can be changed.
+    /// The files that can be changed.
     pub writes: Writes,
     /// Where the program can connect to.
     pub network: Network,
@@ -25,7 +25,7 @@ pub struct Policy {
     pub scoped: bool,
 }
 
-/// Which files a program can change.
+/// The files that a program can change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Writes {
     /// All.

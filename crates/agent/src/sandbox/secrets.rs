@@ -54,7 +54,7 @@ const OF_OTHER_AGENTS: &[&str] = &[
     ".qwen",
 ];
 
-/// What containers are given to read once.
+/// Files that containers are given to read once.
 const OF_MACHINE: &[&str] = &["/run/secrets"];
 
 /// Claude Code's settings and servers, which lie beside its directory.

@@ -7,12 +7,12 @@ use convoke_core::Diagnostic;
 use crate::diagnostics;
 use crate::event::EventKind;
 use crate::process::{Decision, Dialogue, Input};
-use crate::stream::{Sink, TurnPhase};
+use crate::stream::{Reader, Sink};
 use crate::turn::TurnResult;
 use crate::turn_input::Permissions;
 use crate::verdict::Ending;
 
-/// How tools say that the kernel refused something.
+/// The words of tools for a refusal of the kernel.
 const REFUSALS: &[&str] =
     &["Permission denied", "permission denied", "EACCES", "Operation not permitted", "EPERM"];
 
@@ -85,20 +85,12 @@ impl Dialogue for Watched {
         self.watch(sink, |dialogue, sink| dialogue.error_line(line, sink));
     }
 
-    fn line_lacks(&mut self, bytes: u64) {
-        self.dialogue.line_lacks(bytes);
-    }
-
     fn interrupt(&mut self) -> Option<Input> {
         self.dialogue.interrupt()
     }
 
     fn answer(&mut self, question: &str, answer: Decision) -> Input {
         self.dialogue.answer(question, answer)
-    }
-
-    fn phase(&self) -> TurnPhase {
-        self.dialogue.phase()
     }
 
     fn patience(&self) -> Option<Duration> {
@@ -128,8 +120,12 @@ impl Dialogue for Watched {
         result
     }
 
-    fn session(&self) -> Option<&str> {
-        self.dialogue.session()
+    fn reader(&self) -> &dyn Reader {
+        self.dialogue.reader()
+    }
+
+    fn reader_mut(&mut self) -> &mut dyn Reader {
+        self.dialogue.reader_mut()
     }
 }
 

@@ -219,7 +219,7 @@ impl Acp {
                 attempt,
                 max: None,
                 status,
-                wait_ms: None,
+                wait: None,
                 reason: Cow::Owned(said.join(": ")),
             }));
         }

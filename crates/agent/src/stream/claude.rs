@@ -9,6 +9,7 @@ mod wire;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::time::Duration;
 
 use convoke_core::Diagnostic;
 use serde_json::value::RawValue;
@@ -195,7 +196,7 @@ impl Claude {
                     attempt: self.progress.attempt(event.attempt.0),
                     max: event.max_retries.0,
                     status: event.error_status.0.and_then(|s| u16::try_from(s).ok()),
-                    wait_ms: event.retry_delay_ms.0,
+                    wait: event.retry_delay_ms.0.map(Duration::from_millis),
                     reason: event.error.into_text(),
                 })),
                 quiet if QUIET_SYSTEM.contains(&quiet) || quiet.starts_with(SCREEN) => {}

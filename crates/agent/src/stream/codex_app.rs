@@ -70,7 +70,7 @@ pub enum Message {
     Refusal {
         /// The id of our request.
         id: u64,
-        /// Why.
+        /// The reason.
         message: String,
     },
     /// A request of the server, which waits for a response.
@@ -293,51 +293,35 @@ fn closing(turn: Turn<'_>) -> Verdict {
 }
 
 #[derive(Deserialize, Default)]
-#[serde(default)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct Line<'a> {
-    #[serde(borrow)]
     id: Option<&'a RawValue>,
-    #[serde(borrow)]
     method: Text<'a>,
-    #[serde(borrow)]
     params: Object<Params<'a>>,
-    #[serde(borrow)]
     result: Object<Answer<'a>>,
-    #[serde(borrow)]
     error: Object<Problem<'a>>,
 }
 
 #[derive(Deserialize, Default)]
-#[serde(default, rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 struct Params<'a> {
-    #[serde(borrow)]
     thread_id: Text<'a>,
-    #[serde(borrow)]
     delta: Text<'a>,
-    #[serde(borrow)]
     item: Object<Item<'a>>,
-    #[serde(borrow)]
     turn: Object<Turn<'a>>,
-    #[serde(borrow)]
     error: Object<Problem<'a>>,
     will_retry: Flag,
     token_usage: Object<ThreadCounts>,
-    #[serde(borrow)]
     plan: List<'a, Object<Step<'a>>>,
-    #[serde(borrow)]
     message: Text<'a>,
-    #[serde(borrow)]
     summary: Text<'a>,
 }
 
 #[derive(Deserialize, Default)]
-#[serde(default)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct Answer<'a> {
-    #[serde(borrow)]
     model: Text<'a>,
-    #[serde(borrow)]
     thread: Object<Named<'a>>,
-    #[serde(borrow)]
     turn: Object<Named<'a>>,
 }
 
@@ -349,23 +333,18 @@ struct Named<'a> {
 }
 
 #[derive(Deserialize, Default)]
-#[serde(default)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct Turn<'a> {
-    #[serde(borrow)]
     status: Text<'a>,
-    #[serde(borrow)]
     error: Object<Problem<'a>>,
 }
 
 #[derive(Deserialize, Default)]
-#[serde(default, rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 struct Problem<'a> {
-    #[serde(borrow)]
     message: Text<'a>,
-    #[serde(borrow)]
     additional_details: Text<'a>,
     /// A string, or an object with one key.
-    #[serde(borrow)]
     codex_error_info: Option<&'a RawValue>,
 }
 
@@ -424,10 +403,8 @@ struct ThreadCounts {
 }
 
 #[derive(Deserialize, Default)]
-#[serde(default)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct Step<'a> {
-    #[serde(borrow)]
     step: Text<'a>,
-    #[serde(borrow)]
     status: Text<'a>,
 }

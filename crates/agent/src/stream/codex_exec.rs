@@ -109,17 +109,13 @@ impl Reader for CodexExec {
 }
 
 #[derive(Deserialize, Default)]
-#[serde(default)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct Line<'a> {
-    #[serde(borrow, rename = "type")]
+    #[serde(rename = "type")]
     kind: Text<'a>,
-    #[serde(borrow)]
     thread_id: Text<'a>,
-    #[serde(borrow)]
     item: Object<Item<'a>>,
     usage: Object<Counts>,
-    #[serde(borrow)]
     error: Object<Message<'a>>,
-    #[serde(borrow)]
     message: Text<'a>,
 }

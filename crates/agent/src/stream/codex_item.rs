@@ -148,43 +148,28 @@ fn joined(summary: &List<'_, Text<'_>>, content: &List<'_, Text<'_>>) -> String 
 }
 
 #[derive(Deserialize, Default)]
-#[serde(default)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 pub(super) struct Item<'a> {
-    #[serde(borrow)]
     id: Text<'a>,
-    #[serde(borrow, rename = "type")]
+    #[serde(rename = "type")]
     kind: Text<'a>,
-    #[serde(borrow)]
     text: Text<'a>,
-    #[serde(borrow)]
     message: Text<'a>,
-    #[serde(borrow)]
     command: Text<'a>,
-    #[serde(borrow, alias = "aggregatedOutput")]
+    #[serde(alias = "aggregatedOutput")]
     aggregated_output: Text<'a>,
     #[serde(alias = "exitCode")]
     exit_code: Number,
-    #[serde(borrow)]
     status: Text<'a>,
-    #[serde(borrow)]
     changes: List<'a, Object<Change<'a>>>,
-    #[serde(borrow)]
     server: Text<'a>,
-    #[serde(borrow)]
     tool: Text<'a>,
-    #[serde(borrow)]
     arguments: Option<&'a RawValue>,
-    #[serde(borrow)]
     result: Option<&'a RawValue>,
-    #[serde(borrow)]
     error: Object<Message<'a>>,
-    #[serde(borrow)]
     query: Text<'a>,
-    #[serde(borrow)]
     items: List<'a, Object<Todo<'a>>>,
-    #[serde(borrow)]
     summary: List<'a, Text<'a>>,
-    #[serde(borrow)]
     content: List<'a, Text<'a>>,
 }
 
@@ -227,12 +212,10 @@ pub(super) struct Message<'a> {
 }
 
 #[derive(Deserialize, Default)]
-#[serde(default)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct Change<'a> {
-    #[serde(borrow)]
     path: Text<'a>,
     /// A string in one protocol, an object with a `type` in the other.
-    #[serde(borrow)]
     kind: Option<&'a RawValue>,
 }
 

@@ -38,7 +38,7 @@ fn reason(message: &str) -> FailureReason {
 
 /// Parses a line of Codex's log with the wait before the next request:
 /// `retrying sampling request (1/3 in 3599.99s)... sampling_error=why`.
-pub(super) fn logged_wait(line: &str) -> Option<(Retry<'_>, u64)> {
+pub(super) fn logged_wait(line: &str) -> Option<(Retry<'_>, Duration)> {
     let (_, rest) = line.split_once("retrying sampling request (")?;
     let (count, rest) = rest.split_once(" in ")?;
     let (seconds, rest) = rest.split_once("s)")?;
@@ -47,19 +47,19 @@ pub(super) fn logged_wait(line: &str) -> Option<(Retry<'_>, u64)> {
     let reason = rest.split_once("sampling_error=").map_or("", |(_, reason)| reason);
     let status = status_in_words(&reason.to_ascii_lowercase());
     let retry = Retry { attempt: attempt.parse().ok(), max: max.parse().ok(), status, reason };
-    Some((retry, u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)))
+    Some((retry, wait))
 }
 
 /// Reports a long wait that only the log mentions.
 pub(super) fn tell_logged_wait(line: &str, sink: &mut Sink<'_>) {
-    const LONG_MS: u64 = 60_000;
+    const LONG: Duration = Duration::from_mins(1);
     let line = without_colour(line);
-    if let Some((retry, wait_ms)) = logged_wait(&line).filter(|(_, wait)| *wait > LONG_MS) {
+    if let Some((retry, wait)) = logged_wait(&line).filter(|(_, wait)| *wait > LONG) {
         sink(Event::own(EventKind::Retry {
             attempt: retry.attempt.unwrap_or(1),
             max: retry.max,
             status: retry.status,
-            wait_ms: Some(wait_ms),
+            wait: Some(wait),
             reason: Cow::Borrowed(retry.reason),
         }));
     }
@@ -105,7 +105,7 @@ impl<'m> Retry<'m> {
             attempt: progress.attempt(self.attempt).saturating_mul(requests),
             max: self.max.map(|max| max.saturating_mul(requests)),
             status: self.status,
-            wait_ms: None,
+            wait: None,
             reason: Cow::Borrowed(self.reason),
         }));
     }
@@ -180,7 +180,10 @@ mod tests {
                     sampling request (1/3 in 3599.5s)... turn_id=1 sampling_error=exceeded retry limit, \
                     last status: 429 Too Many Requests";
         let (retry, wait) = logged_wait(line).unwrap();
-        assert_eq!((retry.attempt, retry.status, wait), (Some(1), Some(429), 3_599_500));
+        assert_eq!(
+            (retry.attempt, retry.status, wait),
+            (Some(1), Some(429), Duration::from_millis(3_599_500))
+        );
         assert_eq!(logged_wait("a line of something else"), None);
     }
 

@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::time::Duration;
 
 use convoke_core::Diagnostic;
 use serde::Deserialize;
@@ -205,12 +206,12 @@ impl Reader for Gemini {
     }
 
     fn error_line(&mut self, line: &str, sink: &mut Sink<'_>) {
-        if let Some((attempt, status, wait_ms)) = retry(line) {
+        if let Some((attempt, status, wait)) = retry(line) {
             self.progress.forget_preview();
             let attempt = self.progress.attempt(Some(attempt));
             let reason = Cow::Borrowed(line);
             let max = None;
-            sink(Event::own(EventKind::Retry { attempt, max, status, wait_ms, reason }));
+            sink(Event::own(EventKind::Retry { attempt, max, status, wait, reason }));
         }
     }
 
@@ -253,13 +254,13 @@ fn failure(message: String) -> Failure {
 
 /// Parses `Attempt 2 failed with status 429. Retrying with backoff...` from the error output: attempt, status and
 /// wait.
-fn retry(line: &str) -> Option<(u64, Option<u16>, Option<u64>)> {
+fn retry(line: &str) -> Option<(u64, Option<u16>, Option<Duration>)> {
     let (attempt, rest) = line.strip_prefix("Attempt ")?.split_once(" failed")?;
     let (why, next) = rest.split_once(". Retrying ")?;
     let status = why.strip_prefix(" with status ").and_then(|status| status.parse().ok());
     let status = status.or_else(|| status_in_words(&why.to_ascii_lowercase()));
     let wait = next.strip_prefix("after ").and_then(|wait| wait.split_once("ms")?.0.parse().ok());
-    Some((attempt.parse().ok()?, status, wait))
+    Some((attempt.parse().ok()?, status, wait.map(Duration::from_millis)))
 }
 
 /// Explains an end without a closing event, from the exit code if it has a meaning.
@@ -309,32 +310,21 @@ fn todo_items<'a>(tool: &str, input: &'a str) -> Option<Vec<TodoItem<'a>>> {
 }
 
 #[derive(Deserialize, Default)]
-#[serde(default)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct Line<'a> {
-    #[serde(borrow, rename = "type")]
+    #[serde(rename = "type")]
     kind: Text<'a>,
-    #[serde(borrow)]
     session_id: Text<'a>,
-    #[serde(borrow)]
     model: Text<'a>,
-    #[serde(borrow)]
     role: Text<'a>,
-    #[serde(borrow)]
     content: Text<'a>,
     delta: Flag,
-    #[serde(borrow)]
     tool_name: Text<'a>,
-    #[serde(borrow)]
     tool_id: Text<'a>,
-    #[serde(borrow)]
     parameters: Option<&'a RawValue>,
-    #[serde(borrow)]
     status: Text<'a>,
-    #[serde(borrow)]
     output: Text<'a>,
-    #[serde(borrow)]
     error: Object<Problem<'a>>,
-    #[serde(borrow)]
     message: Text<'a>,
     stats: Object<Stats>,
 }
@@ -387,25 +377,19 @@ struct Todos<'a> {
 }
 
 #[derive(Deserialize, Default)]
-#[serde(default)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct Todo<'a> {
-    #[serde(borrow)]
     description: Text<'a>,
-    #[serde(borrow)]
     status: Text<'a>,
 }
 
 #[derive(Deserialize, Default)]
-#[serde(default)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct Document<'a> {
-    #[serde(borrow)]
     session_id: Text<'a>,
-    #[serde(borrow)]
     response: Text<'a>,
-    #[serde(borrow)]
     error: Object<Problem<'a>>,
     stats: Object<DocumentStats>,
-    #[serde(borrow)]
     warnings: List<'a, Text<'a>>,
 }
 
@@ -459,7 +443,7 @@ mod tests {
             ),
             (
                 "Attempt 1 failed: try later. Retrying after 61000ms...",
-                Some((1, None, Some(61_000))),
+                Some((1, None, Some(Duration::from_secs(61)))),
             ),
             ("Attempt 4 failed: no. Max attempts reached", None),
             ("Attempt to read failed", None),

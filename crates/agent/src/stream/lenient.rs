@@ -37,6 +37,49 @@ macro_rules! drains_objects {
     };
 }
 
+/// A value without structure; lists and objects read as absent.
+#[derive(Default)]
+enum Scalar<'a> {
+    #[default]
+    Absent,
+    Bool(bool),
+    Unsigned(u64),
+    Signed(i64),
+    Float(f64),
+    Text(Cow<'a, str>),
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Scalar<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Read;
+        impl<'de> Visitor<'de> for Read {
+            type Value = Scalar<'de>;
+            absent_for!();
+            drains_lists!();
+            drains_objects!();
+            fn visit_bool<E>(self, truth: bool) -> Result<Self::Value, E> {
+                Ok(Scalar::Bool(truth))
+            }
+            fn visit_u64<E>(self, number: u64) -> Result<Self::Value, E> {
+                Ok(Scalar::Unsigned(number))
+            }
+            fn visit_i64<E>(self, number: i64) -> Result<Self::Value, E> {
+                Ok(Scalar::Signed(number))
+            }
+            fn visit_f64<E>(self, number: f64) -> Result<Self::Value, E> {
+                Ok(Scalar::Float(number))
+            }
+            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
+                Ok(Scalar::Text(Cow::Borrowed(text)))
+            }
+            fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+                Ok(Scalar::Text(Cow::Owned(text.to_owned())))
+            }
+        }
+        deserializer.deserialize_any(Read)
+    }
+}
+
 /// A string.
 #[derive(Debug, Default, Clone)]
 pub struct Text<'a>(pub Option<Cow<'a, str>>);
@@ -55,23 +98,10 @@ impl<'a> Text<'a> {
 
 impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Read;
-        impl<'de> Visitor<'de> for Read {
-            type Value = Text<'de>;
-            absent_for!(visit_bool(bool), visit_i64(i64), visit_u64(u64), visit_f64(f64));
-            drains_lists!();
-            drains_objects!();
-            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
-                Ok(Text(Some(Cow::Borrowed(text))))
-            }
-            fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
-                Ok(Text(Some(Cow::Owned(text.to_owned()))))
-            }
-            fn visit_string<E>(self, text: String) -> Result<Self::Value, E> {
-                Ok(Text(Some(Cow::Owned(text))))
-            }
-        }
-        deserializer.deserialize_any(Read)
+        Ok(match Scalar::deserialize(deserializer)? {
+            Scalar::Text(text) => Self(Some(text)),
+            _ => Self(None),
+        })
     }
 }
 
@@ -80,32 +110,19 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
 pub struct Number(pub Option<u64>);
 
 impl<'de> Deserialize<'de> for Number {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "the conversion saturates, and counts are far below its ends"
+    )]
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Read;
-        impl<'de> Visitor<'de> for Read {
-            type Value = Number;
-            absent_for!(visit_bool(bool));
-            drains_lists!();
-            drains_objects!();
-            fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
-                Ok(Number(text.parse().ok()))
-            }
-            fn visit_u64<E>(self, number: u64) -> Result<Self::Value, E> {
-                Ok(Number(Some(number)))
-            }
-            fn visit_i64<E>(self, number: i64) -> Result<Self::Value, E> {
-                Ok(Number(u64::try_from(number).ok()))
-            }
-            #[expect(
-                clippy::cast_possible_truncation,
-                clippy::cast_sign_loss,
-                reason = "the cast saturates, and counts are far below its ends"
-            )]
-            fn visit_f64<E>(self, number: f64) -> Result<Self::Value, E> {
-                Ok(Number((number >= 0.0).then_some(number as u64)))
-            }
-        }
-        deserializer.deserialize_any(Read)
+        Ok(Self(match Scalar::deserialize(deserializer)? {
+            Scalar::Unsigned(number) => Some(number),
+            Scalar::Signed(number) => u64::try_from(number).ok(),
+            Scalar::Float(number) => (number >= 0.0).then_some(number as u64),
+            Scalar::Text(text) => text.parse().ok(),
+            Scalar::Absent | Scalar::Bool(_) => None,
+        }))
     }
 }
 
@@ -114,26 +131,14 @@ impl<'de> Deserialize<'de> for Number {
 pub struct Decimal(pub Option<f64>);
 
 impl<'de> Deserialize<'de> for Decimal {
+    #[expect(clippy::cast_precision_loss, reason = "money, not counts")]
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Read;
-        impl<'de> Visitor<'de> for Read {
-            type Value = Decimal;
-            absent_for!(visit_bool(bool), visit_str(&str));
-            drains_lists!();
-            drains_objects!();
-            fn visit_u64<E>(self, number: u64) -> Result<Self::Value, E> {
-                #[expect(clippy::cast_precision_loss, reason = "money, not counts")]
-                Ok(Decimal(Some(number as f64)))
-            }
-            fn visit_i64<E>(self, number: i64) -> Result<Self::Value, E> {
-                #[expect(clippy::cast_precision_loss, reason = "money, not counts")]
-                Ok(Decimal(Some(number as f64)))
-            }
-            fn visit_f64<E>(self, number: f64) -> Result<Self::Value, E> {
-                Ok(Decimal(Some(number)))
-            }
-        }
-        deserializer.deserialize_any(Read)
+        Ok(Self(match Scalar::deserialize(deserializer)? {
+            Scalar::Unsigned(number) => Some(number as f64),
+            Scalar::Signed(number) => Some(number as f64),
+            Scalar::Float(number) => Some(number),
+            Scalar::Absent | Scalar::Bool(_) | Scalar::Text(_) => None,
+        }))
     }
 }
 
@@ -143,20 +148,11 @@ pub struct Flag(pub bool);
 
 impl<'de> Deserialize<'de> for Flag {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Read;
-        impl<'de> Visitor<'de> for Read {
-            type Value = Flag;
-            absent_for!(visit_i64(i64), visit_u64(u64), visit_f64(f64));
-            drains_lists!();
-            drains_objects!();
-            fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
-                Ok(Flag(text == "true"))
-            }
-            fn visit_bool<E>(self, truth: bool) -> Result<Self::Value, E> {
-                Ok(Flag(truth))
-            }
-        }
-        deserializer.deserialize_any(Read)
+        Ok(Self(match Scalar::deserialize(deserializer)? {
+            Scalar::Bool(truth) => truth,
+            Scalar::Text(text) => text == "true",
+            _ => false,
+        }))
     }
 }
 

@@ -252,8 +252,8 @@ impl TurnProgress {
 
     /// Handles a line that does not parse as a known event.
     pub(crate) fn unreadable(&mut self, line: &str, sink: &mut Sink<'_>) {
-        match serde_json::from_str::<Kind<'_>>(line) {
-            Ok(Kind { kind: Text(Some(kind)) }) => self.unknown(&kind, line, sink),
+        match serde_json::from_str::<TypedLine<'_>>(line) {
+            Ok(TypedLine { kind: Text(Some(kind)) }) => self.unknown(&kind, line, sink),
             _ => self.noise(line),
         }
     }
@@ -315,7 +315,7 @@ impl TurnProgress {
 
 /// The one field that all formats share.
 #[derive(Deserialize)]
-struct Kind<'a> {
+struct TypedLine<'a> {
     #[serde(borrow, default, rename = "type")]
     kind: Text<'a>,
 }

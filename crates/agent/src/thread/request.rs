@@ -1,5 +1,7 @@
 //! Requests as they are stored.
 
+use std::time::Duration;
+
 use convoke_core::ledger::Ledger;
 use convoke_wire::Wire;
 use serde::{Deserialize, Serialize};
@@ -126,11 +128,21 @@ pub struct RequestOutcome {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
     /// The time from the request to the first byte of the response.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub first_byte_ms: Option<u64>,
+    #[serde(
+        rename = "firstByteMs",
+        with = "crate::milliseconds::optional",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub first_byte: Option<Duration>,
     /// The time from the request to the end of the response.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub elapsed_ms: Option<u64>,
+    #[serde(
+        rename = "elapsedMs",
+        with = "crate::milliseconds::optional",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub elapsed: Option<Duration>,
     /// The provider's own reason for a cache miss.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_miss: Option<String>,
@@ -144,6 +156,8 @@ pub enum RequestEnd {
     Answered,
     /// With the failure of its last attempt.
     Failed,
+    /// Without a connection: nothing of it was sent.
+    Unsent,
     /// By cancellation of the turn.
     Cancelled,
     /// By the time limit of the turn.

@@ -14,7 +14,7 @@ use serde_json::json;
 
 use crate::test_host::{Cli, TestHost};
 
-/// What came of a turn whose agent asked.
+/// The result of a turn whose agent asked.
 struct Asked {
     questions: Vec<PermissionQuestion>,
     answers: Vec<(PermissionAnswer, AnsweredBy)>,

@@ -1,4 +1,4 @@
-//! What reaches the model: the prompt to the byte, and nothing that the program would add for it.
+//! The prompt as it reaches the model: to the byte, without additions of the program.
 
 use convoke_agent::adapter::CLAUDE_TAIL;
 use convoke_agent::turn_input::{Permissions, Trust};
@@ -37,7 +37,7 @@ pub async fn delivers_byte_for_byte(cli: Cli) {
             let at = texts.iter().position(|text| *text == prompt).unwrap();
             assert_eq!(texts[at + 1], CLAUDE_TAIL);
             let mut notes = codes(&outcome);
-            // What no sandbox holds is said in every turn.
+            // Gaps of the sandbox are reported in every turn.
             notes.retain(|code| *code != "sandbox.partial");
             assert_eq!(notes, [""; 0]);
         }

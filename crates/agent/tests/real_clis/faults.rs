@@ -145,7 +145,7 @@ process.exit(0);
     assert_eq!(turn.reply.len(), (8 << 20) + " undefined".len());
 }
 
-/// What a raw server answers.
+/// The answer of a raw server.
 #[derive(Debug, Clone, Copy)]
 enum Raw {
     /// Bytes that are no events.

@@ -1,4 +1,4 @@
-//! What a project and the user may tell a CLI: settings, variables, keys.
+//! Settings, variables and keys of a project and its user, as a CLI gets them.
 
 use convoke_agent::Verdict;
 use convoke_agent::turn_input::{Permissions, Trust};

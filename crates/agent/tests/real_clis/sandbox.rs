@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use crate::test_host::{Cli, TestHost, codes};
 
-/// What the model has the CLI run: each line says whether an attempt was stopped.
+/// The script that the model has the CLI run: each line says whether an attempt was stopped.
 const HOSTILE: &str = r#"
 try() { name=$1; shift; ( eval "$@" ) >/dev/null 2>&1 && echo "$name=open" || echo "$name=stopped"; }
 try inside 'echo x >inside'

@@ -12,7 +12,7 @@ use convoke_agent::sandbox::SandboxSettings;
 use convoke_agent::turn_input::TurnInput;
 use convoke_agent::verdict::{Failure, FailureReason};
 use convoke_agent::{Agent, AgentTurn, TurnResult, Verdict};
-use convoke_rehearsal::{Answer, Kind as Asked, Rehearsal, Script, start};
+use convoke_rehearsal::{Answer, Rehearsal, RequestKind as Asked, Script, start};
 use convoke_wire::RequestParts;
 use serde_json::json;
 use tempfile::TempDir;

@@ -68,7 +68,7 @@ pub fn recordings(root: &Path) -> std::io::Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// What a recorded program was asked to write.
+/// The output format that a recorded program was asked for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     Plain,

@@ -1,13 +1,16 @@
 //! Applies the events of the conversation.
 
+use std::fmt::Write as _;
+
 use convoke_agent::Verdict;
+use convoke_agent::event::EventKind;
 use convoke_session::file_changes::ChangedBy;
 use convoke_session::{MemberName, SessionEventKind, StopReason, TurnId, TurnState};
 
 use super::{Activity, Chat, Effect, Waiting};
 use crate::transcript::Tone;
 use crate::work::Work;
-use convoke_core::figures::thousands;
+use convoke_core::figures::{dollars, thousands};
 
 impl Chat {
     /// Applies an event of the conversation.
@@ -27,7 +30,7 @@ impl Chat {
                 if self.setup.team.is_person(&message.from) && !self.pending.is_empty() {
                     self.pending.remove(0);
                 }
-                self.add_message(message);
+                self.add_message(&message);
             }
             SessionEventKind::Task { task, by } => {
                 self.transcript.note(Tone::Quiet, &format!("{by} set the task: {task}"));
@@ -48,29 +51,38 @@ impl Chat {
                 self.works.push(Work::new(turn, member, self.now, tokens_estimate, width));
             }
             SessionEventKind::Agent { turn, event, .. } => {
+                if let EventKind::Warning(diagnostic) = &event.kind {
+                    self.diagnose(diagnostic);
+                }
                 if let Some(work) = self.works.iter_mut().find(|work| work.turn == turn) {
                     work.observe(&event);
                 }
             }
             SessionEventKind::PermissionAsked { member, question, .. } => {
+                self.rings = true;
                 self.ask(member, question);
             }
             SessionEventKind::PermissionAnswered { id, answer, by, .. } => {
                 self.answered(&id, answer, by);
             }
-            SessionEventKind::TurnEnded { turn, member, state, reply, result, elapsed_ms } => {
+            SessionEventKind::TurnEnded { turn, member, state, reply, result, elapsed } => {
                 self.unqueue(turn);
                 let at_work = self.works.iter().position(|work| work.turn == turn);
                 let work = at_work.map(|at| self.works.remove(at));
+                if let Some(cost) = result.cost_usd {
+                    *self.cost_usd.get_or_insert(0.0) += cost;
+                }
                 if let Some(reply) = reply {
-                    let time = format!("{}.{} s", elapsed_ms / 1000, elapsed_ms % 1000 / 100);
-                    let taken = result.usage.map_or_else(
-                        || time.clone(),
-                        |usage| {
-                            let (read, wrote) = (thousands(usage.input), thousands(usage.output));
-                            format!("{time} · {read} in, {wrote} out")
-                        },
-                    );
+                    // Writing to a string cannot fail.
+                    let mut taken =
+                        format!("{}.{} s", elapsed.as_secs(), elapsed.subsec_millis() / 100);
+                    if let Some(usage) = result.usage {
+                        let (read, wrote) = (thousands(usage.input), thousands(usage.output));
+                        let _ = write!(taken, " · {read} in, {wrote} out");
+                    }
+                    if let Some(cost) = result.cost_usd {
+                        let _ = write!(taken, " · {}", dollars(cost));
+                    }
                     self.transcript.account(&reply, taken);
                 }
                 if let Some(received) = work.as_ref().and_then(|work| work.received.as_ref()) {
@@ -89,7 +101,7 @@ impl Chat {
                 self.transcript.note(Tone::Quiet, &text);
             }
             SessionEventKind::Diagnostic { diagnostic, .. } => self.diagnose(&diagnostic),
-            SessionEventKind::Stopped(stop) => return self.stop(stop),
+            SessionEventKind::Stopped(stop) => return self.stop(&stop),
             _ => {}
         }
         None
@@ -111,47 +123,56 @@ impl Chat {
     }
 
     /// Applies the stop of a conversation: control returns to a person.
-    fn stop(&mut self, stop: StopReason) -> Option<Effect> {
-        if self.activity == Activity::Leaving || stop == StopReason::Left {
+    fn stop(&mut self, stop: &StopReason) -> Option<Effect> {
+        if self.activity == Activity::Leaving || *stop == StopReason::Left {
             return Some(self.close());
         }
         self.activity = Activity::Waiting;
-        self.is_interrupted = false;
+        if !self.is_interrupted {
+            // It was about the turns that ran.
+            self.notice = None;
+        }
+        self.rings |= !matches!(stop, StopReason::Cancelled { .. });
         let (tone, text) = match stop {
-            StopReason::Idle { .. } | StopReason::Left => (Tone::Quiet, None),
-            StopReason::Addressed { person, .. } if person == self.speaker => (Tone::Quiet, None),
+            StopReason::Idle { .. }
+            | StopReason::Left
+            | StopReason::TurnFailed { .. }
+            | StopReason::Cancelled { .. } => (Tone::Quiet, None),
+            StopReason::Addressed { person, .. } if *person == self.speaker => (Tone::Quiet, None),
             StopReason::Addressed { person, .. } => {
-                let text = format!("{person} was addressed; you now speak as {person}");
-                self.speaker = person;
-                (Tone::Warning, Some(text))
+                self.speaker.clone_from(person);
+                (Tone::Warning, Some(format!("{person} was addressed; you now speak as {person}")))
             }
-            StopReason::TurnFailed { .. } | StopReason::Cancelled { .. }
-                if self.queue.is_empty() =>
-            {
-                (Tone::Quiet, Some("/retry retries the turn".to_owned()))
+            StopReason::TurnLimit { limit, .. } => {
+                (Tone::Warning, Some(format!("stopped after {limit} turns without a person")))
             }
-            StopReason::TurnFailed { .. } | StopReason::Cancelled { .. } => {
-                (Tone::Quiet, Some("/retry retries the turn, /go runs the queued turns".to_owned()))
-            }
-            StopReason::TurnLimit { limit, .. } => (
-                Tone::Warning,
-                Some(format!("stopped after {limit} turns without a person; /go continues")),
-            ),
             StopReason::Repetition { member, times, .. } => {
-                let text = format!(
-                    "stopped: {member} repeated the same message {times} times; /go continues"
-                );
+                let text = format!("stopped: {member} repeated the same message {times} times");
                 (Tone::Warning, Some(text))
             }
             StopReason::QueueFull { limit, left_out, .. } => {
-                let text = format!(
-                    "queue full: {limit} turns queued, {left_out} not added; /go continues"
-                );
+                let text = format!("queue full: {limit} turns queued, {left_out} not added");
                 (Tone::Warning, Some(text))
             }
         };
         if let Some(text) = text {
             self.transcript.note(tone, &text);
+        }
+        let hint = match stop {
+            StopReason::TurnFailed { .. } | StopReason::Cancelled { .. } => {
+                Some(if self.queue.is_empty() {
+                    "/retry retries the turn"
+                } else {
+                    "/retry retries the turn, /go runs the queued turns"
+                })
+            }
+            StopReason::TurnLimit { .. }
+            | StopReason::Repetition { .. }
+            | StopReason::QueueFull { .. } => Some("/go continues"),
+            StopReason::Idle { .. } | StopReason::Left | StopReason::Addressed { .. } => None,
+        };
+        if let Some(hint) = hint {
+            self.transcript.hint(Tone::Quiet, hint);
         }
         // A message arrived after the inbox was last read.
         (!self.pending.is_empty()).then(|| self.work(Effect::GoOn))

@@ -23,6 +23,9 @@ impl Chat {
         }
         self.is_interrupted = false;
         self.notice = None;
+        if ctrl && key.code == KeyCode::Char('z') {
+            return Some(Effect::Suspend);
+        }
         if self.overlay.is_some() {
             return self.key_on_page(key.code, ctrl);
         }
@@ -34,6 +37,7 @@ impl Chat {
             }
             KeyCode::F(2) => return self.look(PromptView::Ledger, None),
             KeyCode::Char('l') if ctrl => return self.look(PromptView::Ledger, None),
+            KeyCode::Char('g') if ctrl => return Some(Effect::Edit(self.editor.text().to_owned())),
             KeyCode::Char('d') if ctrl && self.editor.text().is_empty() => {
                 return Some(self.leave());
             }
@@ -150,6 +154,7 @@ impl Chat {
         }
         self.is_interrupted = true;
         self.notice = Some("Ctrl-C again saves and quits".to_owned());
+        self.rings = false;
         if self.activity == Activity::Working {
             self.activity = Activity::Cancelling;
             return Some(Effect::CancelTurn);
@@ -159,10 +164,13 @@ impl Chat {
         None
     }
 
+    /// Scrolls by pages, and reads earlier messages near the first one.
     fn scroll(&mut self, pages: isize) -> Option<Effect> {
         let page = usize::from(self.areas().conversation.height).saturating_sub(OVERLAP).max(1);
         self.scrolled = self.scrolled.saturating_add_signed(pages * page.cast_signed());
-        None
+        // The page before the first is read before it is needed.
+        let is_near_top = pages > 0 && self.scrolled + page >= self.most_scrolled();
+        self.transcript.earlier().filter(|_| is_near_top).map(Effect::ReadEarlier)
     }
 
     fn offer(&mut self) {

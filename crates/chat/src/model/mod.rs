@@ -8,8 +8,10 @@ pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashSet;
 use std::time::Duration;
 
+use convoke_agent::diagnostics::SANDBOX_PARTIAL;
 use convoke_agent::permission::PermissionAnswer;
 use convoke_core::marker::Intent;
 use convoke_core::{Code, Diagnostic};
@@ -27,7 +29,7 @@ use crate::layout::Areas;
 use crate::overlay::{Overlay, Page};
 use crate::sent_prompt::SentPrompt;
 use crate::text::printable_line;
-use crate::transcript::{MessageHeader, Tone, Transcript};
+use crate::transcript::{EarlierPage, MessageHeader, Tone, Transcript};
 use crate::user_action::{InputParser, PromptView, UserAction};
 use crate::work::Work;
 
@@ -50,6 +52,8 @@ pub struct Setup {
     pub label: Option<&'static str>,
     /// The diagnostics of opening the conversation.
     pub diagnostics: Vec<Diagnostic>,
+    /// Whether the bell rings when a turn needs the person.
+    pub rings: bool,
 }
 
 /// An input to the model.
@@ -71,6 +75,12 @@ pub enum Input {
     Standing(Vec<Waiting>, Option<String>),
     /// A prompt that was read from the store.
     SentPrompt(Option<SentPrompt>, PromptView),
+    /// Earlier messages that were read from the store, oldest first.
+    Earlier(Vec<ShownMessage>),
+    /// A message with the files that it attaches, or why it cannot be sent.
+    Attached(Result<PersonMessage, String>),
+    /// The text as it came back from the person's editor, or why it did not.
+    Edited(Result<String, String>),
     /// A request failed and had no effect.
     Refused(String),
     /// A short notice.
@@ -117,6 +127,14 @@ pub enum Effect {
     Read(MemberName, TurnId, PromptView),
     /// Answer a question of an agent.
     Answer(String, PermissionAnswer),
+    /// Read the files that a message attaches.
+    Attach(PersonMessage),
+    /// Read earlier messages from the store.
+    ReadEarlier(EarlierPage),
+    /// Open a text in the person's editor.
+    Edit(String),
+    /// Suspend the program, as Ctrl-Z does elsewhere.
+    Suspend,
 }
 
 /// A queued turn.
@@ -162,6 +180,12 @@ pub struct Chat {
     pub(crate) now: Duration,
     /// Every diagnostic that was given.
     pub(crate) codes: Vec<Code>,
+    /// What was said of sandboxes: the same of every turn.
+    partial: HashSet<String>,
+    /// The cost of the turns of this chat, as far as agents reported it.
+    pub(crate) cost_usd: Option<f64>,
+    /// Whether the bell is to ring.
+    rings: bool,
     /// Whether the next Ctrl-C quits.
     is_interrupted: bool,
     /// The last turn that failed or was cancelled.
@@ -206,13 +230,16 @@ impl Chat {
             size,
             now: Duration::ZERO,
             codes: Vec::new(),
+            partial: HashSet::new(),
+            cost_usd: None,
+            rings: false,
             is_interrupted: false,
             undone,
             sent,
             setup,
         };
         chat.resize(size);
-        for message in messages {
+        for message in &messages {
             chat.add_message(message);
         }
         for diagnostic in chat.setup.diagnostics.clone() {
@@ -225,7 +252,7 @@ impl Chat {
             } else {
                 format!("{count} turns queued")
             };
-            chat.transcript.note(Tone::Warning, &format!("{turns}; /go continues"));
+            chat.transcript.hint(Tone::Warning, &format!("{turns}; /go continues"));
         }
         chat
     }
@@ -233,6 +260,7 @@ impl Chat {
     /// Applies an input to the state and returns the effect to run.
     pub fn update(&mut self, input: Input) -> Option<Effect> {
         let lines_before = self.height_ever();
+        let is_earlier = matches!(input, Input::Earlier(_));
         let effect = match input {
             Input::Key(key) => self.key(key),
             Input::Remote(request) => self.remote(request),
@@ -248,6 +276,24 @@ impl Chat {
                 None
             }
             Input::SentPrompt(sheet, what) => self.show(sheet, what),
+            Input::Earlier(messages) => {
+                let read =
+                    messages.into_iter().map(|message| (self.header(&message), message.text));
+                let read = read.collect();
+                self.transcript.say_earlier(read);
+                None
+            }
+            Input::Attached(Ok(message)) => Some(self.send(message)),
+            Input::Attached(Err(why)) => {
+                // Recalls the line for correction.
+                self.editor.up();
+                self.remark(why)
+            }
+            Input::Edited(Ok(text)) => {
+                self.editor.clear();
+                self.paste(&text)
+            }
+            Input::Edited(Err(why)) => self.remark(why),
             Input::Refused(_) if self.activity == Activity::Leaving => Some(self.close()),
             Input::Refused(why) => {
                 self.activity = Activity::Waiting;
@@ -262,11 +308,17 @@ impl Chat {
             Input::Terminate => Some(self.leave()),
         };
         // New lines at the end do not move a scrolled view.
-        if self.scrolled > 0 {
+        if self.scrolled > 0 && !is_earlier {
             self.scrolled += self.height_ever().saturating_sub(lines_before);
         }
         self.scrolled = self.scrolled.min(self.most_scrolled());
+        self.transcript.is_read_back = self.scrolled > 0;
         effect
+    }
+
+    /// Returns whether the bell is to ring, once.
+    pub(crate) fn takes_bell(&mut self) -> bool {
+        std::mem::take(&mut self.rings) && self.setup.rings
     }
 
     /// Returns whether the screen changes without input.
@@ -348,6 +400,7 @@ impl Chat {
                 self.remark(format!("{INBOX_LIMIT} messages wait to be stored; send this later"))
             }
             UserAction::Say { text, to } => Some(self.say(&text, to)),
+            UserAction::Edit(text) => Some(Effect::Edit(text)),
             UserAction::Address(to) => {
                 self.to = to;
                 None
@@ -381,6 +434,13 @@ impl Chat {
     fn say(&mut self, text: &str, to: Vec<String>) -> Effect {
         let to = InputParser::new(&self.setup.team).meant(&self.speaker, to);
         let message = PersonMessage::new(self.speaker.clone(), text).to(to);
+        if text.contains('@') {
+            return Effect::Attach(message);
+        }
+        self.send(message)
+    }
+
+    fn send(&mut self, message: PersonMessage) -> Effect {
         self.pending.push(message.clone());
         if self.activity == Activity::Waiting {
             return self.work(Effect::Say(message));
@@ -454,6 +514,7 @@ impl Chat {
 
     fn work(&mut self, effect: Effect) -> Effect {
         self.activity = Activity::Working;
+        self.transcript.remove_hints();
         effect
     }
 
@@ -463,21 +524,31 @@ impl Chat {
         None
     }
 
-    fn add_message(&mut self, message: ShownMessage) {
+    fn add_message(&mut self, message: &ShownMessage) {
+        let head = self.header(message);
+        self.transcript.say(head, &message.text);
+    }
+
+    fn header(&self, message: &ShownMessage) -> MessageHeader {
         let to: Vec<&str> = message.to.iter().map(MemberName::as_str).collect();
-        let head = MessageHeader {
-            id: message.id,
+        MessageHeader {
+            id: message.id.clone(),
             from: printable_line(message.from.as_str()),
             to: printable_line(&to.join(", ")),
             is_person: self.setup.team.is_person(&message.from),
             cost: String::new(),
-        };
-        self.transcript.say(head, &message.text);
+        }
     }
 
+    /// Shows a diagnostic, the first of its code with the fix.
     fn diagnose(&mut self, diagnostic: &Diagnostic) {
-        self.codes.push(diagnostic.code);
-        let text = format!("{}: {}", diagnostic.code.name(), diagnostic.message);
-        self.transcript.note(Tone::Warning, &text);
+        let Diagnostic { code, message, .. } = diagnostic;
+        let is_first = !self.codes.contains(code);
+        self.codes.push(*code);
+        if *code == SANDBOX_PARTIAL && !self.partial.insert(message.clone()) {
+            return;
+        }
+        let fix = if is_first { format!(" ({})", code.fix()) } else { String::new() };
+        self.transcript.note(Tone::Warning, &format!("{}: {message}{fix}", code.name()));
     }
 }

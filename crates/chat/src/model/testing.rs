@@ -40,6 +40,7 @@ pub(crate) fn chat_after(past: Past) -> Chat {
         label: None,
         suggestion: Some("Can we ship login.py tonight?".to_owned()),
         diagnostics: Vec::new(),
+        rings: true,
     };
     Chat::new(setup, past, Size::new(80, 24))
 }
@@ -96,6 +97,7 @@ pub(crate) fn message(number: u64, from: &str, to: &[&str], text: &str) -> Sessi
         to: to.iter().map(|name| MemberName::new(*name)).collect(),
         in_reply_to: None,
         text: text.to_owned(),
+        attachments: Vec::new(),
     })
 }
 

@@ -1,6 +1,7 @@
 //! Tests of the model: keys and events in, effects and screens out.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use convoke_agent::event::{Event as AgentEvent, EventKind, TextPart};
 use convoke_agent::usage::Usage;
@@ -49,7 +50,7 @@ fn ended(turn: u64, member: &str, outcome: Verdict, reply: Option<&str>) -> Sess
         state,
         reply: reply.map(Into::into),
         result: Box::new(AttemptResult::new(Millis(0), result, "", &mut Vec::new())),
-        elapsed_ms: 4_250,
+        elapsed: Duration::from_millis(4_250),
     }
 }
 
@@ -71,7 +72,10 @@ fn at_work() -> Chat {
 fn a_message_goes_to_the_one_who_is_addressed() {
     let mut chat = chat();
     let says = |chat: &mut Chat, line: &str| {
-        let effect = chat.enter_line(line);
+        let effect = match chat.enter_line(line) {
+            Some(Effect::Attach(message)) => chat.update(Input::Attached(Ok(message))),
+            effect => effect,
+        };
         chat.happen(message(1, "you", &[], "hello"));
         chat.happen(idle());
         effect
@@ -336,6 +340,7 @@ fn a_session_is_taken_up_with_its_end_in_view() {
         to: Vec::new(),
         in_reply_to: None,
         text: text.to_owned(),
+        attachments: Vec::new(),
     };
     let waiting =
         Waiting { turn: TurnId(9), member: "lin".into(), intent: convoke_core::marker::Intent::P1 };
@@ -404,4 +409,167 @@ fn nothing_of_a_hostile_text_reaches_the_terminal() {
     let screen = chat.screen();
     let bad = screen.chars().find(|&c| c != '\n' && (c.is_control() || c == '\u{202e}'));
     assert_eq!(bad, None, "{screen}");
+}
+
+#[test]
+fn ctrl_c_twice_leaves_also_when_the_turn_has_ended_in_between() {
+    let mut chat = at_work();
+    assert!(chat.screen().contains("Ctrl-C cancels the turn, twice quits"));
+    assert_eq!(chat.ctrl('c'), Some(Effect::CancelTurn));
+    chat.happen(ended(1, "ada", Verdict::Cancelled, None));
+    chat.happen(SessionEventKind::Stopped(StopReason::Cancelled { person: "you".into() }));
+    assert!(chat.screen().contains("Ctrl-C again saves and quits"), "the hint is still true");
+    assert_eq!(chat.ctrl('c'), Some(Effect::Close(Vec::new())));
+}
+
+#[test]
+fn hints_that_are_no_longer_true_go() {
+    let mut chat = at_work();
+    chat.enter_line("/retry");
+    assert!(chat.screen().contains("agents are running; /cancel cancels the turn"));
+    chat.ctrl('c');
+    chat.happen(ended(1, "ada", Verdict::Cancelled, None));
+    chat.happen(SessionEventKind::Stopped(StopReason::Cancelled { person: "you".into() }));
+    assert!(chat.screen().contains("/retry retries the turn"));
+    assert_eq!(chat.enter_line("/retry"), Some(Effect::Retry(TurnId(1))));
+    let screen = chat.screen();
+    assert!(!screen.contains("/retry retries") && !screen.contains("/cancel cancels"), "{screen}");
+    assert!(screen.contains("ada's turn was cancelled"), "what happened stays: {screen}");
+    chat.happen(started(1, "ada"));
+    chat.enter_line("/go");
+    assert!(chat.screen().contains("agents are already running"));
+    chat.happen(idle());
+    assert!(!chat.screen().contains("agents are already running"));
+    chat.enter_line("/quit");
+    assert!(!chat.screen().contains("Enter sends"), "{}", chat.screen());
+}
+
+#[test]
+fn diagnostics_of_an_agent_are_shown_with_their_fix_and_counted() {
+    let mut chat = at_work();
+    let diagnostic = || {
+        Diagnostic::new(convoke_agent::diagnostics::AGENT_REPLY_TRUNCATED, "9 bytes were left out")
+    };
+    chat.happen(does(1, "ada", EventKind::Warning(diagnostic())));
+    chat.happen(does(1, "ada", EventKind::Warning(diagnostic())));
+    let screen = chat.screen();
+    assert_eq!(screen.matches("9 bytes were left out").count(), 2, "{screen}");
+    assert_eq!(screen.matches("9 bytes were left out (").count(), 1, "the fix, once: {screen}");
+    assert_eq!(chat.codes.len(), 2);
+    let partial =
+        || Diagnostic::new(convoke_agent::diagnostics::SANDBOX_PARTIAL, "the network is open");
+    chat.happen(does(1, "ada", EventKind::Warning(partial())));
+    chat.happen(does(1, "ada", EventKind::Warning(partial())));
+    assert_eq!(chat.screen().matches("the network is open").count(), 1, "once for all turns");
+}
+
+#[test]
+fn the_bell_rings_when_a_turn_needs_the_person() {
+    let mut chat = at_work();
+    assert!(!chat.takes_bell());
+    chat.happen(ended(1, "ada", Verdict::Done, None));
+    assert!(!chat.takes_bell(), "another turn may follow");
+    chat.happen(idle());
+    assert!(chat.takes_bell());
+    assert!(!chat.takes_bell(), "once");
+    let mut chat = at_work();
+    chat.ctrl('c');
+    chat.happen(SessionEventKind::Stopped(StopReason::Cancelled { person: "you".into() }));
+    assert!(!chat.takes_bell(), "who cancels is there");
+    let mut chat = at_work();
+    chat.setup.rings = false;
+    chat.happen(idle());
+    assert!(!chat.takes_bell());
+}
+
+#[test]
+fn replies_are_markdown_and_what_a_person_wrote_is_text() {
+    let mut chat = chat();
+    let text = "## Result\n\n- `login.py` is **fine**\n\n```python\nreturn True  # ok\n```";
+    chat.happen(message(1, "you", &["ada"], "*really* `so`?"));
+    chat.happen(message(2, "ada", &["you"], text));
+    assert_snapshot!(chat.screen());
+}
+
+#[test]
+fn earlier_messages_are_read_when_one_scrolls_to_them() {
+    let said = |number: u64| ShownMessage {
+        id: format!("msg-{number}").as_str().into(),
+        number: MessageNumber(number),
+        from: "ada".into(),
+        to: Vec::new(),
+        in_reply_to: None,
+        text: format!("Remark number {number}."),
+        attachments: Vec::new(),
+    };
+    let past = Past { messages: (251..=260).map(said).collect(), left_out: 250, ..Past::default() };
+    let mut chat = chat_after(past);
+    let mut pages = Vec::new();
+    for _ in 0..200 {
+        if let Some(Effect::ReadEarlier(page)) = chat.press(KeyCode::PageUp) {
+            let before = chat.screen();
+            let read = (page.after + 1..=page.after + page.count).map(said).collect();
+            chat.update(Input::Earlier(read));
+            let shown = |screen: &str| screen.contains("Remark number 260.");
+            assert_eq!(shown(&chat.screen()), shown(&before), "the view stays where it is");
+            pages.push((page.after, page.count));
+        }
+    }
+    assert_eq!(pages, [(150, 100), (50, 100), (0, 50)]);
+    let screen = chat.screen();
+    assert!(screen.contains("Remark number 1."), "{screen}");
+    assert!(!screen.contains("earlier message"), "{screen}");
+    chat.press(KeyCode::Esc);
+    assert!(chat.screen().contains("Remark number 260."));
+}
+
+#[test]
+fn a_message_is_written_in_an_editor_and_sent_by_enter() {
+    let mut chat = chat();
+    chat.type_in("first words");
+    assert_eq!(chat.ctrl('g'), Some(Effect::Edit("first words".to_owned())));
+    assert_eq!(chat.update(Input::Edited(Ok("many\nlines".to_owned()))), None);
+    assert_eq!(chat.editor.text(), "many\nlines");
+    chat.update(Input::Edited(Err("vi: not found; the message is as it was".to_owned())));
+    assert_eq!(chat.editor.text(), "many\nlines");
+    assert!(chat.screen().contains("vi: not found"));
+    let saying = PersonMessage::new("you", "many\nlines").to(["ada"]);
+    assert_eq!(chat.press(KeyCode::Enter), Some(Effect::Say(saying)));
+    chat.happen(idle());
+    assert_eq!(chat.enter_line("/edit Dear all"), Some(Effect::Edit("Dear all".to_owned())));
+}
+
+#[test]
+fn ctrl_z_suspends_wherever_one_is() {
+    let mut chat = at_work();
+    assert_eq!(chat.ctrl('z'), Some(Effect::Suspend));
+    chat.press(KeyCode::F(1));
+    assert_eq!(chat.ctrl('z'), Some(Effect::Suspend));
+}
+
+#[test]
+fn a_file_that_cannot_be_attached_leaves_the_line_to_be_put_right() {
+    let mut chat = chat();
+    let line = "@lin look at @gone.rs";
+    let message = PersonMessage::new("you", "look at @gone.rs").to(["lin"]);
+    assert_eq!(chat.enter_line(line), Some(Effect::Attach(message)));
+    chat.update(Input::Attached(Err("@gone.rs: there is no such file".to_owned())));
+    assert_eq!(chat.editor.text(), line);
+    assert!(chat.screen().contains("@gone.rs: there is no such file"));
+    assert!(chat.screen().contains("your turn"), "nothing was sent");
+}
+
+#[test]
+fn costs_are_shown_for_the_turn_and_the_chat() {
+    let mut chat = at_work();
+    chat.happen(message(2, "ada", &["you"], "Yes."));
+    let mut end = ended(1, "ada", Verdict::Done, Some("msg-2"));
+    if let SessionEventKind::TurnEnded { result, .. } = &mut end {
+        result.cost_usd = Some(0.0123);
+    }
+    chat.happen(end.clone());
+    chat.happen(end);
+    let screen = chat.screen();
+    assert!(screen.contains("12,345 in, 67 out · $0.0123"), "{screen}");
+    assert!(screen.contains("$0.0246"), "{screen}");
 }

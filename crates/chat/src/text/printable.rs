@@ -64,7 +64,8 @@ pub fn is_dangerous(c: char) -> bool {
             | '\u{FFF9}'..='\u{FFFB}' | '\u{E0000}'..='\u{E0FFF}')
 }
 
-fn has_piles(text: &str) -> bool {
+/// Returns whether a text has a grapheme that is longer than a letter with its accents.
+pub(super) fn has_piles(text: &str) -> bool {
     // ASCII has no combining characters.
     !text.is_ascii() && text.graphemes(true).any(|grapheme| grapheme.len() > MOST_BYTES)
 }

@@ -1,5 +1,7 @@
 //! Wraps text by display width.
 
+use std::ops::Range;
+
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
 
@@ -13,26 +15,33 @@ pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
 /// Appends the lines of a text, and returns the start of the last line, the only one that changes when text is
 /// appended.
 pub(crate) fn wrap_onto(text: &str, width: usize, lines: &mut Vec<String>) -> usize {
+    wrap_lines(text, width, |range| lines.push(text[range].to_owned()))
+}
+
+/// Calls `line` with the range of each line, in order, and returns the start of the last one.
+pub(crate) fn wrap_lines(text: &str, width: usize, mut line: impl FnMut(Range<usize>)) -> usize {
     let mut begins = 0;
     let mut last = 0;
-    for line in text.split('\n') {
-        last = begins + wrap_line(line, width.max(2), lines);
-        begins += line.len() + 1;
+    for written in text.split('\n') {
+        let shifted = |range: Range<usize>| line(begins + range.start..begins + range.end);
+        last = begins + wrap_line(written, width.max(2), shifted);
+        begins += written.len() + 1;
     }
     last
 }
 
-fn wrap_line(line: &str, width: usize, lines: &mut Vec<String>) -> usize {
+fn wrap_line(line: &str, width: usize, mut emit: impl FnMut(Range<usize>)) -> usize {
     // The start and width of the current line, and its last break opportunity with the width up to it.
     let (mut start, mut filled) = (0, 0);
     let mut last_break: Option<(usize, usize)> = None;
     let mut is_indented = true;
+    let trimmed = |from: usize, to: usize| from..from + line[from..to].trim_end_matches(' ').len();
     for (at, grapheme) in line.grapheme_indices(true) {
         let wide = grapheme.width();
         let is_space = grapheme == " ";
         while filled + wide > width && filled > 0 && !is_space {
             let (cut, before) = last_break.take().unwrap_or((at, filled));
-            lines.push(line[start..cut].trim_end_matches(' ').to_owned());
+            emit(trimmed(start, cut));
             start = cut;
             filled -= before;
         }
@@ -42,7 +51,7 @@ fn wrap_line(line: &str, width: usize, lines: &mut Vec<String>) -> usize {
         }
         is_indented &= is_space;
     }
-    lines.push(line[start..].trim_end_matches(' ').to_owned());
+    emit(trimmed(start, line.len()));
     start
 }
 

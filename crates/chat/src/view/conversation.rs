@@ -8,7 +8,7 @@ use ratatui::widgets::Paragraph;
 
 use super::sides;
 use crate::model::Chat;
-use crate::text::printable_line;
+use crate::text::{Face, StyledText, Tint, printable_line};
 use crate::transcript::{Entry, EntryKind, MessageHeader, Tone};
 use crate::work::Work;
 
@@ -56,10 +56,10 @@ fn entry_lines<'a>(entry: &'a Entry, width: u16, lines: &mut Vec<Line<'a>>) {
     lines.push(Line::default());
     match &entry.kind {
         EntryKind::Said(head) => {
-            lines.extend(entry.lines.iter().rev().map(|line| body(line)));
+            lines.extend(entry.lines.iter().rev().map(styled));
             lines.push(head_line(head, width));
         }
-        EntryKind::Note(tone) => {
+        EntryKind::Note(tone) | EntryKind::Hint(tone) => {
             let style = match tone {
                 Tone::Quiet => Style::new().dim(),
                 Tone::Warning => Style::new().fg(Color::Yellow),
@@ -68,7 +68,7 @@ fn entry_lines<'a>(entry: &'a Entry, width: u16, lines: &mut Vec<Line<'a>>) {
             let count = entry.lines.len();
             lines.extend(entry.lines.iter().rev().enumerate().map(|(at, line)| {
                 let mark = if at + 1 == count { " · " } else { "   " };
-                Line::from(vec![Span::raw(mark), Span::raw(line.as_str())]).style(style)
+                Line::from(vec![Span::raw(mark), Span::raw(line.text.as_str())]).style(style)
             }));
         }
     }
@@ -96,6 +96,26 @@ fn written<'a>(work: &'a Work, lines: &mut Vec<Line<'a>>) {
     let name = Span::raw(format!(" {} ", printable_line(work.member.as_str())));
     let name = name.bold().fg(Color::Green);
     lines.push(Line::from(vec![name, Span::raw("…").dim()]));
+}
+
+/// Returns a line of a message with its faces.
+fn styled(line: &StyledText) -> Line<'_> {
+    let pieces = line.pieces().map(|(piece, face)| Span::styled(piece, style(face)));
+    std::iter::once(Span::raw("  ")).chain(pieces).collect()
+}
+
+fn style(Face { bold, italic, tint }: Face) -> Style {
+    let style = match tint {
+        Tint::Plain => Style::new(),
+        Tint::Code => Style::new().fg(Color::Cyan),
+        Tint::Link => Style::new().underlined(),
+        Tint::Frame | Tint::Comment => Style::new().dim(),
+        Tint::Keyword => Style::new().fg(Color::Magenta),
+        Tint::Quoted | Tint::Added => Style::new().fg(Color::Green),
+        Tint::Removed => Style::new().fg(Color::Red),
+    };
+    let style = if bold { style.bold() } else { style };
+    if italic { style.italic() } else { style }
 }
 
 fn body(line: &str) -> Line<'_> {

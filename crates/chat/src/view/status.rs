@@ -6,6 +6,8 @@ use ratatui::style::{Color, Stylize};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
+use convoke_core::figures::dollars;
+
 use super::sides;
 use crate::figures::clock;
 use crate::model::{Activity, Chat};
@@ -44,7 +46,7 @@ pub(super) fn works(chat: &Chat, area: Rect, frame: &mut Frame<'_>) {
     frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()), area);
 }
 
-/// Draws the queue.
+/// Draws the queue, and the cost of this chat.
 pub(super) fn queue(chat: &Chat, area: Rect, frame: &mut Frame<'_>) {
     let waiting = chat
         .queue
@@ -56,7 +58,8 @@ pub(super) fn queue(chat: &Chat, area: Rect, frame: &mut Frame<'_>) {
         1 => format!(" queue: {waiting}"),
         count => format!(" queue ({count}): {waiting}"),
     };
-    frame.render_widget(Line::raw(clip(&text, usize::from(area.width))).dim(), area);
+    let cost = chat.cost_usd.map_or_else(String::new, |cost| format!("{} ", dollars(cost)));
+    frame.render_widget(Line::raw(sides(&text, &cost, area.width)).dim(), area);
 }
 
 /// Draws the line above the input with speaker and recipients.
@@ -90,7 +93,11 @@ pub(super) fn hints(chat: &Chat, area: Rect, frame: &mut Frame<'_>) {
         Activity::Waiting => {
             " Enter sends · Tab completes · F2 ledger · F1 help · Ctrl-C Ctrl-C quits"
         }
-        _ => " Enter sends after this turn · F2 ledger · F1 help · Ctrl-C cancels the turn",
+        Activity::Working => {
+            " Enter sends after this turn · F1 help · Ctrl-C cancels the turn, twice quits"
+        }
+        Activity::Cancelling => " Enter sends after this turn · F1 help · Ctrl-C quits",
+        Activity::Leaving => " saving what was said; the session can be continued",
     };
     frame.render_widget(Line::raw(clip(keys, usize::from(area.width))).dim(), area);
 }

@@ -56,7 +56,7 @@ pub fn completions(arguments: &Completions) -> anyhow::Result<Outcome> {
     let completer = shells.completer(name).context("the shell is not supported")?;
     let mut script = Vec::new();
     completer.write_registration(VARIABLE, "convoke", "convoke", "convoke", &mut script)?;
-    stdout().write_all(&script)?;
+    stdout().verbatim().write_all(&script)?;
     Ok(Outcome::Done)
 }
 
@@ -137,7 +137,7 @@ pub fn man<C: CommandFactory>(arguments: &Man) -> anyhow::Result<Outcome> {
     let Some(directory) = &arguments.output else {
         let mut page = Vec::new();
         clap_mangen::Man::new(command).render(&mut page)?;
-        stdout().write_all(&page)?;
+        stdout().verbatim().write_all(&page)?;
         return Ok(Outcome::Done);
     };
     std::fs::create_dir_all(directory)

@@ -12,7 +12,8 @@ use convoke_agent::process::guardian::Guardian;
 use convoke_agent::turn_input::Trust;
 use convoke_agent::vendor::SignInStatus;
 use convoke_inspect::doctor::{
-    AcpReport, AgentReport, Depth, Evidence, Finding, Level, Limit, Report, examine, try_turn,
+    AcpReport, AgentReport, Depth, Evidence, Finding, Level, Limit, MachineReport, examine,
+    try_turn,
 };
 use convoke_inspect::{HostEnvironment, diagnostics};
 use convoke_session::Store as _;
@@ -40,7 +41,7 @@ pub struct Arguments {
     /// Ask each program whether it is signed in; some write to their own directory when they start
     #[arg(long)]
     ask: bool,
-    /// Runs a rehearsed turn of every agent, offline and in a private home, and names flags and events that have
+    /// Run a rehearsed turn of every agent, offline and in a private home, and name flags and events that have
     /// changed; without it, only of those whose version is unknown
     #[arg(long)]
     verify: bool,
@@ -86,9 +87,9 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     })
 }
 
-/// Runs a rehearsed turn of each agent whose version nobody has measured, or of all.
+/// Runs a rehearsed turn of each agent of an unmeasured version, or of all.
 fn try_turns(
-    report: &mut Report,
+    report: &mut MachineReport,
     all: bool,
     host_environment: &HostEnvironment,
 ) -> anyhow::Result<()> {
@@ -197,7 +198,12 @@ fn chosen(names: &[String]) -> Result<(Vec<Vendor>, Vec<&'static Preset>), Usage
     Ok((vendors, presets))
 }
 
-fn show(report: &Report, host_environment: &HostEnvironment, depth: Depth, paint: Paint) -> String {
+fn show(
+    report: &MachineReport,
+    host_environment: &HostEnvironment,
+    depth: Depth,
+    paint: Paint,
+) -> String {
     let page = Page { host_environment, paint };
     let mut text = String::new();
     for agent in &report.agents {
@@ -223,7 +229,7 @@ fn show(report: &Report, host_environment: &HostEnvironment, depth: Depth, paint
     text + "\n" + &verdict(report, depth, paint)
 }
 
-fn verdict(report: &Report, depth: Depth, paint: Paint) -> String {
+fn verdict(report: &MachineReport, depth: Depth, paint: Paint) -> String {
     let usable: Vec<String> = report
         .agents
         .iter()

@@ -146,7 +146,7 @@ human = true
                 "# It is not installed here: rehearse, or choose another (codex, gemini).\n"
             }
             (0, false) => {
-                "# Members call each other with a last line such as [NEXT: reviewer]; each is told so.\n"
+                "# Members address each other with a last line such as [NEXT: reviewer]; their prompts explain it.\n"
             }
             _ => "",
         };

@@ -265,19 +265,16 @@ pub fn describe(changes: &Changes, plan: &UndoPlan) -> Result<String, ChangesErr
     Ok(text)
 }
 
-/// Says that an undo is done.
+/// Reports an undo that is done.
 pub fn done(plan: &UndoPlan) -> String {
     let what = if plan.is_redo { "restored" } else { "undone" };
     if let Some(applied) = &plan.applied {
         let member = &applied.member;
         return format!(
-            "the merge of the workspace of {member} is {what}; `undo` once more reverses it"
+            "the merge of the workspace of {member} is {what}; `undo` again reverses it"
         );
     }
-    format!(
-        "turn {} ({}) is {what}; `undo` once more reverses it",
-        plan.turn.turn, plan.turn.member
-    )
+    format!("turn {} ({}) is {what}; `undo` again reverses it", plan.turn.turn, plan.turn.member)
 }
 
 fn title(plan: &UndoPlan) -> String {

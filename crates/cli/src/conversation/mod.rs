@@ -3,6 +3,7 @@
 //! [`open`] finds the team file, checks whether its directory is trusted, resolves an agent for every
 //! member, and creates or resumes a session.
 
+pub mod attachments;
 pub mod change_recorder;
 pub mod home;
 pub mod project;
@@ -21,7 +22,6 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCompleter;
-use convoke_agent::config::AgentKind;
 use convoke_agent::id::{ThreadId, now};
 use convoke_agent::turn_input::Trust;
 use convoke_core::Diagnostic;
@@ -33,7 +33,7 @@ use convoke_session::{
     AnyStore, Coordinator, MemberName, MessageNumber, NewSession, Rehearsal, Session, SessionId,
     Store as _,
 };
-use convoke_team::{AgentSettings, Record};
+use convoke_team::Record;
 
 use self::home::Home;
 use self::project::{Origin, Project, TEAM_FILE, UserConfiguration, find_team_file};
@@ -69,7 +69,7 @@ pub struct ConversationOptions {
     pub record: Option<RecordOption>,
 }
 
-/// What is recorded of the requests of programs.
+/// The recording of programs' requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum RecordOption {
     /// Every request, to the byte
@@ -180,16 +180,6 @@ impl Conversation {
         let (store, session) = (self.coordinator.store(), self.coordinator.session());
         let message = store.message(session, message).await?.message;
         Ok(self.coordinator.team_agents().team().resolve(message.said.speaker.name()).cloned())
-    }
-
-    /// Returns the model members: Convoke sends their requests itself.
-    pub fn models(&self) -> impl Iterator<Item = MemberName> {
-        let members = self.coordinator.team_agents().team().members.iter();
-        let is_model = |settings: &AgentSettings| settings.agent == AgentKind::Api.name();
-        members
-            .filter(|_| self.backend == AgentBackend::Agents)
-            .filter(move |member| member.agent().is_some_and(is_model))
-            .map(|member| member.name.clone())
     }
 
     /// Returns whether the session is kept: it was resumed, or has messages.

@@ -63,7 +63,7 @@ pub(super) struct AgentResolver<'a> {
     pub(super) store: &'a AnyStore,
     pub(super) home: &'a Home,
     pub(super) host_environment: &'a HostEnvironment,
-    /// What the user wants recorded, whatever the team file says.
+    /// The user's own choice of recording, above the team file's.
     pub(super) record: Option<Record>,
 }
 

@@ -23,10 +23,10 @@ pub struct TrustedDirectories {
     directories: BTreeMap<PathBuf, Grants>,
 }
 
-/// What was granted to a directory, by member.
+/// The grants of a directory, by member.
 pub type Grants = BTreeMap<String, MemberGrant>;
 
-/// What was granted to one member.
+/// The grant of one member.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MemberGrant {

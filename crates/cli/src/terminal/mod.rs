@@ -7,6 +7,7 @@
 mod filter;
 mod paint;
 mod settings;
+mod wrap;
 
 use std::borrow::Cow;
 use std::io::{self, IsTerminal as _, Write};
@@ -17,6 +18,7 @@ pub use paint::{Paint, Tone};
 pub use settings::{OutputSettings, is_quiet};
 
 use filter::Filter;
+use wrap::LineWrap;
 
 /// Standard output or standard error.
 #[derive(Debug)]
@@ -24,6 +26,8 @@ pub struct Screen {
     stream: Stream,
     /// The filter in front of a terminal; `None` for a pipe or a file.
     filter: Option<Filter>,
+    /// Breaks lines at the width of a terminal.
+    wrap: Option<LineWrap>,
 }
 
 #[derive(Debug)]
@@ -36,19 +40,30 @@ enum Stream {
 #[expect(clippy::disallowed_methods, reason = "this is the one place that opens it")]
 pub fn stdout() -> Screen {
     let stream = io::stdout();
-    let filter = stream.is_terminal().then(Filter::default);
-    Screen { stream: Stream::Out(stream), filter }
+    Screen::new(stream.is_terminal(), Stream::Out(stream))
 }
 
 /// Returns standard error.
 #[expect(clippy::disallowed_methods, reason = "this is the one place that opens it")]
 pub fn stderr() -> Screen {
     let stream = io::stderr();
-    let filter = stream.is_terminal().then(Filter::default);
-    Screen { stream: Stream::Err(stream), filter }
+    Screen::new(stream.is_terminal(), Stream::Err(stream))
 }
 
 impl Screen {
+    fn new(is_terminal: bool, stream: Stream) -> Self {
+        let mut screen = Self { stream, filter: is_terminal.then(Filter::default), wrap: None };
+        let size = is_terminal.then(|| terminal_size::terminal_size_of(&screen)).flatten();
+        screen.wrap = size.map(|(width, _)| LineWrap::new(usize::from(width.0)));
+        screen
+    }
+
+    /// Returns the stream for texts that are shown as they are: the terminal breaks their lines.
+    pub fn verbatim(mut self) -> Self {
+        self.wrap = None;
+        self
+    }
+
     /// Returns whether it is a terminal.
     pub fn is_terminal(&self) -> bool {
         self.filter.is_some()
@@ -60,6 +75,10 @@ impl Write for Screen {
         match &mut self.filter {
             Some(filter) => {
                 let shown = filter.shown(bytes);
+                let shown = match &mut self.wrap {
+                    Some(wrap) => wrap.push(&shown),
+                    None => shown,
+                };
                 self.stream.writer().write_all(shown.as_bytes())?;
             }
             None => self.stream.writer().write_all(bytes)?,
@@ -68,7 +87,21 @@ impl Write for Screen {
     }
 
     fn flush(&mut self) -> io::Result<()> {
+        if let Some(wrap) = &mut self.wrap {
+            let mut held = String::new();
+            wrap.release(&mut held);
+            self.stream.writer().write_all(held.as_bytes())?;
+        }
         self.stream.writer().flush()
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        if self.wrap.is_some() {
+            // There is no place to report it.
+            let _ = self.flush();
+        }
     }
 }
 

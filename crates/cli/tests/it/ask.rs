@@ -358,7 +358,7 @@ fn a_link_out_of_a_project_that_is_not_trusted_is_not_sent() {
         "`member.mo.base-url` needs trust and was left out: run `convoke trust [DIRECTORY]`";
     assert!(run.contains(expected), "{run}");
     assert!(model.bodies().iter().all(|body| !body.contains("The secret.")));
-    // What only prints does as Codex does.
+    // Printing alone follows Codex.
     let home = context.home().join("config").display().to_string();
     let shown = context.run(&["request", "--codex-home", &home, "--model", "m", "Hello"]);
     assert!(shown.contains("The secret."), "{shown}");
@@ -445,7 +445,7 @@ fn what_a_compaction_meets_is_told_as_it_is_of_an_answer() {
     let (code, _, err) = ran(&["ask", "--thread", &thread, "--compact"]);
     assert_eq!(code, Some(0), "{err}");
     assert!(err.contains("attempt 1 of 4 failed: "), "{err}");
-    // What came of a request is told beside its bytes.
+    // The outcome of a request is shown beside its bytes.
     let (_, out, err) = ran(&["ask", "--thread", &thread, "--request=2"]);
     assert_eq!(out, model.bodies()[1]);
     assert!(err.contains("attempt 1 failed: "), "{err}");

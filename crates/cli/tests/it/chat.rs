@@ -7,10 +7,10 @@ use insta::assert_snapshot;
 
 use crate::context::TestContext;
 
-/// How long a screen is waited for: machines that build at the same time are slow.
+/// The time limit for a screen: machines that build at the same time are slow.
 const PATIENCE: Duration = Duration::from_mins(2);
 
-/// How long a screen must stay as it is to be believed that nothing more is drawn.
+/// The time without a change after which a screen counts as complete.
 const SETTLED: Duration = Duration::from_secs(10);
 
 /// A terminal of 80×24 with a shell in it.
@@ -293,4 +293,115 @@ fn a_chat_without_a_screen_in_which_nothing_was_said_is_not_kept() {
         let sessions = context.run(&["sessions", "list"]);
         assert!(sessions.contains("There are no sessions yet"), "{output}\n{sessions}");
     }
+}
+
+#[test]
+fn ctrl_c_twice_leaves_while_a_turn_runs() {
+    let Some(terminal) = Terminal::with_busy_agent() else { return };
+    terminal.enter("Can we ship login.py tonight?");
+    terminal.wait_for("● ada");
+    terminal.wait_for("Ctrl-C cancels the turn, twice quits");
+    terminal.press("C-c");
+    terminal.press("C-c");
+    terminal.wait_for("session saved");
+    terminal.wait_for("code 0");
+    terminal.assert_given_back();
+}
+
+#[test]
+fn ctrl_z_gives_the_terminal_to_the_shell_and_fg_returns_to_the_chat() {
+    let Some(terminal) = Terminal::open_in(TestContext::new()) else { return };
+    terminal.enter("exec bash --norc --noprofile -i");
+    terminal.enter(&format!("clear; {} chat --rehearse", env!("CARGO_BIN_EXE_convoke")));
+    terminal.wait_for("your turn");
+    terminal.tmux(&["send-keys", "-l", "half a mess"]);
+    terminal.wait_for("half a mess");
+    terminal.press("C-z");
+    terminal.wait_for("Stopped");
+    terminal.assert_given_back();
+    terminal.enter("clear; fg");
+    terminal.wait_for("your turn");
+    terminal.wait_for("half a mess");
+    terminal.tmux(&["send-keys", "-l", "age"]);
+    terminal.wait_for("half a message");
+    terminal.press("C-u");
+    terminal.enter("/quit");
+    terminal.wait_for("the session was not saved");
+    terminal.assert_given_back();
+}
+
+#[test]
+fn a_message_is_written_in_the_editor_of_the_environment() {
+    let editor = "#!/bin/sh\nread -r typed </dev/tty\n{ cat \"$1\"; echo; echo \"$typed\"; } >new\n\
+                  cat new >\"$1\"; test \"$typed\" != fail\n";
+    let context = TestContext::new().program("pen", editor);
+    let pen = context.path().join("bin/pen").display().to_string();
+    let Some(terminal) = Terminal::open_in(context) else { return };
+    terminal.enter(&format!("export VISUAL={pen}"));
+    terminal.begin("chat --rehearse");
+    terminal.tmux(&["send-keys", "-l", "first line"]);
+    terminal.wait_for("❯ first line");
+    terminal.press("C-g");
+    terminal.wait_until("the editor's screen", |screen| !screen.contains("your turn"));
+    terminal.enter("typed in the editor");
+    let screen = terminal.wait_for("your turn");
+    assert!(screen.contains("❯ first line\n  typed in the editor"), "{screen}");
+    // Once clears the line.
+    terminal.press("C-c");
+    terminal.wait_for("Ctrl-C again");
+    terminal.enter("/edit");
+    terminal.wait_until("the editor's screen", |screen| !screen.contains("your turn"));
+    terminal.enter("fail");
+    terminal.wait_for("the message is as it was");
+    terminal.press("C-c");
+    terminal.press("C-c");
+    terminal.wait_for("code 0");
+}
+
+#[test]
+fn the_bell_rings_when_the_turns_are_over() {
+    for (bell, rings) in [("on", "1"), ("off", "0")] {
+        let Some(terminal) = Terminal::open_in(TestContext::new()) else { return };
+        terminal.tmux(&["set-option", "-g", "monitor-bell", "on"]);
+        terminal.tmux(&["set-option", "-g", "bell-action", "any"]);
+        // A bell in the window that is looked at is not remembered.
+        terminal.tmux(&["new-window", "-d", "sh"]);
+        terminal.begin(&format!("chat --rehearse --bell {bell}"));
+        terminal.enter("Can we ship login.py tonight?");
+        terminal.wait_for("running");
+        terminal.tmux(&["select-window", "-t", ":1"]);
+        let flag = || terminal.tmux(&["display-message", "-p", "-t", ":0", "#{window_bell_flag}"]);
+        let shown = || terminal.tmux(&["capture-pane", "-p", "-t", ":0"]);
+        let began = Instant::now();
+        while !shown().contains("your turn") && began.elapsed() < PATIENCE {
+            std::thread::sleep(Duration::from_millis(30));
+        }
+        while rings == "1" && flag().trim() != rings && began.elapsed() < PATIENCE {
+            std::thread::sleep(Duration::from_millis(30));
+        }
+        assert_eq!(flag().trim(), rings, "--bell {bell}");
+    }
+}
+
+#[test]
+fn earlier_messages_are_read_from_the_store_when_one_scrolls_up() {
+    let context = TestContext::new();
+    let lines: Vec<String> =
+        (1..=260).map(|number| format!("[NEXT: nobody] remark {number}\n")).collect();
+    let Some(terminal) = Terminal::open_in(context) else { return };
+    std::fs::write(terminal.context.path().join("lines"), lines.concat()).expect("a file");
+    let program = env!("CARGO_BIN_EXE_convoke");
+    terminal.enter(&format!("{program} chat --rehearse <lines >/dev/null 2>&1; echo stored"));
+    terminal.wait_for("\nstored");
+    terminal.take_up();
+    terminal.wait_for("remark 260");
+    for _ in 0..80 {
+        terminal.press("PPage");
+    }
+    let screen = terminal.wait_until("the first message", |screen| screen.contains("remark 1\n"));
+    assert!(!screen.contains("earlier messages"), "{screen}");
+    terminal.press("Escape");
+    terminal.wait_for("remark 260");
+    terminal.enter("/quit");
+    terminal.wait_for("code 0");
 }

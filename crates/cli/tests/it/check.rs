@@ -118,7 +118,11 @@ const BAD: &[(&str, &str, &[Expected])] = &[
     ("another word", "MAXpermissions = \"edit\"\n", &[(4, "unknown-setting", "write `sandbox`")]),
     ("the wrong table", "turns = 5\nMAX", &[(1, "unknown-setting", "move it below `[limits]`")]),
     ("no such table", "[contxt]\nwindow = 5\nMAX", &[(1, "unknown-setting", "write `[context]`")]),
-    ("like nothing", "colour = 5\nMAX", &[(1, "unknown-setting", "there are context, name, task")]),
+    (
+        "like nothing",
+        "colour = 5\nMAX",
+        &[(1, "unknown-setting", "the settings here are name, task")],
+    ),
     ("a value for a table", "context = 5\nMAX", &[(1, "wrong-type", "write `[context]`")]),
     (
         "a window of letters",
@@ -270,11 +274,190 @@ const BAD: &[(&str, &str, &[Expected])] = &[
             (6, "invalid-value", "window"),
         ],
     ),
+    // What a clumsy writer does.
+    ("a comment of another language", "// team\nMAX", &[(1, "syntax", "begin a comment with `#`")]),
+    ("curly quotes", "name = “auth”\nMAX", &[(1, "syntax", "straight quotes")]),
+    ("a colon before quotes", "name : \"auth\"\nMAX", &[(1, "syntax", "not `:`")]),
+    (
+        "YAML",
+        "name: auth\nmembers:\n  - name: max\n",
+        &[(1, "syntax", "`=`"), (2, "syntax", "`=`"), (3, "syntax", "`=`")],
+    ),
+    ("a Windows path", "task = \"C:\\users\"\nMAX", &[(1, "syntax", "write a backslash as")]),
+    ("an unknown escape", "task = \"a\\qb\"\nMAX", &[(1, "syntax", "write a backslash as")]),
+    (
+        "a control character",
+        "name = \"a\u{7}b\"\nMAX",
+        &[(1, "syntax", "remove the control character")],
+    ),
+    ("True", "[context]\nfence = True\nMAX", &[(2, "syntax", "in lower case")]),
+    ("a number with a zero", "[context]\nwindow = 05\nMAX", &[(2, "syntax", "leading zeros")]),
+    (
+        "an open text of several lines",
+        "task = \"\"\"\nReview\nMAX",
+        &[(1, "syntax", "close the string")],
+    ),
+    ("an open inline table", "MAXenv = { A = \"1\"\n", &[(4, "syntax", "")]),
+    (
+        "one bracket too few",
+        "[[member]\nname = \"x\"\n",
+        &[(1, "syntax", "close the header with `]]`")],
+    ),
+    ("no equals sign", "name \"auth\"\nMAX", &[(1, "syntax", "write `name = value`")]),
+    ("two equals signs", "name == \"auth\"\nMAX", &[(1, "syntax", "")]),
+    (
+        "a table twice",
+        "[limits]\nturns = 1\n[limits]\nqueue = 1\nMAX",
+        &[(3, "syntax", "remove one of the two")],
+    ),
+    (
+        "members in a table",
+        "[members]\nname = \"max\"\n",
+        &[(1, "unknown-setting", "write `[[member]]`")],
+    ),
+    (
+        "a member by name",
+        "[member.max]\nagent = \"claude\"\n",
+        &[(1, "wrong-type", "in two brackets")],
+    ),
+    ("members as a list", "members = [\"max\"]\n", &[(1, "unknown-setting", "write `[[member]]`")]),
+    (
+        "a member of the context",
+        "[context]\n[[context.member]]\nname = \"x\"\nMAX",
+        &[(2, "unknown-setting", "context.member")],
+    ),
+    ("an upper-case setting", "Name = \"x\"\nMAX", &[(1, "unknown-setting", "write `name`")]),
+    (
+        "an upper-case agent",
+        "[[member]]\nname = \"x\"\nagent = \"Claude\"\n",
+        &[(3, "unknown-agent", "write `agent = \"claude\"`")],
+    ),
+    (
+        "an agent with a version",
+        "[[member]]\nname = \"x\"\nagent = \"claude@2\"\n",
+        &[(3, "unknown-agent", "did you mean `claude`")],
+    ),
+    ("an agent of no name", "[[member]]\nname = \"x\"\nagent = \"\"\n", &[(3, "", "agent")]),
+    (
+        "a list of agents",
+        "[[member]]\nname = \"x\"\nagent = [\"claude\"]\n",
+        &[(3, "wrong-type", "not a list")],
+    ),
+    (
+        "type for agent",
+        "[[member]]\nname = \"x\"\ntype = \"claude\"\n",
+        &[(3, "unknown-setting", "write `agent`")],
+    ),
+    (
+        "prompt for instructions",
+        "MAXprompt = \"You are Max.\"\n",
+        &[(4, "unknown-setting", "write `instructions`")],
+    ),
+    (
+        "a person in quotes",
+        "[[member]]\nname = \"x\"\nhuman = \"true\"\n",
+        &[(3, "wrong-type", "write `human = true`")],
+    ),
+    (
+        "people only",
+        "[[member]]\nname = \"kai\"\nhuman = true\n",
+        &[(2, "missing-setting", "the team has no agent")],
+    ),
+    (
+        "a name as it is written in messages",
+        "[[member]]\nname = \"@max\"\nagent = \"claude\"\n",
+        &[(2, "invalid-value", "remove the `@`")],
+    ),
+    (
+        "a name in another case",
+        "MAX[[member]]\nname = \"Max \"\nagent = \"codex\"\n",
+        &[(5, "duplicate-member", "rename one")],
+    ),
+    (
+        "a name with another dash",
+        "[[member]]\nname = \"a-b\"\nagent = \"claude\"\n[[member]]\nname = \"a_b\"\nagent = \"codex\"\n",
+        &[(5, "duplicate-member", "`a-b`")],
+    ),
+    (
+        "a size with a fraction",
+        "[context]\nmax-bytes = \"1.5 MiB\"\nMAX",
+        &[(2, "invalid-value", "768 KiB")],
+    ),
+    ("a negative size", "[context]\nmax-bytes = -1\nMAX", &[(2, "invalid-value", "768 KiB")]),
+    (
+        "a window of a member in letters",
+        "MAXwindow = \"all\"\n",
+        &[(4, "wrong-type", "write `window = 5`")],
+    ),
+    (
+        "two units",
+        "[limits]\nturn-timeout = \"1h30m\"\nMAX",
+        &[(2, "invalid-value", "turn-timeout = \"30m\"")],
+    ),
+    (
+        "seconds as a number",
+        "[limits]\nask-timeout = 600\nMAX",
+        &[(2, "wrong-type", "ask-timeout = \"10m\"")],
+    ),
+    (
+        "a negative time",
+        "[limits]\nturn-timeout = \"-5m\"\nMAX",
+        &[(2, "invalid-value", "from \"1s\"")],
+    ),
+    (
+        "turns in letters",
+        "[limits]\nturns = \"fifty\"\nMAX",
+        &[(2, "wrong-type", "write `turns = 50`")],
+    ),
+    (
+        "parallel in quotes",
+        "[limits]\nparallel = \"true\"\nMAX",
+        &[(2, "wrong-type", "write `parallel = true`")],
+    ),
+    ("limit", "[limit]\nturns = 5\nMAX", &[(1, "unknown-setting", "write `[limits]`")]),
+    (
+        "record of another word",
+        "record = \"wires\"\nMAX",
+        &[(1, "invalid-value", "write `record = \"wire\"`")],
+    ),
+    ("record as a switch", "record = true\nMAX", &[(1, "wrong-type", "write `record = \"wire\"`")]),
+    (
+        "require-sandbox in quotes",
+        "require-sandbox = \"yes\"\nMAX",
+        &[(1, "wrong-type", "write `require-sandbox = true`")],
+    ),
+    (
+        "another word for read-only",
+        "MAXsandbox = \"readonly\"\n",
+        &[(4, "invalid-value", "write `sandbox = \"read-only\"`")],
+    ),
+    ("a list of sandboxes", "MAXsandbox = [\"edit\"]\n", &[(4, "wrong-type", "not a list")]),
+    (
+        "a list of variables",
+        "MAXenv = [\"A=B\"]\n",
+        &[(4, "wrong-type", "env = { NAME = \"value\" }")],
+    ),
+    ("a command line", "MAXcommand = [\"claude\", \"-p\"]\n", &[(4, "wrong-type", "not a list")]),
+    ("a date as a task", "task = 2026-01-01\nMAX", &[(1, "wrong-type", "not a date")]),
+    (
+        "a file of no name",
+        "MAXinstructions-file = \"\"\n",
+        &[(4, "invalid-value", "agents/max.md")],
+    ),
+    ("a byte order mark", "\u{feff}nmae = \"x\"\nMAX", &[(1, "unknown-setting", "write `name`")]),
+    (
+        "lines of Windows",
+        "[context]\r\nwindow = \"a\"\r\nMAX",
+        &[(2, "wrong-type", "write `window = 5`")],
+    ),
+    ("tabs", "\t[context]\n\t\twindow\t=\t\"a\"\nMAX", &[(2, "wrong-type", "write `window = 5`")]),
+    ("nothing but white space", "\n\n  \n", &[(1, "missing-setting", "at least one member")]),
+    ("nothing but a comment", "# a team\n", &[(1, "missing-setting", "at least one member")]),
 ];
 
 #[test]
 fn every_error_is_shown_with_its_line_and_its_fix() {
-    assert!(BAD.len() >= 40);
+    assert!(BAD.len() >= 100);
     for (what, text, expected) in BAD {
         let context = TestContext::new().file("bad.toml", text.replace("MAX", MAX));
         let output = context.output(&["check", "bad.toml", "--json"], b"");

@@ -11,15 +11,24 @@ use crate::mask;
 /// A directory of a test's own.
 pub struct TestContext {
     directory: TempDir,
-    /// What the command keeps for its user, out of the way of the project.
+    /// The command's own data, outside the project.
     home: TempDir,
     environment: Vec<(String, String)>,
 }
 
 impl TestContext {
     pub fn new() -> Self {
-        let directory = TempDir::new().expect("a temporary directory");
-        let home = TempDir::new().expect("a temporary directory");
+        Self::within(&std::env::temp_dir())
+    }
+
+    /// Creates a context whose paths are equally long everywhere, for output that is wrapped.
+    pub fn of_fixed_length() -> Self {
+        Self::within(Path::new("/tmp"))
+    }
+
+    fn within(parent: &Path) -> Self {
+        let directory = TempDir::new_in(parent).expect("a temporary directory");
+        let home = TempDir::new_in(parent).expect("a temporary directory");
         let variable = |name: &str, below: &str| {
             (name.to_owned(), home.path().join(below).display().to_string())
         };
@@ -102,6 +111,34 @@ impl TestContext {
         drop(stdin);
         let text = String::from_utf8(output.stdout).expect("UTF-8");
         Some(self.masked(&format!("{text}\nexit code: {}", output.status.code().expect("a code"))))
+    }
+
+    /// Runs the command on a terminal of a width and returns what it shows at the end; nothing without the
+    /// program `script`, which only a machine of one's own may lack.
+    pub fn on_a_terminal_of(&self, columns: usize, arguments: &[&str]) -> Option<String> {
+        let words: Vec<String> = arguments.iter().map(|word| format!("'{word}'")).collect();
+        let programs = Path::new(env!("CARGO_BIN_EXE_convoke")).parent().expect("a directory");
+        let line = format!("stty rows 50 cols {columns}; exec convoke {}", words.join(" "));
+        let output = Command::new("script")
+            .args(["--quiet", "--return", "--command", &line, "/dev/null"])
+            .current_dir(self.path())
+            .env_clear()
+            .env("CONVOKE_LANDLOCK_ABI", "6")
+            .env("SHELL", "/bin/sh")
+            .env("HOME", self.home())
+            .env("PATH", format!("{}:/usr/bin:/bin", programs.display()))
+            .envs(self.environment.iter().map(|(name, value)| (name, value)))
+            .stdin(Stdio::null())
+            .output();
+        let Ok(output) = output else {
+            assert!(std::env::var_os("CI").is_none(), "script is not installed");
+            println!("skipped: script is not installed");
+            return None;
+        };
+        let text = String::from_utf8(output.stdout).expect("UTF-8").replace("\r\n", "\n");
+        // A live line is drawn over and over.
+        let at_last = |line: &str| line.rsplit("\r\u{1b}[2K").next().unwrap_or_default().to_owned();
+        Some(text.lines().map(at_last).collect::<Vec<_>>().join("\n"))
     }
 
     /// Replaces what differs from run to run.

@@ -8,12 +8,14 @@
     reason = "this is a test"
 )]
 
+mod accounts;
 mod acp;
 mod ask;
 mod ask_key;
 mod asking;
 mod asking_terminal;
 mod assemble;
+mod attach;
 mod capture;
 mod changes;
 mod chat;
@@ -39,6 +41,7 @@ mod threads;
 mod trust;
 mod vectors;
 mod verify;
+mod widths;
 mod workspaces;
 
 use context::TestContext;

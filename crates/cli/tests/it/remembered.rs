@@ -1,4 +1,4 @@
-//! What models remember of a session: copied, exported, imported and removed with it.
+//! Threads of a session: copied, exported, imported and removed with it.
 
 use std::process::Stdio;
 
@@ -97,7 +97,7 @@ fn everything_that_was_exported_is_there_again_elsewhere() {
     let directory = |context: &TestContext| context.path().display().to_string();
     assert_eq!(header_again, header.replace(&directory(&context), &directory(&other)));
 
-    // What the model was sent is there to the byte, also what was sent for the summary.
+    // Every request is stored to the byte, also that for the summary.
     let sent =
         |context: &TestContext| run(context, &["sessions", "show", "last", "--request", "--json"]);
     assert_eq!(sent(&other), sent(&context));

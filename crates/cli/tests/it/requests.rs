@@ -1,4 +1,4 @@
-//! What a model was sent can be seen, to the byte, whatever came of it.
+//! Stored requests are shown to the byte, whatever their outcome.
 
 use std::process::Stdio;
 
@@ -183,7 +183,7 @@ fn a_run_tells_the_prompt_of_a_model_apart_from_what_was_sent() {
     let sent: usize = model.bodies().iter().map(String::len).sum();
     let grouped = format!("{},{:03}", sent / 1000, sent % 1000);
     assert_eq!(model.bodies().len(), 2, "{shown}");
-    assert!(shown.contains("mo  turn 1, answers kim · its prompt has "), "{shown}");
+    assert!(shown.contains("mo  turn 1, answers kim · a prompt of "), "{shown}");
     assert!(shown.contains(&format!("2 requests, {grouped} bytes, ")), "{shown}");
     let row = shown.lines().find(|line| line.starts_with("mo      ")).expect("a row");
     assert_eq!(row.split_whitespace().nth(2), Some(&*grouped), "{shown}");

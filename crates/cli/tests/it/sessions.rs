@@ -195,7 +195,7 @@ fn a_turn_is_shown_with_what_was_sent() {
     insta::assert_snapshot!("turn_json", show(&["--turn", "2", "--json"]));
 }
 
-/// What a turn is shown to have been sent is what the agent read, to the byte.
+/// The prompt that is shown for a turn is the one that the agent read, to the byte.
 #[test]
 fn what_is_shown_as_sent_is_what_the_agent_read() {
     let team = "[[member]]\nname = \"max\"\nagent = \"mine\"\ninstructions = \"Be brief.\"\n";

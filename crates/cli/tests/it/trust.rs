@@ -76,7 +76,7 @@ fn a_change_that_asks_for_more_has_to_be_trusted_again() {
     let difference = project.run(&["trust"]);
     let again = project.run(&["trust", "--yes"]);
     assert!(project.run(&["run"]).contains("exit code: 0"));
-    // What was granted earlier is not granted any longer.
+    // An earlier grant no longer counts.
     std::fs::write(&path, &trusted).unwrap();
     insta::assert_snapshot!([difference, again, project.run(&["trust"])].join("\n"));
 }

@@ -25,7 +25,7 @@ use std::path::Path;
 
 use scenario::Scenario;
 
-/// How a scenario went.
+/// The result of a scenario.
 pub(crate) enum Verdict {
     /// So many first requests are equal, and so many later ones were out of reach.
     Passed {

@@ -11,7 +11,7 @@ use crate::project_doc::Trust;
 use crate::skills::Switches;
 use convoke_files::{FileKind, Files, absolute};
 
-/// What marks a project's root unless it is configured.
+/// The default marker of a project's root.
 const DEFAULT_ROOT_MARKER: &str = ".git";
 
 /// Keys whose values are paths, relative to the folder of the file that sets them.

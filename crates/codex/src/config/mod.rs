@@ -30,7 +30,7 @@ pub enum ConfigError {
         path: PathBuf,
         /// The key.
         key: &'static str,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
     /// A file that must say something is blank.

@@ -37,7 +37,7 @@ const PROFILE_KEYS: [&str; 21] = [
 pub struct Setting<'a> {
     root: Option<&'a Table>,
     profile: Option<&'a Table>,
-    /// What stands before a key in errors.
+    /// The prefix of a key in errors.
     path: String,
 }
 

@@ -15,7 +15,7 @@ const BEDROCK: &str = "amazon-bedrock";
 
 /// The required type of a value.
 #[derive(Debug, Clone, Copy)]
-enum Kind {
+enum ValueType {
     Text,
     FilledText,
     Bool,
@@ -35,7 +35,7 @@ enum Kind {
     OneOfOrTable(&'static [&'static str]),
 }
 
-use Kind::{
+use ValueType::{
     Bool, FilledText, Natural, Number, OneOf, OneOfOrTable, TableOrTruth, Text, Texts,
     TextsOrTruth, Unsigned,
 };
@@ -45,7 +45,7 @@ const SANDBOXES: [&str; 3] = ["read-only", "workspace-write", "danger-full-acces
 const PERSONALITIES: [&str; 3] = ["none", "friendly", "pragmatic"];
 
 /// Keys that both versions check at the top level and in every profile.
-const ANYWHERE: &[(&str, Kind)] = &[
+const ANYWHERE: &[(&str, ValueType)] = &[
     ("model", Text),
     ("model_provider", Text),
     ("sandbox_mode", OneOf(&SANDBOXES)),
@@ -60,24 +60,24 @@ const ANYWHERE: &[(&str, Kind)] = &[
 ];
 
 /// The same for Codex 0.98 only.
-const ANYWHERE_0_98: &[(&str, Kind)] = &[
+const ANYWHERE_0_98: &[(&str, ValueType)] = &[
     ("approval_policy", OneOf(&APPROVALS)),
     ("model_reasoning_effort", OneOf(&EFFORTS)),
     ("web_search", OneOf(&["disabled", "cached", "live"])),
 ];
 
 /// The same for Codex 0.166 only.
-const ANYWHERE_0_166: &[(&str, Kind)] = &[
+const ANYWHERE_0_166: &[(&str, ValueType)] = &[
     ("approval_policy", OneOfOrTable(&APPROVALS)),
     ("model_reasoning_effort", FilledText),
     ("web_search", OneOf(&["disabled", "cached", "indexed", "live"])),
 ];
 
 /// Keys that both versions check at the top level; `*` matches every name.
-const AT_THE_TOP: &[(&str, Kind)] = &[
+const AT_THE_TOP: &[(&str, ValueType)] = &[
     ("profile", Text),
-    ("profiles.*", Kind::Table),
-    ("projects.*", Kind::Table),
+    ("profiles.*", ValueType::Table),
+    ("projects.*", ValueType::Table),
     ("review_model", Text),
     ("model_context_window", Unsigned),
     ("model_auto_compact_token_limit", Unsigned),
@@ -107,13 +107,13 @@ const AT_THE_TOP: &[(&str, Kind)] = &[
     ("tui.notifications", TextsOrTruth),
     ("tui.animations", Bool),
     ("notice.hide_full_access_warning", Bool),
-    ("tools", Kind::Table),
-    ("skills", Kind::Table),
-    ("agents", Kind::Table),
-    ("analytics", Kind::Table),
-    ("feedback", Kind::Table),
-    ("otel", Kind::Table),
-    ("ghost_snapshot", Kind::Table),
+    ("tools", ValueType::Table),
+    ("skills", ValueType::Table),
+    ("agents", ValueType::Table),
+    ("analytics", ValueType::Table),
+    ("feedback", ValueType::Table),
+    ("otel", ValueType::Table),
+    ("ghost_snapshot", ValueType::Table),
     ("mcp_servers.*.command", Text),
     ("mcp_servers.*.args", Texts),
     ("mcp_servers.*.env.*", Text),
@@ -133,13 +133,13 @@ const AT_THE_TOP: &[(&str, Kind)] = &[
     ("model_providers.*.requires_openai_auth", Bool),
 ];
 
-const AT_THE_TOP_0_98: &[(&str, Kind)] = &[
+const AT_THE_TOP_0_98: &[(&str, ValueType)] = &[
     ("model_supports_reasoning_summaries", Bool),
     ("tools.web_search", Bool),
     ("tools.view_image", Bool),
 ];
 
-const AT_THE_TOP_0_166: &[(&str, Kind)] =
+const AT_THE_TOP_0_166: &[(&str, ValueType)] =
     &[("tools.web_search", TableOrTruth), ("tui.theme", Text)];
 
 /// Checks a merged configuration, whose paths are absolute, as Codex does before anything else.
@@ -197,7 +197,7 @@ fn tables<'a>(table: &'a Table, key: &str) -> impl Iterator<Item = (&'a str, &'a
 }
 
 /// Checks what a table holds under a dotted key, as far as it holds it.
-fn check(table: &Table, path: &str, key: &str, kind: Kind) -> Result<(), ConfigError> {
+fn check(table: &Table, path: &str, key: &str, kind: ValueType) -> Result<(), ConfigError> {
     let (first, rest) = match key.split_once('.') {
         Some((first, rest)) => (first, Some(rest)),
         None => (key, None),
@@ -209,7 +209,7 @@ fn check(table: &Table, path: &str, key: &str, kind: Kind) -> Result<(), ConfigE
             (None, value) => return Err(ConfigError::value(here, value.to_string(), kind.name())),
             (Some(rest), Value::Table(inner)) => check(inner, &format!("{here}."), rest, kind)?,
             (Some(_), value) => {
-                return Err(ConfigError::value(here, value.to_string(), Kind::Table.name()));
+                return Err(ConfigError::value(here, value.to_string(), ValueType::Table.name()));
             }
         }
     }
@@ -250,7 +250,7 @@ fn check_providers(merged: &Table, rules: Rules) -> Result<(), ConfigError> {
     Ok(())
 }
 
-impl Kind {
+impl ValueType {
     fn admits(self, value: &Value) -> bool {
         let is_text = |choices: &[&str]| value.as_str().is_some_and(|it| choices.contains(&it));
         match self {

@@ -47,7 +47,7 @@ impl Serialize for Messages<'_> {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("Invalid snapshot format")]
 pub struct InvalidSnapshot {
-    /// Why.
+    /// The reason.
     #[source]
     pub reason: SnapshotReason,
 }
@@ -70,7 +70,7 @@ pub enum SnapshotReason {
     Message {
         /// Its index.
         index: usize,
-        /// Why.
+        /// The reason.
         why: InvalidMessage,
     },
     /// An id carries a number that is too large to count on from.

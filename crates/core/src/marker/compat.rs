@@ -151,7 +151,7 @@ fn collapse(mut line: &str, to: &mut String) {
     to.push_str(line);
 }
 
-/// Tells, from bytes alone and without branches that depend on them, that two white space characters
+/// Returns, from bytes alone and without branches that depend on them, whether two white space characters
 /// may stand side by side: two of ASCII do, or there is one beyond ASCII.
 fn has_runs(text: &[u8]) -> bool {
     let mut at = 0;
@@ -179,14 +179,14 @@ fn runs(text: &[u8]) -> bool {
     found || matches!(text, [.., a, b] if begins_run(*a, *b, 0xFF))
 }
 
-/// How many bytes are looked at before a text can be given up as unclean.
+/// The number of bytes that are examined before a text counts as unclean.
 const CHUNK: usize = 4096;
 
 const fn is_ascii_space(b: u8) -> bool {
     b == b' ' || b.wrapping_sub(b'\t') < 5
 }
 
-/// Tells that three neighbours begin with two white space characters of ASCII, or with one beyond it.
+/// Returns whether three neighbours begin with two white space characters of ASCII, or with one beyond it.
 #[expect(clippy::needless_bitwise_bool, reason = "without branches the loop over it is vectorised")]
 const fn begins_run(a: u8, b: u8, c: u8) -> bool {
     (is_ascii_space(a) & is_ascii_space(b))

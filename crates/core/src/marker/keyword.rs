@@ -72,7 +72,7 @@ pub(super) fn find_opening(text: &[u8], mut from: usize) -> Option<(usize, Openi
 /// Brackets that are nearer to each other than this are dense, as in some code.
 const DENSE: usize = 32;
 
-/// How many bytes are looked at together.
+/// The number of bytes that are examined together.
 const BLOCK: usize = 256;
 
 /// Returns how many of the next bytes hold no opening for sure. Where brackets are dense, to look at a
@@ -82,7 +82,7 @@ fn barren_len(text: &[u8]) -> usize {
     let block = &text[..text.len().min(BLOCK)];
     let pairs = block.iter().zip(block.iter().skip(1));
     let may_open = pairs.fold(false, |may, (&a, &b)| may | ((a == b'[') & begins_keyword(b)));
-    // What follows the last byte was not looked at.
+    // The byte after the last was not examined.
     if may_open { 0 } else { block.len().saturating_sub(1) }
 }
 

@@ -130,7 +130,7 @@ fn is_of(entry: &Entry<'_>, message: usize) -> bool {
     matches!(entry.source, Source::Message { index: Some(index), .. } if index == message)
 }
 
-/// What was said about other things than the edited message; it is named by its id or its index.
+/// The diagnostics about anything but the edited message, which is named by its id or its index.
 fn others(output: &AssemblerOutput<'_>, edited: usize) -> Vec<Diagnostic> {
     let entry = output.ledger.entries().find(|entry| is_of(entry, edited)).expect("its entry");
     let name = match entry.source {

@@ -41,7 +41,7 @@ proptest! {
         (mut input, format) in hostile::tight(),
     ) {
         let Err(error) = assemble(&format, &input) else { return Ok(()) };
-        // What may be cut is taken away, so that nothing but what may not be is left.
+        // Everything that may be cut is removed, and the rest remains.
         if error.needed == never_cut(&format, &input) {
             input.current_message = "".into();
             input.instruction_file_text = None;

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use crate::hostile;
 use crate::reference::{escaped, message};
 
-/// What stands between two blank lines.
+/// The text between two blank lines.
 #[derive(Debug, PartialEq, Eq)]
 enum Block {
     Header(String),
@@ -183,7 +183,7 @@ fn lines(text: &str) -> Vec<&str> {
     lines
 }
 
-/// What a reader must find.
+/// The structure that a reader must find.
 fn put_in(input: &AssemblerInput<'_>, format: &Format) -> Vec<Block> {
     let headers = &format.headers;
     let texts = |texts: &[Option<&str>]| -> Vec<Block> {

@@ -92,7 +92,7 @@ const PIECES: &[&str] = &[
     "\n1. ",
     "\n   ~~~\n",
     "\n* > ",
-    // What a program may act on.
+    // Characters that a program may act on.
     "@",
     "@notes.md ",
     "\\@",
@@ -157,6 +157,7 @@ prop_compose! {
             context_messages,
             current_message: current_message.into(),
             current_message_id: None,
+            attachments: Vec::new(),
             team_task: team_task.map(Cow::Owned),
             role_summary: role_summary.map(Cow::Owned),
             system_instruction: system_instruction.map(Cow::Owned),

@@ -49,7 +49,7 @@ enum Call {
     },
 }
 
-/// What happens to a snapshot between export and import.
+/// A change of a snapshot between export and import.
 #[derive(Debug, Clone, Copy)]
 enum SnapshotEdit {
     None,

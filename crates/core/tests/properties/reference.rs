@@ -8,7 +8,7 @@ use convoke_core::{AssemblerInput, Escaping, Fencing, PromptContextMessage, Trim
 /// The texts that are sent.
 pub type Texts = (String, Option<String>);
 
-/// What is to be sent, and what was given up for it.
+/// The text to send, and the parts that were dropped for it.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// These texts, after dropping so many of the oldest messages.
@@ -20,7 +20,7 @@ pub enum Outcome {
     FileCut { message: String },
     /// The instruction file's text is nothing but its mark, and the message lost its end.
     BothCut { texts: Texts },
-    /// What is left does not fit.
+    /// The rest does not fit.
     TooSmall,
 }
 

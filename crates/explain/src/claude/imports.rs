@@ -119,7 +119,7 @@ pub(super) fn report_near_misses(
         if bare.is_empty() || !loader.files.kind(&path).is_ok_and(|kind| kind == EntryKind::File) {
             continue;
         }
-        let message = format!("@{bare} is not imported: white space must stand before the @");
+        let message = format!("@{bare} is not imported: white space must precede the @");
         if !loader.is_seen(&path) {
             let by = importing.path.clone();
             loader.report.ignore(&path, Rule::ImportForm(by));

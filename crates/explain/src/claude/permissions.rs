@@ -25,7 +25,7 @@ struct Rule {
 #[derive(Debug)]
 enum Extent {
     Everything,
-    /// What patterns select below a directory.
+    /// The selection of patterns below a directory.
     Below(PathBuf, Box<Selection>),
 }
 

@@ -211,7 +211,7 @@ fn rule_files(loader: &mut Loader<'_>, top: &Path, level: Level) -> Vec<PathBuf>
         looked_at += 1;
         if looked_at > MAX_ENTRIES {
             let message = format!(
-                "only {MAX_ENTRIES} entries of {} were looked at; Claude Code looks at all",
+                "only {MAX_ENTRIES} entries of {} were read; Claude Code reads all",
                 top.display()
             );
             loader.report.warn(diagnostics::RULES_UNSEARCHED, top, message);

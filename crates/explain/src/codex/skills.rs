@@ -176,7 +176,7 @@ struct Line {
     text: Vec<char>,
     /// Whether the text ends with a mark in place of what follows.
     is_marked: bool,
-    /// How many characters of it are sent.
+    /// The number of its characters that are sent.
     kept: usize,
 }
 

@@ -314,7 +314,7 @@ fn refuse(
         report.ignore(path, Rule::OutsideImport { by, allowed });
     }
     let message = format!(
-        "@{} is refused: it lies outside {}, and the model is told so",
+        "@{} is refused: it lies outside {}, and the model gets an error comment in its place",
         mention.path,
         root.display()
     );

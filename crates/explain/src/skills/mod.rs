@@ -133,7 +133,7 @@ pub struct SkillsBudget {
     pub limit: Option<u64>,
     /// The unit.
     pub unit: BudgetUnit,
-    /// How much of it the list takes.
+    /// The part of it that the list takes.
     pub used: u64,
 }
 

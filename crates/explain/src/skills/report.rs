@@ -63,7 +63,7 @@ pub(crate) fn report(report: &mut AgentReport, unsearched: &[(PathBuf, usize)]) 
     }
 }
 
-/// Says which descriptions do not arrive whole.
+/// Reports the descriptions that are cut.
 fn report_cut(report: &mut AgentReport) {
     let is_cut = |it: &&Skill| !it.whole && !it.is_name_only;
     let cut: Vec<&Skill> = report.skills.iter().filter(is_cut).collect();

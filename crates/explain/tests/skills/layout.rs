@@ -15,7 +15,7 @@ pub struct Laid {
     files: Box<dyn Files>,
     /// Removes the tree from the disk in the end.
     _directory: Option<TempDir>,
-    /// What stands for `/lab`.
+    /// The directory in place of `/lab`.
     lab: String,
     pub title: &'static str,
 }
@@ -23,7 +23,7 @@ pub struct Laid {
 /// Lays the tree out in every way that can be had.
 pub fn all(scenario: &Scenario) -> Vec<Laid> {
     let mut layouts = vec![in_memory(scenario)];
-    // What lies outside of `/lab` is the machine's.
+    // Files outside of `/lab` are the machine's.
     if !scenario.files.iter().any(|(path, _)| path.starts_with('/')) {
         layouts.push(on_disk(scenario));
     }

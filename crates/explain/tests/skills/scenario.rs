@@ -10,7 +10,7 @@ pub struct Scenario {
     pub repositories: Vec<(String, String)>,
     pub home: String,
     pub cwd: String,
-    /// How each agent was started.
+    /// The start of each agent.
     pub settings: BTreeMap<String, Start>,
     pub results: Vec<(String, Expected)>,
 }

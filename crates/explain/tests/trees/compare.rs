@@ -156,7 +156,7 @@ fn same_heading(
     if is_right { Ok(()) } else { Err(format!("labelled `{label}`, found `{}`", found.why)) }
 }
 
-/// What did not arrive must not be loaded; and what stands where the agent looks must be accounted
+/// A file that did not arrive must not be loaded, and a file where the agent looks must be accounted
 /// for with a rule.
 fn same_ignored(
     laid: &Laid,

@@ -15,7 +15,7 @@ pub struct Laid {
     place: Place,
     /// Removes the tree when dropped.
     _directory: Option<TempDir>,
-    /// What stands for `/lab`.
+    /// The directory in place of `/lab`.
     pub lab: PathBuf,
 }
 
@@ -24,7 +24,7 @@ enum Place {
     Disk,
 }
 
-/// Why a scenario cannot be laid out on this disk.
+/// The reason why a scenario cannot be laid out on this disk.
 pub struct Skipped(pub &'static str);
 
 /// Lays the tree out in memory, where `/lab` and `/etc` can be had.
@@ -186,7 +186,7 @@ fn rooted(lab: &str, path: &str) -> String {
     format!("{lab}/{before}/projects/{key}{after}")
 }
 
-/// What git would have put there: paths with their text, or directories.
+/// The files of a repository that git would have written: paths with their text, or directories.
 fn git_files(scenario: &Scenario, lab: &str) -> Vec<(String, Option<String>)> {
     let mut found = Vec::new();
     let text = |text: &str| Some(text.to_owned());

@@ -22,7 +22,7 @@ pub struct Scenario {
     pub results: Vec<(String, Expected)>,
 }
 
-/// What stands at a path.
+/// The entry at a path.
 pub struct Entry {
     pub path: String,
     pub is_settings: bool,

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use convoke_core::ledger::{ENVELOPE, Entry, Ledger, Rule, Source, Target, estimate_tokens};
 use convoke_rehearsal::Recorded;
-use convoke_wire::{Kind, Part, PartKind, RequestParts, Wire};
+use convoke_wire::{Part, PartKind, RequestKind, RequestParts, Wire};
 use serde::Serialize;
 use serde::ser::{SerializeStruct, Serializer};
 
@@ -54,7 +54,8 @@ impl Capture {
     }
 
     fn no_call(&self) -> CaptureError {
-        let is_elsewhere = |request: &&Recorded| matches!(request.kind, Kind::Elsewhere { .. });
+        let is_elsewhere =
+            |request: &&Recorded| matches!(request.kind, RequestKind::Elsewhere { .. });
         let sent = self.requests.iter().filter(|request| !is_elsewhere(request));
         let said = match &self.ended {
             ChildEnd::Done { output } => output.clone(),
@@ -178,7 +179,7 @@ impl LedgerWriter {
 }
 
 impl LedgerWriter {
-    /// Says that the last source was cut by its program.
+    /// Marks the last source as cut by its program.
     fn cut(&mut self, kept: u64, cut_bytes: u64) {
         if cut_bytes > 0
             && let Some(entry) = self.entries.last_mut()
@@ -231,10 +232,6 @@ fn character(raw: &[u8]) -> (usize, usize) {
 }
 
 #[cfg(test)]
-#[path = "../../../core/tests/schema/mod.rs"]
-mod schema;
-
-#[cfg(test)]
 mod tests {
     use super::*;
     use crate::capture::Origin;
@@ -279,8 +276,8 @@ mod tests {
         ];
         assert_eq!(shown, expected);
         let mut json = serde_json::to_value(&ledger).unwrap();
-        assert_eq!(schema::check_ledger(&json), Ok(()));
+        assert_eq!(crate::schema::check_ledger(&json), Ok(()));
         json["entries"][0]["source"]["kind"] = "rumour".into();
-        assert!(schema::check_ledger(&json).is_err());
+        assert!(crate::schema::check_ledger(&json).is_err());
     }
 }

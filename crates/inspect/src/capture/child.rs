@@ -4,13 +4,13 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use convoke_agent::adapter::OneShot;
 use convoke_agent::permission::Approvals;
 use convoke_agent::process::guardian::Guardian;
-use convoke_agent::process::{Dialogue, Input, Launch, PrivateDir, supervise};
+use convoke_agent::process::{Launch, PrivateDir, supervise};
 use convoke_agent::stream::plain::Plain;
-use convoke_agent::stream::{Reader, Sink, TurnPhase};
 use convoke_agent::turn_input::Limits;
-use convoke_agent::verdict::{Ending, Failure, FailureReason};
+use convoke_agent::verdict::{Failure, FailureReason};
 use convoke_agent::{AgentTurn, TurnResult, Verdict};
 use convoke_redact::Redactor;
 use serde::{Deserialize, Serialize};
@@ -94,8 +94,7 @@ fn start(child: &Child<'_>, guardian: &Guardian) -> AgentTurn {
         grace: Duration::ZERO,
         ..Limits::default()
     };
-    let mut dialogue =
-        Monologue { reader: Plain::new(OUTPUT_KEPT), stdin: child.stdin.clone().into_bytes() };
+    let mut dialogue = OneShot::new(Plain::new(OUTPUT_KEPT), child.stdin.as_str());
     let (guardian, temporary) = (guardian.clone(), child.temporary.to_owned());
     let approvals = Approvals::default();
     let mut launch = Launch {
@@ -121,41 +120,4 @@ fn start(child: &Child<'_>, guardian: &Guardian) -> AgentTurn {
         side.finish(result).await;
     });
     turn
-}
-
-/// Writes the standard input, closes it, and reads what the program writes.
-struct Monologue {
-    reader: Plain,
-    stdin: Vec<u8>,
-}
-
-impl Dialogue for Monologue {
-    fn open(&mut self) -> Input {
-        Input::last(std::mem::take(&mut self.stdin))
-    }
-
-    fn line(&mut self, line: &[u8], sink: &mut Sink<'_>) -> Input {
-        self.reader.line(line, sink);
-        Input::nothing()
-    }
-
-    fn line_lacks(&mut self, bytes: u64) {
-        self.reader.line_lacks(bytes);
-    }
-
-    fn interrupt(&mut self) -> Option<Input> {
-        None
-    }
-
-    fn phase(&self) -> TurnPhase {
-        self.reader.phase()
-    }
-
-    fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> TurnResult {
-        self.reader.finish(ending, sink)
-    }
-
-    fn session(&self) -> Option<&str> {
-        None
-    }
 }

@@ -182,7 +182,7 @@ pub enum HomeError {
     Copy {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
     /// There is more than a configuration can be.

@@ -9,7 +9,7 @@ use convoke_agent::endpoint;
 use convoke_agent::process::PrivateDir;
 use convoke_agent::turn_input::Trust;
 use convoke_rehearsal::{Answered, Recorded};
-use convoke_wire::{Exchange, Kind, ReceivedAnswer, SentRequest};
+use convoke_wire::{Exchange, ReceivedAnswer, RequestKind, SentRequest};
 
 use super::{Capture, CaptureError, CaptureOptions, UserHome, as_text, child, ownership};
 use crate::explained::explained_with;
@@ -104,7 +104,7 @@ fn recorded(request: SentRequest) -> Recorded {
         target: request.target,
         headers: request.headers,
         body: request.body.unwrap_or_default(),
-        kind: Kind::ModelCall(request.call),
+        kind: RequestKind::ModelCall(request.call),
         answered: Answered::Endpoint,
         status: 0,
         usage: None,

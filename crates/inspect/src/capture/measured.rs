@@ -24,7 +24,7 @@ use crate::explained::{explained, explained_with};
 use crate::host_environment::HostEnvironment;
 use crate::installed::Installed;
 
-/// Which request to measure.
+/// The request to measure.
 #[derive(Debug, Clone)]
 pub struct MeasureOptions {
     /// The CLI; the first of its name on the `PATH` is run.
@@ -36,16 +36,16 @@ pub struct MeasureOptions {
     /// The prompt.
     pub prompt: String,
     /// The purpose of the request.
-    pub purpose: Purpose,
+    pub purpose: MeasurePurpose,
     /// The time that it may take.
     pub patience: Duration,
-    /// What holds the program.
+    /// The guardian of the program.
     pub guardian: Guardian,
 }
 
 /// The purpose of a measured request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Purpose {
+pub enum MeasurePurpose {
     /// To be shown: it is the one that the vendor's own server would get.
     Show,
     /// To see which files reach the model: no command of a configuration is run, and nothing is waited for
@@ -82,14 +82,14 @@ pub async fn measure(
     }
     let mut notes = Vec::new();
     let conditions = match options.purpose {
-        Purpose::Show => {
+        MeasurePurpose::Show => {
             let trust = Trust::of(vendor, &user, host_environment)?;
             if trust == Trust::Missing {
                 notes.extend(commands_withheld(&host_environment.cwd));
             }
             Conditions { commands: trust.commands(), as_vendors: true }
         }
-        Purpose::FindFiles => Conditions { commands: Commands::Withheld, as_vendors: false },
+        MeasurePurpose::FindFiles => Conditions { commands: Commands::Withheld, as_vendors: false },
     };
     let program = std::iter::once(program.into_os_string());
     let options = CaptureOptions {
@@ -171,7 +171,7 @@ impl UserHome {
     }
 }
 
-/// Says that a project's commands were not run, if it has any.
+/// Reports that a project's commands were not run, if it has any.
 fn commands_withheld(cwd: &Path) -> Option<Diagnostic> {
     let servers = Some(cwd.join(".mcp.json")).filter(|path| path.is_file());
     let has_hooks = |path: &PathBuf| {
@@ -224,7 +224,7 @@ impl Capture {
         let parts =
             parts.map_err(|source| CaptureError::NotJson { number: account.request, source })?;
         let own = self.diagnostics();
-        // Which other hosts it wanted is not the question here.
+        // Requests to other hosts do not matter here.
         diagnostics.extend(own.into_iter().filter(|it| it.code != diagnostics::CAPTURE_ELSEWHERE));
         Ok(Measured { program: self.program, body, parts, account, diagnostics })
     }

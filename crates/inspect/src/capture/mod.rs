@@ -15,7 +15,7 @@ use convoke_agent::process::PrivateDir;
 use convoke_agent::process::guardian::Guardian;
 use convoke_core::Diagnostic;
 use convoke_rehearsal::{Recorded, Script, StartError, start};
-use convoke_wire::Kind;
+use convoke_wire::RequestKind;
 
 use crate::host_environment::HostEnvironment;
 use crate::installed::{Installed, version_in};
@@ -36,7 +36,7 @@ pub use child::ChildEnd;
 pub use diff::{Change, Difference, Side, compare};
 pub use home::{HomeError, UserHome};
 pub use live::capture_live;
-pub use measured::{MeasureOptions, Measured, Purpose, measure};
+pub use measured::{MeasureOptions, MeasurePurpose, Measured, measure};
 pub use ownership::{Origin, Yours};
 pub use saved::{Existing, SavedError, is_saved, load, save};
 
@@ -59,13 +59,13 @@ pub struct CaptureOptions {
     pub script: Script,
     /// The time limit.
     pub patience: Duration,
-    /// How it is started, and how long it runs.
+    /// Its start, and its time limit.
     pub start: Start,
     /// The guardian.
     pub guardian: Guardian,
 }
 
-/// How a captured program is started.
+/// The start of a captured program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Start {
     /// As the user would type it, and it runs to its end.
@@ -91,7 +91,7 @@ pub struct Capture {
     pub requests: Vec<Recorded>,
     /// The texts that may be the user's.
     pub yours: Vec<Yours>,
-    /// What was done to make it run, and what of the user's configuration it did not have.
+    /// Notes on how it was made to run, and on the parts of the user's configuration that it did not have.
     pub notes: Vec<Diagnostic>,
 }
 
@@ -237,7 +237,7 @@ impl Capture {
     pub fn elsewhere(&self) -> Vec<(&str, usize)> {
         let mut hosts: Vec<(&str, usize)> = Vec::new();
         for request in &self.requests {
-            if let Kind::Elsewhere { host } = &request.kind {
+            if let RequestKind::Elsewhere { host } = &request.kind {
                 match hosts.iter_mut().find(|(known, _)| known == host) {
                     Some((_, tries)) => *tries += 1,
                     None => hosts.push((host, 1)),
@@ -311,7 +311,7 @@ pub enum CaptureError {
     /// The CLI could not be pointed to the server.
     #[error(transparent)]
     Endpoint(EndpointError),
-    /// What it sends to its real endpoint cannot be recorded.
+    /// Its requests to its real endpoint cannot be recorded.
     #[error("its requests cannot be recorded: {0}")]
     Relay(String),
     /// The server could not start.
@@ -333,7 +333,7 @@ pub enum CaptureError {
     NotJson {
         /// The request's number.
         number: usize,
-        /// Why.
+        /// The reason.
         source: serde_json::Error,
     },
 }

@@ -1,4 +1,4 @@
-//! What was done to make a program run, and what of its user's configuration it did not have.
+//! Notes on how a program was made to run, and on the parts of its user's configuration that it did not have.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ pub(super) fn left_out(path: &Path) -> Diagnostic {
     Diagnostic::new(diagnostics::CAPTURE_LEFT_OUT, message).at_path(path.display().to_string())
 }
 
-/// What the program cuts from the files that it loads.
+/// The limits at which the program cuts the files that it loads.
 pub(super) fn cuts(report: &AgentReport) -> impl Iterator<Item = Diagnostic> {
     let is_cut = |path: &str| {
         let mut cut = report.loaded.iter().filter(|file| !file.whole);

@@ -101,7 +101,7 @@ pub(crate) fn candidates(
     if vendor == Vendor::Codex {
         codex_settings(given, &mut yours, &mut files);
     }
-    // What a program loads is looked for as it loads it: verbatim, trimmed or cut.
+    // A loaded file is searched for in the forms that the program gives it: verbatim, trimmed or cut.
     let loaded = report.into_iter().flat_map(|report| &report.loaded);
     let loaded: Vec<_> = loaded.filter(|file| !file.is_pasted && !file.text.is_empty()).collect();
     yours.extend(loaded.iter().map(|file| Yours {

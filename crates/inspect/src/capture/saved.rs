@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use convoke_files::{Disk, FileKind, Files};
 use convoke_rehearsal::{Answered, Recorded};
-use convoke_wire::{Kind, Usage};
+use convoke_wire::{RequestKind, Usage};
 use serde::{Deserialize, Serialize};
 
 use super::{Capture, ChildEnd, Yours};
@@ -40,11 +40,12 @@ struct Manifest {
 #[serde(rename_all = "camelCase")]
 struct Request {
     number: usize,
-    after_ms: u64,
+    #[serde(rename = "afterMs", with = "convoke_agent::milliseconds")]
+    after: Duration,
     method: String,
     target: String,
     headers: Vec<(String, String)>,
-    what: Kind,
+    what: RequestKind,
     answered: Answered,
     #[serde(default)]
     status: u16,
@@ -54,7 +55,7 @@ struct Request {
     body: Option<String>,
 }
 
-/// What becomes of files that are there already.
+/// The treatment of files that exist already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Existing {
     /// They stay, and nothing is saved.
@@ -86,7 +87,7 @@ pub fn save(capture: &Capture, directory: &Path, existing: Existing) -> Result<(
         }
         requests.push(Request {
             number: request.number,
-            after_ms: u64::try_from(request.after.as_millis()).unwrap_or(u64::MAX),
+            after: request.after,
             method: request.method.clone(),
             target: request.target.clone(),
             headers: request.headers.clone(),
@@ -154,7 +155,7 @@ pub fn load(directory: &Path) -> Result<Capture, SavedError> {
         };
         requests.push(Recorded {
             number: request.number,
-            after: Duration::from_millis(request.after_ms),
+            after: request.after,
             method: request.method,
             target: request.target,
             headers: request.headers,
@@ -203,7 +204,7 @@ pub enum SavedError {
     File {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
     /// The file is not a valid capture.

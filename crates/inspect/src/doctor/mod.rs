@@ -41,7 +41,7 @@ pub enum Depth {
 /// The report.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Report {
+pub struct MachineReport {
     /// The version of the report's format.
     pub version: u32,
     /// The agents.
@@ -84,7 +84,7 @@ impl AgentReport {
     }
 }
 
-impl Report {
+impl MachineReport {
     /// Adds what a trial turn of an agent found.
     pub fn add_trial(&mut self, agent: Vendor, found: &[Finding]) {
         let examined = self.agents.iter_mut().filter(|it| it.agent == agent);
@@ -114,7 +114,7 @@ pub fn examine(
     host_environment: &HostEnvironment,
     trust: Trust,
     depth: Depth,
-) -> Report {
+) -> MachineReport {
     let vendors = vendors.iter();
     let agents: Vec<AgentReport> =
         vendors.map(|vendor| agent::examine(*vendor, host_environment, trust, depth)).collect();
@@ -123,7 +123,7 @@ pub fn examine(
     let network = network::examine(host_environment, &mut findings);
     let sandbox = sandbox::examine(host_environment, &mut findings);
     let acp = acp::examine(presets, host_environment);
-    let mut report = Report { version: 1, agents, acp, limits, network, sandbox, findings };
+    let mut report = MachineReport { version: 1, agents, acp, limits, network, sandbox, findings };
     report.note_if_no_agent_is_usable();
     report
 }

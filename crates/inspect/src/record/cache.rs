@@ -1,4 +1,4 @@
-//! Why a provider's cache served a request or not: what changed since the request before, and what the
+//! The reason why a provider's cache served a request or not: what changed since the request before, and what the
 //! provider says of it.
 
 use convoke_agent::thread::{RequestMeta, RequestRecord, RequestTexts};
@@ -19,7 +19,7 @@ pub struct CacheStep {
     pub unchanged_tokens: u64,
     /// The first difference; `None` if the request continues the one before, or is the first.
     pub difference: Option<FirstDifference>,
-    /// What happened.
+    /// The event.
     pub verdict: CacheVerdict,
 }
 

@@ -11,7 +11,7 @@ use convoke_agent::event::OwnerShare;
 use convoke_agent::{TurnInput, Vendor};
 use convoke_core::ledger::{Entry, Ledger, Source, Target};
 use convoke_rehearsal::{Answered, Recorded};
-use convoke_wire::{Kind, ModelCall, RequestParts};
+use convoke_wire::{ModelCall, RequestKind, RequestParts};
 
 use super::ProgramHome;
 use crate::capture::account::{self, Place};
@@ -81,7 +81,7 @@ impl HandedOver {
             target: String::new(),
             headers: Vec::new(),
             body: body.to_owned().into(),
-            kind: Kind::ModelCall(call.clone()),
+            kind: RequestKind::ModelCall(call.clone()),
             answered: Answered::Default,
             status: 200,
             usage: None,
@@ -214,6 +214,7 @@ mod tests {
         let home = ProgramHome::Private("/nonexistent".into());
         let (ledger, shares) = handed_over.account(&call, &body, &home).unwrap();
         assert!(ledger.covers(Target::Prompt, body.len() as u64));
+        assert_eq!(crate::schema::check_ledger(&json!(ledger)), Ok(()));
         assert_eq!(shares.iter().map(|share| share.bytes).sum::<u64>(), body.len() as u64);
         let owners: Vec<&str> = shares.iter().map(|share| &*share.owner).collect();
         assert!(

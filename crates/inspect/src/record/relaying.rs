@@ -32,7 +32,7 @@ pub struct RelayingAgent {
     pub host: Host,
     /// The program, by its path.
     pub program: PathBuf,
-    /// What is recorded, and where.
+    /// The recording and its store.
     pub recording: Recording,
 }
 

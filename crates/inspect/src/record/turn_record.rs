@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
-use std::time::Duration;
 
 use convoke_agent::TurnInput;
 use convoke_agent::event::{Event, EventKind, OwnerShare, Received, RequestPurpose};
@@ -17,7 +16,7 @@ use convoke_core::Diagnostic;
 use convoke_core::ledger::{Ledger, Rule, Source, Target};
 use convoke_rehearsal::Recorded;
 use convoke_wire::cache;
-use convoke_wire::{AnswerFacts, Exchange, Kind, ReceivedAnswer, SentRequest, Usage};
+use convoke_wire::{AnswerFacts, Exchange, ReceivedAnswer, RequestKind, SentRequest, Usage};
 use sha2::{Digest as _, Sha256};
 
 use super::Recording;
@@ -87,7 +86,7 @@ impl TurnRecord {
 
     /// Records a request to a rehearsal server, whose answer is known when it arrives.
     pub(super) async fn rehearsed(&mut self, request: Recorded, side: &TurnSide) {
-        let Kind::ModelCall(call) = request.kind else { return };
+        let RequestKind::ModelCall(call) = request.kind else { return };
         let number = request.number as u64;
         let sent = SentRequest {
             number,
@@ -207,9 +206,8 @@ impl TurnRecord {
         outcome.model = facts.model;
         outcome.status = status;
         outcome.cache_miss = facts.cache_miss;
-        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        outcome.first_byte_ms = first_byte.map(millis);
-        outcome.elapsed_ms = Some(millis(elapsed)).filter(|_| elapsed > Duration::ZERO);
+        outcome.first_byte = first_byte;
+        outcome.elapsed = Some(elapsed).filter(|elapsed| !elapsed.is_zero());
         let Recording { store, thread, .. } = &*self.recording;
         if let Err(error) = store.set_outcome(thread, stored, &outcome).await {
             self.failure = Some(error);

@@ -36,7 +36,7 @@ pub enum Difference {
         path: PathBuf,
         /// The bytes that arrived.
         bytes: u64,
-        /// Why it was not to be loaded.
+        /// The reason why it was not to be loaded.
         rule: String,
     },
     /// Two files arrived in another order.
@@ -72,7 +72,7 @@ pub enum Difference {
     },
     /// No request was made.
     NoRequest {
-        /// What the program said.
+        /// The program's message.
         said: String,
     },
 }
@@ -150,7 +150,7 @@ pub(super) fn differences(
     let mut request = Request::new(texts.map(|part| part.text.as_str()).collect());
     let mut differences = Vec::new();
     let mut before: Option<(&Loaded, Place)> = None;
-    // What is pasted into another file was found with it.
+    // An imported file was found with the file that imports it.
     for file in report.loaded.iter().filter(|file| !file.is_pasted && !file.text.is_empty()) {
         let path = file.path.clone();
         let Some(place) = request.claim(&file.text) else {

@@ -16,7 +16,7 @@ use sha2::{Digest, Sha256};
 
 pub use compare::Difference;
 
-use crate::capture::{CaptureError, MeasureOptions, Purpose, measure};
+use crate::capture::{CaptureError, MeasureOptions, MeasurePurpose, measure};
 use crate::diagnostics;
 use crate::host_environment::HostEnvironment;
 use recording::Recording;
@@ -28,7 +28,7 @@ pub struct Verification {
     pub version: Option<String>,
     /// The tree that it was run in.
     pub tree: TreeHash,
-    /// What arrived otherwise than it was explained; nothing if it was right.
+    /// The differences between what arrived and what was explained; empty if there are none.
     pub differences: Vec<Difference>,
 }
 
@@ -105,7 +105,7 @@ pub async fn verify(
         directory: None,
         arguments: session.arguments.iter().map(Into::into).collect(),
         prompt: PROMPT.to_owned(),
-        purpose: Purpose::FindFiles,
+        purpose: MeasurePurpose::FindFiles,
         patience,
         guardian,
     };

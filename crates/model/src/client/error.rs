@@ -41,13 +41,13 @@ pub enum CallError {
     /// The stream contains an error event.
     #[error("{message}")]
     Said {
-        /// Why.
+        /// The reason.
         reason: FailureReason,
         /// The server's message.
         message: String,
     },
     /// An event has an invalid format; a retry would not help.
-    #[error("the model's server does not speak this wire: {0}")]
+    #[error("the model's server does not support this wire format: {0}")]
     Shape(String),
     /// The response is complete but unusable.
     #[error("{0}")]
@@ -55,6 +55,9 @@ pub enum CallError {
     /// The server cannot be reached.
     #[error("cannot reach the model's server: {0}")]
     Connect(String),
+    /// The connection was lost before the response began.
+    #[error("the connection to the model's server was lost: {0}")]
+    Lost(String),
     /// The server's certificate is invalid.
     #[error("the model's server cannot be trusted: {0}")]
     Tls(String),
@@ -109,13 +112,17 @@ impl CallError {
     pub fn reason(&self) -> FailureReason {
         match self {
             Self::Status { reason, .. } | Self::Said { reason, .. } => *reason,
-            Self::Connect(_) | Self::Tls(_) | Self::Idle(_) | Self::TimedOut(_) => {
-                FailureReason::Network
-            }
+            Self::Connect(_) | Self::Tls(_) => FailureReason::Unreachable,
+            Self::Lost(_) | Self::Idle(_) | Self::TimedOut(_) => FailureReason::Network,
             Self::Shape(_) => FailureReason::Server,
             Self::Useless(_) | Self::Cut(_) => FailureReason::Incomplete,
             Self::Flood(_) => FailureReason::Flood,
         }
+    }
+
+    /// Returns whether the request failed before anything of it was sent.
+    pub fn is_unsent(&self) -> bool {
+        matches!(self, Self::Connect(_) | Self::Tls(_))
     }
 
     /// Returns the HTTP status, if the server responded with an error.
@@ -148,7 +155,7 @@ impl CallError {
             Self::Said { reason, .. } => {
                 matches!(reason, FailureReason::Server | FailureReason::RateLimit)
             }
-            Self::Connect(_) | Self::Cut(_) | Self::Idle(_) => true,
+            Self::Connect(_) | Self::Lost(_) | Self::Cut(_) | Self::Idle(_) => true,
             Self::Shape(_)
             | Self::Useless(_)
             | Self::Tls(_)
@@ -167,6 +174,7 @@ impl CallError {
             Self::Said { reason, message } => Self::Said { reason, message: change(&message) },
             Self::Shape(words) => Self::Shape(change(&words)),
             Self::Connect(words) => Self::Connect(change(&words)),
+            Self::Lost(words) => Self::Lost(change(&words)),
             Self::Tls(words) => Self::Tls(change(&words)),
             Self::Cut(words) => Self::Cut(change(&words)),
             other => other,

@@ -76,7 +76,7 @@ pub enum CallEvent {
         max: u32,
         /// The wait before the next attempt.
         wait: Duration,
-        /// Why.
+        /// The reason.
         error: CallError,
     },
     /// The response is complete; the last event.
@@ -340,7 +340,8 @@ fn leads_to(response: &reqwest::Response) -> Option<reqwest::Url> {
 fn unreachable(error: &reqwest::Error) -> CallError {
     match tls_error(error) {
         Some(tls) => CallError::Tls(tls.to_string()),
-        None => CallError::Connect(words_of(error)),
+        None if error.is_connect() => CallError::Connect(words_of(error)),
+        None => CallError::Lost(words_of(error)),
     }
 }
 

@@ -21,7 +21,7 @@ pub(super) struct Stream {
     idle: Duration,
     bytes_left: u64,
     answer_bytes: u64,
-    kind: Kind,
+    kind: ContentType,
     /// Whether a complete event has arrived.
     has_events: bool,
     wire: Wire,
@@ -31,7 +31,7 @@ pub(super) struct Stream {
 
 /// The content type of the response.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Kind {
+enum ContentType {
     /// Events.
     Events,
     /// Unclear: not every server sends the right content type.
@@ -40,7 +40,7 @@ enum Kind {
     Other(String),
 }
 
-impl Kind {
+impl ContentType {
     fn of(response: &reqwest::Response) -> Self {
         let kind = response.headers().get(reqwest::header::CONTENT_TYPE);
         let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
@@ -63,7 +63,7 @@ pub(super) enum Advance {
 
 impl Stream {
     pub fn new(response: reqwest::Response, wire: Wire, limits: &CallLimits) -> Self {
-        let kind = Kind::of(&response);
+        let kind = ContentType::of(&response);
         Self {
             response,
             sse: SseReader::new(limits.event_bytes),
@@ -83,7 +83,7 @@ impl Stream {
         &mut self,
         events: &mut VecDeque<CallEvent>,
     ) -> Result<Advance, CallError> {
-        if let Kind::Other(kind) = &self.kind {
+        if let ContentType::Other(kind) = &self.kind {
             return Err(no_stream(kind));
         }
         let Ok(read) = tokio::time::timeout(self.idle, self.response.chunk()).await else {
@@ -142,7 +142,7 @@ impl Stream {
         }
         let has_said_something = self.bytes_left < self.answer_bytes;
         match &self.kind {
-            Kind::Unclear(kind) if has_said_something && !self.has_events => {
+            ContentType::Unclear(kind) if has_said_something && !self.has_events => {
                 return Err(no_stream(kind));
             }
             _ => {}

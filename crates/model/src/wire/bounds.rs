@@ -2,7 +2,7 @@
 
 use convoke_thread::item::ResponseItem;
 
-use super::strings::{Kind, each_string};
+use super::strings::{StringKind, each_string};
 use crate::client::CallError;
 
 /// The maximum number of tool calls in a response.
@@ -55,10 +55,10 @@ impl Room {
         let mut failure = None;
         each_string(item, &mut |kind, text| {
             let admitted = match kind {
-                Kind::Said => Ok(cut_to(text, &mut self.said)),
-                Kind::Thought => Ok(cut_to(text, &mut self.thoughts)),
-                Kind::Name => expect_short(text).map(|()| 0),
-                Kind::Other => {
+                StringKind::Said => Ok(cut_to(text, &mut self.said)),
+                StringKind::Thought => Ok(cut_to(text, &mut self.thoughts)),
+                StringKind::Name => expect_short(text).map(|()| 0),
+                StringKind::Other => {
                     let room = take(&mut self.others, text.len());
                     room.map(|()| 0).ok_or(CallError::Flood(self.limit as u64))
                 }

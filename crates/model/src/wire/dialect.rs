@@ -1,4 +1,4 @@
-//! Whose events a stream has, where they are not those of the wire that is spoken.
+//! Recognises streams in another wire format than the one that was asked for.
 
 use convoke_thread::config::Wire;
 use serde_json::Value;

@@ -30,10 +30,11 @@ pub(crate) struct Reader {
 
 /// The fields of an event. Deltas, by far the most frequent, borrow from the line.
 #[derive(Deserialize)]
+#[serde(bound(deserialize = "'de: 'a"))]
 struct Event<'a> {
-    #[serde(borrow, rename = "type", default)]
+    #[serde(rename = "type", default)]
     kind: Cow<'a, str>,
-    #[serde(borrow, default)]
+    #[serde(default)]
     delta: Option<Cow<'a, str>>,
     item: Option<Value>,
     response: Option<Value>,

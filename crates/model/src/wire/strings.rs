@@ -5,7 +5,7 @@ use serde_json::Value;
 
 /// The kind of a string.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum StringKind {
     /// A part of a message.
     Said,
     /// A part of reasoning.
@@ -17,28 +17,28 @@ pub(crate) enum Kind {
 }
 
 /// Visits every string of an item. A JSON value is visited as its text; where the visitor leaves no JSON, it becomes that text.
-pub(crate) fn each_string(item: &mut ResponseItem, visit: &mut dyn FnMut(Kind, &mut String)) {
+pub(crate) fn each_string(item: &mut ResponseItem, visit: &mut dyn FnMut(StringKind, &mut String)) {
     match item {
         ResponseItem::Message(message) => {
             names([&mut message.id, &mut message.phase], visit);
-            visit(Kind::Name, &mut message.role);
-            parts(&mut message.content, Kind::Said, visit);
+            visit(StringKind::Name, &mut message.role);
+            parts(&mut message.content, StringKind::Said, visit);
         }
         ResponseItem::Reasoning(reasoning) => {
-            visit(Kind::Name, &mut reasoning.id);
-            reasoning.summary.iter_mut().for_each(|text| visit(Kind::Thought, text));
+            visit(StringKind::Name, &mut reasoning.id);
+            reasoning.summary.iter_mut().for_each(|text| visit(StringKind::Thought, text));
             for part in reasoning.content.iter_mut().flatten() {
                 let (ReasoningContent::ReasoningText(text) | ReasoningContent::Text(text)) = part;
-                visit(Kind::Thought, text);
+                visit(StringKind::Thought, text);
             }
-            reasoning.encrypted_content.iter_mut().for_each(|text| visit(Kind::Other, text));
+            reasoning.encrypted_content.iter_mut().for_each(|text| visit(StringKind::Other, text));
         }
         ResponseItem::LocalShellCall(call) => {
             names([&mut call.id, &mut call.call_id], visit);
-            visit(Kind::Name, &mut call.status);
-            call.action.command.iter_mut().for_each(|text| visit(Kind::Other, text));
+            visit(StringKind::Name, &mut call.status);
+            call.action.command.iter_mut().for_each(|text| visit(StringKind::Other, text));
             let others = [&mut call.action.working_directory, &mut call.action.user];
-            others.into_iter().flatten().for_each(|text| visit(Kind::Other, text));
+            others.into_iter().flatten().for_each(|text| visit(StringKind::Other, text));
             if let Some(env) = &mut call.action.env {
                 let mut value = Value::Object(std::mem::take(env));
                 json(&mut value, visit);
@@ -47,26 +47,26 @@ pub(crate) fn each_string(item: &mut ResponseItem, visit: &mut dyn FnMut(Kind, &
         }
         ResponseItem::FunctionCall(call) => {
             names([&mut call.id], visit);
-            visit(Kind::Name, &mut call.call_id);
-            visit(Kind::Name, &mut call.name);
-            visit(Kind::Other, &mut call.arguments);
+            visit(StringKind::Name, &mut call.call_id);
+            visit(StringKind::Name, &mut call.name);
+            visit(StringKind::Other, &mut call.arguments);
         }
         ResponseItem::CustomToolCall(call) => {
             names([&mut call.id, &mut call.status], visit);
-            visit(Kind::Name, &mut call.call_id);
-            visit(Kind::Name, &mut call.name);
-            visit(Kind::Other, &mut call.input);
+            visit(StringKind::Name, &mut call.call_id);
+            visit(StringKind::Name, &mut call.name);
+            visit(StringKind::Other, &mut call.input);
         }
         ResponseItem::FunctionCallOutput(output) => {
-            visit(Kind::Name, &mut output.call_id);
+            visit(StringKind::Name, &mut output.call_id);
             match &mut output.output {
-                FunctionOutput::Text(text) => visit(Kind::Other, text),
-                FunctionOutput::Parts(content) => parts(content, Kind::Other, visit),
+                FunctionOutput::Text(text) => visit(StringKind::Other, text),
+                FunctionOutput::Parts(content) => parts(content, StringKind::Other, visit),
             }
         }
         ResponseItem::CustomToolCallOutput(output) => {
-            visit(Kind::Name, &mut output.call_id);
-            visit(Kind::Other, &mut output.output);
+            visit(StringKind::Name, &mut output.call_id);
+            visit(StringKind::Other, &mut output.output);
         }
         ResponseItem::WebSearchCall(call) => {
             names([&mut call.id, &mut call.status], visit);
@@ -74,32 +74,36 @@ pub(crate) fn each_string(item: &mut ResponseItem, visit: &mut dyn FnMut(Kind, &
         }
         ResponseItem::GhostSnapshot(value) => json(value, visit),
         ResponseItem::Compaction(compaction) => {
-            visit(Kind::Other, &mut compaction.encrypted_content);
+            visit(StringKind::Other, &mut compaction.encrypted_content);
         }
-        ResponseItem::Other(name) => visit(Kind::Name, name),
+        ResponseItem::Other(name) => visit(StringKind::Name, name),
     }
 }
 
 fn names<const N: usize>(
     names: [&mut Option<String>; N],
-    visit: &mut dyn FnMut(Kind, &mut String),
+    visit: &mut dyn FnMut(StringKind, &mut String),
 ) {
-    names.into_iter().flatten().for_each(|text| visit(Kind::Name, text));
+    names.into_iter().flatten().for_each(|text| visit(StringKind::Name, text));
 }
 
-fn parts(content: &mut [ContentItem], kind: Kind, visit: &mut dyn FnMut(Kind, &mut String)) {
+fn parts(
+    content: &mut [ContentItem],
+    kind: StringKind,
+    visit: &mut dyn FnMut(StringKind, &mut String),
+) {
     for part in content {
         match part {
             ContentItem::InputText(text) | ContentItem::OutputText(text) => visit(kind, text),
-            ContentItem::InputImage(url) => visit(Kind::Other, url),
+            ContentItem::InputImage(url) => visit(StringKind::Other, url),
         }
     }
 }
 
-fn json(value: &mut Value, visit: &mut dyn FnMut(Kind, &mut String)) {
+fn json(value: &mut Value, visit: &mut dyn FnMut(StringKind, &mut String)) {
     let before = value.to_string();
     let mut text = before.clone();
-    visit(Kind::Other, &mut text);
+    visit(StringKind::Other, &mut text);
     if text != before {
         *value = serde_json::from_str(&text).unwrap_or(Value::String(text));
     }

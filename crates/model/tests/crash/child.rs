@@ -22,7 +22,7 @@ use convoke_thread::config::Machine;
 pub const DIRECTORY: &str = "CONVOKE_CRASH_DIRECTORY";
 pub const FAILPOINT: &str = "CONVOKE_CRASH_FAILPOINT";
 pub const SERVER: &str = "CONVOKE_CRASH_SERVER";
-/// What a model says before it hangs.
+/// The text of a model before it hangs.
 pub const THINKING: &str = "I am thin";
 /// The tokens of a thread: what the server counts is always more than nine tenths of it.
 pub const WINDOW: u64 = 100_000;
@@ -42,7 +42,7 @@ const TEAM: &str = r#"
     agent = "api"
 "#;
 
-/// What the person says, one after another.
+/// The messages of the person, in order.
 const SAYINGS: [&str; 3] = [
     "first [NEXT: ada]",
     "second, which fails at first [NEXT: ada, bob]",

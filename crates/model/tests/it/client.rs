@@ -7,7 +7,9 @@ use convoke_agent::usage::Usage;
 use convoke_agent::verdict::FailureReason;
 use convoke_model::wire::{Answer as Answered, FinishReason};
 use convoke_model::{CallError, CallEvent, CallLimits, Client, Endpoint, Key, Proxies};
-use convoke_rehearsal::{Answer, End, Kind, Limits, Rehearsal, Reply, Script, start, start_with};
+use convoke_rehearsal::{
+    Answer, End, Limits, Rehearsal, Reply, RequestKind, Script, start, start_with,
+};
 use convoke_thread::config::Wire;
 use convoke_thread::item::ResponseItem;
 use serde_json::json;
@@ -361,7 +363,7 @@ async fn proxies_come_from_the_environment_and_never_stand_before_this_machine()
     let refused = call(away, &[("HTTP_PROXY", &address)]).await;
     assert_eq!(failure(&refused).status(), Some(403));
     let host = "model.invalid".to_owned();
-    assert_eq!(proxy.requests()[0].kind, Kind::Elsewhere { host });
+    assert_eq!(proxy.requests()[0].kind, RequestKind::Elsewhere { host });
 
     // An address that means this machine and does not say so, because a name would have to be looked up.
     let server = start(Script::default()).await.unwrap();
@@ -388,7 +390,7 @@ async fn a_server_that_is_not_there_and_one_without_tls_are_told_apart_from_answ
     let gone = held.local_addr().unwrap();
     let limits = CallLimits { retries: 1, ..patient() };
     let nobody = events(&client_at(&format!("http://{gone}/v1"), Wire::Chat, limits)).await;
-    assert_eq!(retries(&nobody), [(1, None, FailureReason::Network)]);
+    assert_eq!(retries(&nobody), [(1, None, FailureReason::Unreachable)]);
     assert!(failure(&nobody).to_string().contains("cannot reach"), "{nobody:?}");
 
     let server = start(Script::default()).await.unwrap();

@@ -57,7 +57,7 @@ async fn a_full_thread_is_compacted_before_the_next_turn_and_nothing_is_lost() {
     assert_eq!((kept.as_str(), question.as_str()), ("\"First question\"", "\"Second question\""));
     assert!(summary.contains("SUMMARY") && !lab.bodies()[2].contains("One."));
 
-    // What it replaced can be read, from the store alone.
+    // The replaced items can be read, from the store alone.
     let log = lab.log(&second).await;
     let [compaction] = &log.compactions[..] else { panic!("{:?}", log.compactions) };
     assert!(compaction.summary.contains("SUMMARY"));
@@ -282,7 +282,7 @@ async fn a_summary_is_no_reply_of_a_turn_that_fails_after_it() {
     let first = lab.say("First question", None).await;
     let second = lab.say("Second question", Some(&first)).await;
     assert_eq!((failure(&second).0, second.outcome.reply.as_str()), (FailureReason::Request, ""));
-    // What was used is told all the same.
+    // The usage is reported all the same.
     assert!(second.outcome.usage.is_some());
     // The compaction is not: it went with the turn.
     assert_eq!(second.story(), ["started", "finished failed"]);

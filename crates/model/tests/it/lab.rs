@@ -15,7 +15,7 @@ use convoke_rehearsal::{Rehearsal, Script, start};
 use convoke_thread::config::Machine;
 use serde_json::Value;
 
-/// How long anything is waited for: machines that build at the same time are slow.
+/// The time limit for every wait: machines that build at the same time are slow.
 pub const PATIENCE: Duration = Duration::from_mins(2);
 
 pub const KEY: &str = "correct-horse-battery";
@@ -32,7 +32,7 @@ pub struct Lab {
     pub thread: Option<ThreadId>,
 }
 
-/// What came of a turn.
+/// The events and the result of a turn.
 pub struct Taken {
     pub events: Vec<Event<'static>>,
     pub outcome: TurnResult,
@@ -51,7 +51,7 @@ impl Lab {
                 base_url: Some(format!("{}/v1", server.base_url())),
                 wire,
                 key_env: Some("MODEL_KEY".to_owned()),
-                // What is assumed of any model; unsaid, every turn would be told so.
+                // The default of an unknown model; without it every turn would have a diagnostic.
                 context_window: Some(128_000),
                 ..Api::default()
             },

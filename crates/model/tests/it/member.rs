@@ -395,6 +395,8 @@ struct TestStore {
     store: Arc<MemoryThreadStore>,
     /// Nothing is appended without a permit; appending fails once it is closed.
     leave: Semaphore,
+    /// Whether no request can be stored.
+    refuses_requests: bool,
 }
 
 impl ThreadStore for TestStore {
@@ -414,6 +416,10 @@ impl ThreadStore for TestStore {
         record: &'s RequestRecord,
         before: Option<&'s RequestTexts>,
     ) -> Stored<'s, u64> {
+        if self.refuses_requests {
+            let full: Box<dyn std::error::Error + Send + Sync> = Box::from("no space left");
+            return Box::pin(async { Err(full.into()) });
+        }
         self.store.add_request(record, before)
     }
 
@@ -442,7 +448,8 @@ impl ThreadStore for TestStore {
 #[tokio::test]
 async fn a_turn_that_cannot_be_stored_is_not_done() {
     let lab = Lab::new(ApiWire::Chat, Script::default()).await;
-    let full = TestStore { store: Arc::default(), leave: Semaphore::new(0) };
+    let full =
+        TestStore { store: Arc::default(), leave: Semaphore::new(0), refuses_requests: false };
     full.leave.close();
     let agent = lab.agent_with(Arc::new(full));
     let taken = take(agent.start(lab.turn_input("Hello", None))).await;
@@ -452,12 +459,27 @@ async fn a_turn_that_cannot_be_stored_is_not_done() {
 }
 
 #[tokio::test]
+async fn a_request_that_cannot_be_stored_is_not_sent() {
+    let lab = Lab::new(ApiWire::Chat, Script::default()).await;
+    let full =
+        TestStore { store: Arc::default(), leave: Semaphore::new(1), refuses_requests: true };
+    let agent = lab.agent_with(Arc::new(full));
+    let taken = take(agent.start(lab.turn_input("Hello", None))).await;
+    let verdict = taken.outcome.verdict.to_string();
+    assert!(verdict.contains("no space left"), "{verdict}");
+    assert_eq!(lab.bodies(), [""; 0]);
+}
+
+#[tokio::test]
 async fn two_turns_at_once_on_one_thread_cannot_mix() {
     let script = Script::new(["One.", "Slow.", "Quick."].map(Answer::say));
     let lab = Lab::new(ApiWire::Chat, script).await;
     let first = lab.say("First", None).await;
-    let slow_store =
-        Arc::new(TestStore { store: Arc::clone(&lab.store), leave: Semaphore::new(0) });
+    let slow_store = Arc::new(TestStore {
+        store: Arc::clone(&lab.store),
+        leave: Semaphore::new(0),
+        refuses_requests: false,
+    });
     let slow = lab.agent_with(slow_store.clone()).start(lab.turn_input("Slow", Some(&first)));
     assert!(lab.server.has_model_calls(2, PATIENCE).await);
     let quick = lab.say("Quick", Some(&first)).await;

@@ -103,7 +103,7 @@ async fn a_cancelled_turn_that_is_taken_again_sends_the_same_bytes_and_is_there_
     assert!(!bodies[4].contains("<turn_aborted>"));
     assert_eq!(bodies[4].matches("\"Second\"").count(), 1);
     assert_eq!(log(&lab).await.turns, ["1/1", "2/3", "3/5"]);
-    // What was taken back is still there to be read.
+    // The lines that were taken back can still be read.
     let after = lines(&lab).await;
     assert!(after.starts_with(&before));
     assert_eq!(after.join("\n").matches("<turn_aborted>").count(), 2);

@@ -16,7 +16,7 @@ mod schema;
 
 pub(crate) use schema::instance as schema_instance;
 
-/// What an answer needs to know of its request.
+/// The facts of a request that its answer needs.
 pub(crate) struct Facts<'a> {
     pub model: &'a str,
     /// The number of the request, from which the ids of the answer are made.
@@ -26,7 +26,7 @@ pub(crate) struct Facts<'a> {
     pub stream_usage: bool,
 }
 
-/// What a reply that fails says of it.
+/// The error of a reply that fails.
 pub(crate) const FAILURE: &str = "rehearsed failure";
 
 /// Returns the bytes of a reply, as its client reads them. A reply that fails can say so only in a

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::script::{End, Reply, Step};
 
-/// What a block of text is.
+/// The kind of a block of text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Channel {
     Text,

@@ -8,6 +8,7 @@ use axum::extract::{Path, Query, State};
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, ETAG, HeaderName};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
+use convoke_agent::milliseconds;
 use convoke_agent::thread::{RequestRecord, RequestTexts, ThreadStore as _};
 use convoke_session::diff::diff as prompt_diff;
 use convoke_session::{
@@ -434,8 +435,8 @@ fn request_json(record: &RequestRecord<()>, texts: Option<&RequestTexts>) -> Val
         "unchangedBytes": meta.unchanged_bytes, "redacted": meta.redacted, "wire": meta.wire,
         "sentSha256": meta.sent_sha256, "masked": meta.masked, "headers": headers,
         "failedAttempts": outcome.failed, "ended": outcome.end, "usage": outcome.usage,
-        "model": outcome.model, "status": outcome.status, "firstByteMs": outcome.first_byte_ms,
-        "elapsedMs": outcome.elapsed_ms, "cacheMiss": outcome.cache_miss,
+        "model": outcome.model, "status": outcome.status, "firstByteMs": outcome.first_byte.map(milliseconds::whole),
+        "elapsedMs": outcome.elapsed.map(milliseconds::whole), "cacheMiss": outcome.cache_miss,
     });
     if let Some(texts) = texts {
         value["ledger"] = json!(texts.parse_ledger(meta).unwrap_or_default());

@@ -2,14 +2,14 @@
 
 use std::path::Path;
 
-use convoke_explain::{AgentReport, Report};
+use convoke_explain::{AgentReport, DirectoryReport};
 use maud::{Markup, html};
 
 use super::number;
 use super::text::line;
 
 /// Renders a report.
-pub fn report(report: &Report, shown: impl Fn(&str) -> String) -> Markup {
+pub fn report(report: &DirectoryReport, shown: impl Fn(&str) -> String) -> Markup {
     html! {
         h1 { "What agents load here" }
         form.search data-search="/explain" {

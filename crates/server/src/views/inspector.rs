@@ -1,5 +1,6 @@
 //! The inspector: what was sent in a turn, to the byte, and what came back.
 
+use convoke_agent::milliseconds;
 use convoke_agent::thread::{RequestMeta, RequestRecord};
 use convoke_core::ledger::{Entry, Ledger, State, Target};
 use convoke_session::{Attempt, SessionId, Turn, TurnId};
@@ -256,8 +257,8 @@ fn time_line(requests: &[RequestRecord<()>], attempt: &Attempt) -> Markup {
         svg.time-line viewBox=(format!("0 0 1000 {}", requests.len() * 14 + 4)) preserveAspectRatio="none" role="img" aria-label="The requests over the time of the turn" {
             @for (row, record) in requests.iter().enumerate() {
                 @let from = elapsed(attempt.began_at, record.meta.at);
-                rect.part.c0 x=(at(from)) y=(row * 14 + 2) width=(at(record.outcome.elapsed_ms.unwrap_or(0).max(whole / 200))) height="10" {
-                    title { (request_title(record)) ", " (seconds(from)) " after the start" @if let Some(took) = record.outcome.elapsed_ms { ", took " (seconds(took)) } }
+                rect.part.c0 x=(at(from)) y=(row * 14 + 2) width=(at(record.outcome.elapsed.map_or(0, milliseconds::whole).max(whole / 200))) height="10" {
+                    title { (request_title(record)) ", " (seconds(from)) " after the start" @if let Some(took) = record.outcome.elapsed.map(milliseconds::whole) { ", took " (seconds(took)) } }
                 }
             }
         }
@@ -298,7 +299,7 @@ pub(crate) fn request(
             @if let Some(model) = &outcome.model { dt { "Model" } dd { (line(model)) } }
             @if let Some(usage) = &outcome.usage { dt { "Counted" } dd { (number(usage.input)) " tokens in, " (number(usage.cached)) " from the cache, " (number(usage.output)) " out" } }
             @if let Some(status) = outcome.status { dt { "Status" } dd { (status) } }
-            @if let Some(took) = outcome.elapsed_ms { dt { "Took" } dd { (seconds(took)) } }
+            @if let Some(took) = outcome.elapsed.map(milliseconds::whole) { dt { "Took" } dd { (seconds(took)) } }
             @for failed in &outcome.failed { dt { "Failed" } dd { (line(failed)) } }
         }
         (super::diff::prefix_bar(record.meta.unchanged_bytes, record.meta.bytes))

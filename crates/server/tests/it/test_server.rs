@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use convoke_agent::adapter::{Script, StandIn, Step};
 use convoke_agent::id::now;
-use convoke_explain::Report;
+use convoke_explain::DirectoryReport;
 use convoke_server::{
     CacheRow, ExportForm, Host, HostFuture, OpenedSession, Scope, Server, TurnChanges,
 };
@@ -78,7 +78,7 @@ impl TestServer {
         let mut opened = self.host.open(None, observer).await.unwrap();
         let message = PersonMessage::new("kim", text).to(["max"]);
         opened.coordinator.accept(message).await.unwrap();
-        opened.coordinator.run().await.unwrap();
+        Box::pin(opened.coordinator.run()).await.unwrap();
         opened.coordinator.session()
     }
 
@@ -183,7 +183,7 @@ impl Host for TestHost {
         Box::pin(async { Err("there is nothing to undo".to_owned()) })
     }
 
-    fn explain(&self, _: Option<PathBuf>) -> HostFuture<Report> {
+    fn explain(&self, _: Option<PathBuf>) -> HostFuture<DirectoryReport> {
         let session = convoke_explain::Session::new(self.directory.clone(), self.directory.clone());
         let report = convoke_explain::explain(
             &convoke_files::Disk,

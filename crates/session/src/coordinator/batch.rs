@@ -425,7 +425,7 @@ fn turn_ended(
         state: turn.state,
         reply,
         result: Box::new(result),
-        elapsed_ms: u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX),
+        elapsed,
     }
 }
 

@@ -18,7 +18,7 @@ pub const INBOX_LIMIT: usize = 64;
 pub struct Controls {
     stop_request: Arc<watch::Sender<StopRequest>>,
     inbox: mpsc::Sender<PersonMessage>,
-    /// Who answers the questions of each running turn.
+    /// The answerers of each running turn's questions.
     answerers: Arc<Mutex<HashMap<TurnId, Answerer>>>,
 }
 
@@ -60,7 +60,7 @@ impl Controls {
         self.raise(next);
     }
 
-    /// Hands in a message while agents are at work. It is stored and routed between two turns. Returns it
+    /// Adds a message while agents are running. It is stored and routed between two turns. Returns it
     /// if [`INBOX_LIMIT`] messages already wait, or the coordinator is gone.
     pub fn interject(&self, message: PersonMessage) -> Result<(), PersonMessage> {
         self.inbox.try_send(message).map_err(|error| match error {

@@ -16,6 +16,7 @@ use tokio::sync::mpsc;
 use self::controls::StopRequest;
 pub use self::controls::{Controls, INBOX_LIMIT};
 pub use self::team_agents::{Clock, MemberAgent, TeamAgents};
+use crate::attachment::Attachment;
 use crate::diagnostics;
 use crate::event::{SessionEvent, SessionEventKind, ShownMessage, StopReason};
 use crate::event_queue::Observer;
@@ -38,12 +39,15 @@ pub struct PersonMessage {
     pub text: String,
     /// The recipients if the text has no `[NEXT: …]`.
     pub to: Vec<String>,
+    /// The files that it attaches. Nothing in them is a marker.
+    pub attachments: Vec<Attachment>,
 }
 
 impl PersonMessage {
     /// Creates a message whose recipients are those in its text.
     pub fn new(person: impl Into<MemberName>, text: impl Into<String>) -> Self {
-        Self { person: person.into(), text: text.into(), to: Vec::new() }
+        let (person, text) = (person.into(), text.into());
+        Self { person, text, to: Vec::new(), attachments: Vec::new() }
     }
 
     /// Sets the recipients for a text without `[NEXT: …]`.
@@ -288,6 +292,7 @@ impl<S: Store> Coordinator<S> {
             call_instead(&mut routed, &given.to, team);
         }
         let mut message = NewMessage::new(team.speaker(&routed.speaker), given.text);
+        Attachment::store(given.attachments, &mut message.extra);
         let mut next = self.conversation.clone();
         // If the next turn is the person's own, this message answers it.
         let is_answered = next.queue.peek().is_some_and(|turn| turn.member == routed.speaker);

@@ -112,7 +112,7 @@ impl TeamAgents {
         &self.team
     }
 
-    /// Tells whether an agent may ask a person before it acts.
+    /// Returns whether an agent may ask a person before it acts.
     pub fn has_asking_agents(&self) -> bool {
         self.agents.values().any(|agent| agent.permissions == Permissions::Ask)
     }

@@ -383,7 +383,7 @@ pub enum StoreError {
     Io {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: std::io::Error,
     },
     /// The database failed.

@@ -48,10 +48,10 @@ pub struct Imported {
 /// An archive or a snapshot that is to be imported.
 pub struct ArchiveSource<R> {
     lines: Lines<R>,
-    kind: Kind,
+    kind: ArchiveKind,
 }
 
-enum Kind {
+enum ArchiveKind {
     Archive(Box<Header>),
     Snapshot(String),
 }
@@ -68,22 +68,22 @@ impl<R: BufRead + Send> ArchiveSource<R> {
                 text.push_str(line);
                 text.push('\n');
             }
-            return Ok(Self { lines, kind: Kind::Snapshot(text) });
+            return Ok(Self { lines, kind: ArchiveKind::Snapshot(text) });
         }
         let header = lines.valid(read_header(&text))?;
-        Ok(Self { lines, kind: Kind::Archive(Box::new(header)) })
+        Ok(Self { lines, kind: ArchiveKind::Archive(Box::new(header)) })
     }
 
     /// Returns whether it contains a team: an archive does, a snapshot does not.
     pub fn has_team(&self) -> bool {
-        matches!(self.kind, Kind::Archive(_))
+        matches!(self.kind, ArchiveKind::Archive(_))
     }
 
     /// Checks a snapshot before its team is known.
     pub fn check_snapshot(&self, new: NewSession) -> Result<(), TransferError> {
         match &self.kind {
-            Kind::Archive(_) => Ok(()),
-            Kind::Snapshot(text) => snapshot::read(text, new).map(drop),
+            ArchiveKind::Archive(_) => Ok(()),
+            ArchiveKind::Snapshot(text) => snapshot::read(text, new).map(drop),
         }
     }
 
@@ -99,8 +99,8 @@ impl<R: BufRead + Send> ArchiveSource<R> {
     ) -> Result<Imported, TransferError> {
         let Self { mut lines, kind } = self;
         let header = match kind {
-            Kind::Archive(header) => *header,
-            Kind::Snapshot(text) => {
+            ArchiveKind::Archive(header) => *header,
+            ArchiveKind::Snapshot(text) => {
                 let snapshot::Snapshot { session, state, messages, diagnostics } =
                     snapshot::read(&text, new)?;
                 if messages.len() as u64 > lines.limits.rows {

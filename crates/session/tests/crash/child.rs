@@ -34,7 +34,7 @@ const TEAM: &str = r#"
     agent = "codex"
 "#;
 
-/// What the person says, one after another.
+/// The messages of the person, in order.
 const SAYINGS: [&str; 3] =
     ["first [NEXT: max, sarah]", "second [TEAM_TASK: go on] [NEXT: sarah!P1]", "third [NEXT: max]"];
 

@@ -24,7 +24,7 @@ use tempfile::TempDir;
 struct Ran {
     status: ExitStatus,
     took: Duration,
-    /// What it acknowledged: number, speaker and text of messages.
+    /// The messages that it acknowledged: number, speaker and text.
     acknowledged: Vec<String>,
 }
 

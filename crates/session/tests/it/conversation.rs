@@ -1,4 +1,4 @@
-//! How a conversation goes.
+//! The course of a conversation.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;

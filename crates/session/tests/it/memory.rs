@@ -1,4 +1,4 @@
-//! What members remember: stored with their turns, copied, cut, exported and imported with their session.
+//! Threads of members: stored with their turns, copied, cut, exported and imported with their session.
 
 use convoke_agent::thread::{ThreadAppend, ThreadLine, ThreadStore as _, ThreadStoreError};
 use convoke_session::transfer::{BadThread, TransferError, export, import};
@@ -121,7 +121,7 @@ async fn a_thread_of_which_nobody_knows_what_belongs_to_the_copy_begins_anew_and
     assert_eq!(told, ["thread.forgotten"]);
     assert_eq!(room.lines(copy, "bob b").await, []);
 
-    // What came later shows that the earlier lines belong to what came earlier.
+    // Later lines show that the earlier ones belong to earlier messages.
     let mut coordinator = room.open(room.session).await;
     for says in ["two", "three"] {
         coordinator.accept(PersonMessage::new("kim", says).to(["bob b"])).await.unwrap();
@@ -193,7 +193,7 @@ async fn threads_that_do_not_fit_are_refused_with_their_line_and_nothing_is_left
         (changed("\"asOf\":2", "\"asOf\":-2"), at(0, "invalid value")),
         (changed("\"asOf\":6", "\"asOf\":1"), at(1, "a line of the thread `ada` is out of order")),
         (changed("\"asOf\":4", "\"asOf\":9"), at(2, "the thread `bob_20b`: it tells of a message")),
-        (format!("{text}{of_ada}\n"), at(3, "the lines of the thread `ada` do not stand together")),
+        (format!("{text}{of_ada}\n"), at(3, "the lines of the thread `ada` are not consecutive")),
         (format!("{text}\n{of_bob}\n"), at(4, "the thread `bob_20b`: said twice")),
     ];
     let check = |lines: &[&str]| match lines.iter().filter(|line| **line == "2/3").count() {

@@ -1,4 +1,4 @@
-//! What is kept of a turn while its agent is at work.
+//! The stored progress of a turn while its agent runs.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! What models were sent, in the SQLite store.
+//! Stored requests in the SQLite store.
 
 use convoke_agent::thread::{RequestEnd, RequestOutcome, RequestTexts, ThreadStore as _};
 use convoke_session::conformance::request;

@@ -1,4 +1,4 @@
-//! What models were sent goes with their session: copied, cut, exported, imported and removed.
+//! Stored requests go with their session: copied, cut, exported, imported and removed.
 
 use convoke_session::transfer::{TransferError, export, import};
 use convoke_session::{SessionId, Store as _};
@@ -127,7 +127,7 @@ async fn requests_that_do_not_fit_are_refused_with_their_line_and_field_and_noth
         ),
         (
             format!("{text}{of_ada}\n"),
-            "the lines of the thread `ada` do not stand together".to_owned(),
+            "the lines of the thread `ada` are not consecutive".to_owned(),
         ),
     ];
     let room = Room::new().await;

@@ -6,9 +6,13 @@ use std::path::Path;
 
 use convoke_session::conformance::{self, new_session};
 use convoke_session::progress::Progress;
-use convoke_session::{Content, Head, Millis, SqliteStore, Store, StoreError, TurnId};
+use convoke_session::{
+    Content, Head, Millis, PersonMessage, SqliteStore, Store, StoreError, TurnId,
+};
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Connection};
+
+use crate::test_session::{TestSession, says};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn sqlite_does_what_every_store_must() {
@@ -148,4 +152,32 @@ async fn several_processes_may_open_a_new_store_at_the_same_time() {
     for store in [b, c, d] {
         assert_eq!(store.unwrap().session(new.id).await.unwrap().began, new);
     }
+}
+
+#[tokio::test]
+async fn a_turn_reads_its_context_window_only() {
+    let test = TestSession::new(
+        "briefing = false\n[context]\nwindow = 3",
+        &[("max", says(&["one", "two", "three", "four", "five", "six", "seven"]))],
+    )
+    .await;
+    let mut coordinator = test.begin().await;
+    for number in 1..=6 {
+        let message = PersonMessage::new("kailai", format!("question {number}")).to(["max"]);
+        coordinator.accept(message).await.unwrap();
+        coordinator.run().await.unwrap();
+    }
+    drop(coordinator);
+    // Of twelve messages, those before the window of the next turn can no longer be read.
+    test.execute("UPDATE message SET rest = '{' WHERE number <= 9").await;
+    let mut coordinator = test.resume().await;
+    coordinator.accept(PersonMessage::new("kailai", "the last").to(["max"])).await.unwrap();
+    coordinator.run().await.unwrap();
+    let prompts = test.prompts("max");
+    let last = prompts.last().unwrap();
+    assert!(last.contains("five") && last.ends_with("the last"), "{last}");
+    // One message more, and the damage is noticed.
+    test.execute("UPDATE message SET rest = '{' WHERE number <= 12").await;
+    coordinator.accept(PersonMessage::new("kailai", "once more").to(["max"])).await.unwrap();
+    assert!(coordinator.run().await.is_err());
 }

@@ -19,6 +19,7 @@ use convoke_session::{
     SessionId, ShownMessage, SqliteStore, TeamAgents,
 };
 use convoke_team::Team;
+use sqlx::{ConnectOptions as _, Connection as _};
 use tempfile::TempDir;
 use tokio::sync::Barrier;
 
@@ -27,7 +28,7 @@ pub fn unchecked() -> ThreadCheck<'static> {
     &|_| Ok(())
 }
 
-/// What an agent does in its next turn, given what it was sent.
+/// The steps of an agent in its next turn, given its input.
 pub type Act = Arc<dyn Fn(&TurnInput) -> Vec<Step> + Send + Sync>;
 
 /// An agent whose every turn is decided by a function.
@@ -83,8 +84,7 @@ pub fn does(steps: Vec<Step>) -> Act {
 }
 
 pub struct TestSession {
-    /// Goes when the test does.
-    _directory: TempDir,
+    directory: TempDir,
     pub store: SqliteStore,
     pub session: SessionId,
     pub deliveries: HashMap<String, Arc<Mutex<Vec<TurnInput>>>>,
@@ -144,7 +144,7 @@ impl TestSession {
         team_agents.clock = Arc::new(move || Millis(ticks.fetch_add(1, Ordering::Relaxed)));
         let session = SessionId::generate();
         let events = Arc::default();
-        Self { _directory: directory, store, session, deliveries, team_agents, team: file, events }
+        Self { directory, store, session, deliveries, team_agents, team: file, events }
     }
 
     /// Begins the session.
@@ -206,6 +206,15 @@ impl TestSession {
     pub fn prompts(&self, member: &str) -> Vec<String> {
         let deliveries = self.deliveries[member].lock().unwrap();
         deliveries.iter().map(|turn_input| turn_input.prompt.clone()).collect()
+    }
+
+    /// Changes the database behind the back of its store.
+    pub async fn execute(&self, statement: &'static str) {
+        let path = self.directory.path().join("data/sessions.db");
+        let options = sqlx::sqlite::SqliteConnectOptions::new().filename(path);
+        let mut connection = options.connect().await.unwrap();
+        sqlx::raw_sql(statement).execute(&mut connection).await.unwrap();
+        connection.close().await.unwrap();
     }
 
     /// Returns the codes of the diagnostics.

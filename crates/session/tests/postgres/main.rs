@@ -21,7 +21,7 @@ use self::cluster::Cluster;
 async fn postgres_does_what_every_store_must() {
     let cluster = Cluster::start();
     let store = PostgresStore::open(&cluster.url(), None).await.unwrap();
-    conformance::check(&store).await.unwrap();
+    Box::pin(conformance::check(&store)).await.unwrap();
 }
 
 fn holder(pid: u32) -> Holder {

@@ -17,15 +17,15 @@ pub struct Model {
     last_finished: Option<u64>,
     in_a_row: u32,
     asker: Option<String>,
-    /// How many turns agents were asked to take.
+    /// The number of turns that agents were asked to take.
     pub taken: u64,
-    /// How many of them since a person decided to go on.
+    /// The number of them since a person decided to go on.
     since: u64,
     said: HashMap<(String, String), u32>,
     stop: Option<String>,
 }
 
-/// What is compared of a message.
+/// The compared part of a message.
 #[derive(Debug, PartialEq)]
 pub struct MessageRow {
     pub number: u64,
@@ -35,7 +35,7 @@ pub struct MessageRow {
     pub to: Vec<String>,
 }
 
-/// What is compared of a turn.
+/// The compared part of a turn.
 #[derive(Debug, PartialEq)]
 pub struct TurnRow {
     pub number: u64,

@@ -1,4 +1,4 @@
-//! What is said in a simulated conversation: every word follows from the seed.
+//! The texts of a simulated conversation, made from the seed.
 
 use std::fmt::Write as _;
 
@@ -33,7 +33,7 @@ impl Random {
 #[derive(Clone, Debug)]
 pub struct Line {
     pub text: String,
-    /// What is left without markers.
+    /// The text without markers.
     pub clean: String,
     /// Names as written, with intents; some are nobody's.
     pub calls: Vec<(&'static str, Intent)>,
@@ -76,7 +76,7 @@ pub fn line(random: &mut Random) -> Line {
         line.task = Some(task);
     }
     if random.one_in(6) {
-        // What is only quoted means nothing.
+        // Quoted markers have no effect.
         let quoted = "\n`[NEXT: max]` [NEXT: kailai\n```\n[DROP: ALL]\n```";
         text += quoted;
         line.clean += quoted;
@@ -85,7 +85,7 @@ pub fn line(random: &mut Random) -> Line {
     line
 }
 
-/// What an agent does in one turn.
+/// The steps of an agent in one turn.
 #[derive(Clone, Debug)]
 pub struct Performance {
     pub line: Line,
@@ -99,7 +99,7 @@ pub fn performance(seed: u64, nth: u64) -> Performance {
     Performance { line: line(&mut random), fails: random.one_in(12) }
 }
 
-/// What the people do, one after another.
+/// The actions of the people, in order.
 #[derive(Clone, Debug)]
 pub enum Deed {
     /// Somebody says something; then the conversation goes on.

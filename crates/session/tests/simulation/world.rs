@@ -28,7 +28,7 @@ pub struct World {
     deeds: Vec<Deed>,
 }
 
-/// What came of a conversation that was really held.
+/// The result of a conversation that was really held.
 pub struct Held {
     pub stops: Vec<String>,
     pub messages: Vec<MessageRow>,

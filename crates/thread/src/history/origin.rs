@@ -279,14 +279,14 @@ fn by_type(item: &ResponseItem) -> Option<Section> {
 /// The sources of the texts of an item, in the order in which they are written.
 #[derive(Debug)]
 pub(crate) struct Sources<'a> {
-    kind: Kind<'a>,
+    kind: SourceEntries<'a>,
     /// The position of the item in the request.
     index: usize,
     is_restored: bool,
 }
 
 #[derive(Debug)]
-enum Kind<'a> {
+enum SourceEntries<'a> {
     /// Not recorded.
     Untold,
     One(ledger::Entry<'static>),
@@ -300,21 +300,22 @@ enum Kind<'a> {
 impl<'a> Sources<'a> {
     /// Creates the sources of a text that needs no ledger.
     pub(crate) fn untold() -> Self {
-        Self { kind: Kind::Untold, index: 0, is_restored: false }
+        Self { kind: SourceEntries::Untold, index: 0, is_restored: false }
     }
 
     /// Creates the sources of a text that has one.
     pub(crate) fn one(entry: ledger::Entry<'static>, is_restored: bool) -> Self {
-        Self { kind: Kind::One(entry), index: 0, is_restored }
+        Self { kind: SourceEntries::One(entry), index: 0, is_restored }
     }
 
     /// Creates the sources of an item of a request. Its section is recognised by its text only when it
     /// comes from a session file of Codex.
     pub(crate) fn of(sent: &'a Sent<'_>, index: usize, summary_prefix: &str) -> Self {
         let item = sent.item.as_ref();
-        let one = |section: Section| Kind::One(entry(section.name(), section.source(item)));
+        let one =
+            |section: Section| SourceEntries::One(entry(section.name(), section.source(item)));
         let kind = match sent.origin.as_ref() {
-            Origin::Fragments(_, entries) => Kind::Many { entries, written: 0 },
+            Origin::Fragments(_, entries) => SourceEntries::Many { entries, written: 0 },
             Origin::Section(section) => one(*section),
             Origin::Unknown => one(by_type(item).unwrap_or(Section::History)),
             Origin::Codex => {
@@ -323,7 +324,10 @@ impl<'a> Sources<'a> {
                 } else {
                     let section = recognise(item, summary_prefix).name();
                     let source = Source::History { index: None };
-                    Kind::One(ledger::Entry { rule: Rule::Recognised, ..entry(section, source) })
+                    SourceEntries::One(ledger::Entry {
+                        rule: Rule::Recognised,
+                        ..entry(section, source)
+                    })
                 }
             }
         };
@@ -334,9 +338,9 @@ impl<'a> Sources<'a> {
     /// `None` when the rest has no entry. An entry of no bytes is one that was dropped.
     pub(crate) fn next(&mut self, rest: usize) -> Option<(usize, ledger::Entry<'static>)> {
         let (bytes, entry) = match &mut self.kind {
-            Kind::Untold => return None,
-            Kind::One(entry) => (rest, entry.clone()),
-            Kind::Many { entries, written } => match entries.split_first() {
+            SourceEntries::Untold => return None,
+            SourceEntries::One(entry) => (rest, entry.clone()),
+            SourceEntries::Many { entries, written } => match entries.split_first() {
                 None => (rest, entry(Section::History.name(), Source::History { index: None })),
                 Some((first, others)) => {
                     let left = first.kept_bytes() - *written;

@@ -265,7 +265,7 @@ fn a_thread_keeps_the_source_of_every_byte_from_turn_to_turn() {
     ] {
         assert!(of_thread.contains(&expected), "{expected:?} is not in {of_thread:#?}");
     }
-    // What was cut when it was recorded is cut again, and its two ends are the tool's.
+    // A text that was cut when it was recorded is cut again, and its two ends are the tool's.
     let output: Vec<_> = entries.iter().filter(|(entry, _)| entry.section == "tool").collect();
     let [(head, start), (mark, _), (tail, end)] = &output[..] else { panic!("{output:?}") };
     let whole = "line of output\n".repeat(200);

@@ -55,7 +55,7 @@ pub fn find(
         let diagnostic = Diagnostic::new(diagnostics::SKILLS_LIMITED, message);
         diagnostics.push(diagnostic.at_path(root.display().to_string()));
     }
-    // What the program itself installed is its own business.
+    // Skills that the program itself installed are not reported.
     for rejected in found.rejected.into_iter().filter(|it| it.scope != Scope::System) {
         let message = format!("{} is not listed: {}", rejected.path.display(), rejected.reason);
         let invalid = Diagnostic::new(diagnostics::SKILL_INVALID, message);

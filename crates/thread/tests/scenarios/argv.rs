@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use convoke_thread::config::{Overrides, parse_override};
 use convoke_thread::permissions::{ApprovalPolicy, SandboxMode};
 
-/// What a `codex exec` run is asked to do.
+/// The arguments of a `codex exec` run.
 #[derive(Default)]
 pub(crate) struct Exec {
     pub(crate) overrides: Overrides,
@@ -15,7 +15,7 @@ pub(crate) struct Exec {
     pub(crate) resume: Option<Resume>,
 }
 
-/// Which session is continued.
+/// The session that is continued.
 pub(crate) enum Resume {
     Last,
     Id(String),

@@ -1,4 +1,4 @@
-//! What a client of the long-lived program asks for, in its own words.
+//! The requests of a client of the long-lived program.
 
 use std::path::PathBuf;
 

@@ -74,7 +74,7 @@ fn strings(at: &str, captured: &str, ours: &str) -> Option<String> {
     Some(format!("{at} differs at byte {byte}: {captured:?}, and ours {ours:?}"))
 }
 
-/// What is compared of an image.
+/// The compared part of an image.
 #[derive(Debug, PartialEq)]
 struct Picture {
     kind: String,

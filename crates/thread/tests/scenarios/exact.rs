@@ -6,7 +6,7 @@ use std::ops::Range;
 use convoke_core::ledger::{ENVELOPE, Entry, Ledger, Source};
 use serde_json::Value;
 
-/// What a source may hold: says what is wrong with the text of an entry.
+/// Checks the text of an entry against its source; the error says what is wrong.
 pub(crate) type Expected<'e> = &'e dyn Fn(&Entry<'_>, &str) -> Result<(), String>;
 
 /// The ledger of a request, and what its texts must be.
@@ -28,6 +28,7 @@ impl Request<'_> {
         if end != self.body.len() {
             return Err(format!("the entries end at {end} of {}", self.body.len()));
         }
+        schema::check_ledger(&serde_json::json!(self.ledger))?;
         let mut moves = 0;
         for index in 1..entries.len() {
             let [one, other] = &entries[index - 1..=index] else { continue };
@@ -45,6 +46,9 @@ impl Request<'_> {
                 }
                 moves += 1;
             }
+        }
+        if moves == 0 {
+            return Err("the ledger has no two entries to move a byte between".to_owned());
         }
         Ok(moves)
     }
@@ -178,3 +182,6 @@ fn is_frame(what: &str, text: &str, frames: &[String]) -> bool {
         _ => false,
     }
 }
+
+#[path = "../../../core/tests/schema/mod.rs"]
+mod schema;

@@ -3,7 +3,7 @@
 //! `CONVOKE_SCENARIOS` names the folder of scenarios (default `$CONVOKE_SHARED/scenarios` and `$CONVOKE_SHARED/new/scenarios`); packs come
 //! from `$CONVOKE_SHARED/packs`, or else from `packs` beside that folder. Every capture is also mutated in several ways, and the comparison must notice each.
 
-#![allow(clippy::print_stdout, clippy::exit, missing_docs)]
+#![allow(clippy::print_stdout, clippy::exit, clippy::expect_used, clippy::panic, missing_docs)]
 
 mod argv;
 mod client;

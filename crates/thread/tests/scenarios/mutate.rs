@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::compare::{THREAD_ID, alike, difference};
 use crate::scenario::Scenario;
 
-/// How many changes were made and noticed, by kind.
+/// The numbers of changes that were made and noticed, by kind.
 #[derive(Default)]
 pub(crate) struct Tally {
     made: usize,

@@ -472,7 +472,7 @@ fn numbers(value: &Value) -> Vec<usize> {
     numbers.filter_map(|it| usize::try_from(it).ok()).collect()
 }
 
-/// Tells an error with its causes.
+/// Returns an error's text with its causes.
 fn told(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

@@ -1,4 +1,4 @@
-//! What the model answered, in order.
+//! The answers of the model, in order.
 
 use convoke_thread::item::ResponseItem;
 use convoke_thread::thread::{Answer, Failure};

@@ -9,7 +9,7 @@ use convoke_thread::record::{Event, Record, read_rollout};
 
 use crate::scenario::Scenario;
 
-/// How many session files agree with our records.
+/// The number of session files that agree with our records.
 #[derive(Default)]
 pub(crate) struct Tally {
     agree: usize,

@@ -16,7 +16,7 @@ use crate::scenario::{Scenario, list};
 
 const IMAGE_ATTACHED: &str = "attached local image path";
 
-/// What the tools returned, by call.
+/// The outputs of the tools, by call.
 pub(crate) struct Tools<'a> {
     /// From the session files: as the tools returned it.
     recorded: HashMap<String, VecDeque<ResponseItem>>,

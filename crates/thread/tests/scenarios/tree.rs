@@ -217,7 +217,7 @@ fn read_in(files: &mut MemoryTree, from: &Path, to: &Path, lab: &str) -> Result<
             read_in(files, &from.join(&name), &to.join(&name), lab)?;
         }
     } else if found.is_file() {
-        // What this user may not read, the program could: only `unreadable` says otherwise.
+        // The program could read files that this user may not: only `unreadable` says otherwise.
         let bytes = std::fs::read(from).unwrap_or_default();
         let bytes = match String::from_utf8(bytes) {
             Ok(text) => text.replace(lab, LAB).into_bytes(),

@@ -14,9 +14,8 @@ use crate::event::{Event, EventKind};
 use crate::permission::{AnsweredBy, PermissionAnswer, PermissionQuestion};
 use crate::process::{Decision, Dialogue, Input};
 use crate::stream::acp::{Acp, Call, Message, failure};
-use crate::stream::{Reader, Sink, TurnPhase};
-use crate::turn::TurnResult;
-use crate::verdict::{Ending, Failure, FailureReason};
+use crate::stream::{Reader, Sink};
+use crate::verdict::{Failure, FailureReason};
 
 /// The one version of the protocol that is spoken. Asked for a newer one, some agents answer in a draft of it.
 const VERSION: u64 = 1;
@@ -393,8 +392,12 @@ impl Dialogue for Session {
         }
     }
 
-    fn line_lacks(&mut self, bytes: u64) {
-        self.reader.line_lacks(bytes);
+    fn reader(&self) -> &dyn Reader {
+        &self.reader
+    }
+
+    fn reader_mut(&mut self) -> &mut dyn Reader {
+        &mut self.reader
     }
 
     fn answer(&mut self, question: &str, decision: Decision) -> Input {
@@ -410,10 +413,6 @@ impl Dialogue for Session {
         Some(write(&json!({ "jsonrpc": "2.0", "method": "session/cancel", "params": params })))
     }
 
-    fn phase(&self) -> TurnPhase {
-        self.reader.phase()
-    }
-
     fn patience(&self) -> Option<Duration> {
         match self.step {
             Step::Initialize | Step::Session | Step::Choose => Some(OPENING),
@@ -424,14 +423,6 @@ impl Dialogue for Session {
 
     fn out_of_patience(&mut self) -> Option<Input> {
         (self.step == Step::Repeating).then(|| self.go_on())
-    }
-
-    fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> TurnResult {
-        self.reader.finish(ending, sink)
-    }
-
-    fn session(&self) -> Option<&str> {
-        self.reader.session()
     }
 }
 

@@ -13,9 +13,7 @@ use crate::event::{Event, EventKind};
 use crate::permission::PermissionQuestion;
 use crate::process::{Decision, Dialogue, Input};
 use crate::stream::gemini::Gemini;
-use crate::stream::{Reader, Sink, TurnPhase};
-use crate::turn::TurnResult;
-use crate::verdict::Ending;
+use crate::stream::{Reader, Sink};
 
 const INITIALIZE: u64 = 0;
 const SESSION: u64 = 1;
@@ -245,14 +243,6 @@ impl Dialogue for Asking {
         }
     }
 
-    fn error_line(&mut self, line: &str, sink: &mut Sink<'_>) {
-        self.reader.error_line(line, sink);
-    }
-
-    fn line_lacks(&mut self, bytes: u64) {
-        self.reader.line_lacks(bytes);
-    }
-
     fn answer(&mut self, question: &str, decision: Decision) -> Input {
         let Some(options) = self.open.remove(question) else {
             return Input::nothing();
@@ -277,16 +267,12 @@ impl Dialogue for Asking {
         Some(Input::more(format!("{cancel}\n").into_bytes()))
     }
 
-    fn phase(&self) -> TurnPhase {
-        self.reader.phase()
+    fn reader(&self) -> &dyn Reader {
+        &self.reader
     }
 
-    fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> TurnResult {
-        self.reader.finish(ending, sink)
-    }
-
-    fn session(&self) -> Option<&str> {
-        self.reader.session()
+    fn reader_mut(&mut self) -> &mut dyn Reader {
+        &mut self.reader
     }
 }
 

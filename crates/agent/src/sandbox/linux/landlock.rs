@@ -29,7 +29,7 @@ pub fn abi() -> u8 {
     *ABI.get_or_init(|| (1..=NEWEST).rev().find(|version| is_there(*version)).unwrap_or(0))
 }
 
-/// Tells whether the kernel can make a ruleset with what a version brought.
+/// Returns whether the kernel can make a ruleset with what a version brought.
 fn is_there(version: u8) -> bool {
     let abi = ABI::from(i32::from(version));
     let handled = || {

@@ -9,7 +9,7 @@ use std::io;
 pub use self::landlock::abi;
 use crate::sandbox::policy::{Network, Policy};
 
-/// Tells whether system calls can be filtered on this machine.
+/// Returns whether system calls can be filtered on this machine.
 pub fn filters_calls() -> bool {
     seccomp::is_there()
 }

@@ -28,7 +28,7 @@ pub fn restrict(udp: bool) -> Result<(), seccompiler::Error> {
     apply_filter(&absent)
 }
 
-/// Tells whether filters can be made for this machine.
+/// Returns whether filters can be made for this machine.
 pub fn is_there() -> bool {
     TargetArch::try_from(std::env::consts::ARCH).is_ok()
 }

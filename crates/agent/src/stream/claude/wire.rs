@@ -12,23 +12,16 @@ use crate::usage::Usage;
 
 /// The fields of all events. Parsed in one pass; other fields are skipped.
 #[derive(Deserialize, Default)]
-#[serde(default)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 pub struct Line<'a> {
-    #[serde(borrow, rename = "type")]
+    #[serde(rename = "type")]
     pub kind: Text<'a>,
-    #[serde(borrow)]
     pub subtype: Text<'a>,
-    #[serde(borrow)]
     pub session_id: Text<'a>,
-    #[serde(borrow)]
     pub model: Text<'a>,
-    #[serde(borrow)]
     pub parent_tool_use_id: Text<'a>,
-    #[serde(borrow)]
     pub message: Object<Message<'a>>,
-    #[serde(borrow)]
     pub event: Object<Raw<'a>>,
-    #[serde(borrow)]
     pub error: Text<'a>,
     pub attempt: Number,
     pub max_retries: Number,
@@ -36,29 +29,19 @@ pub struct Line<'a> {
     pub retry_delay_ms: Number,
     pub is_error: Flag,
     pub api_error_status: Number,
-    #[serde(borrow)]
     pub result: Text<'a>,
-    #[serde(borrow)]
     pub stop_reason: Text<'a>,
-    #[serde(borrow)]
     pub terminal_reason: Text<'a>,
     pub num_turns: Number,
     pub total_cost_usd: Decimal,
     pub usage: Object<Counts>,
-    #[serde(borrow)]
     pub errors: List<'a, Text<'a>>,
-    #[serde(borrow)]
     pub permission_denials: List<'a, Object<Denial<'a>>>,
-    #[serde(borrow)]
     pub origin: Object<Origin<'a>>,
-    #[serde(borrow)]
     pub model_usage_since_last_result: Option<&'a RawValue>,
-    #[serde(borrow)]
     pub uuid: Text<'a>,
-    #[serde(borrow)]
     pub task_type: Text<'a>,
     pub is_backgrounded: Flag,
-    #[serde(borrow)]
     pub tasks: List<'a, Object<Task<'a>>>,
     pub response: Object<ControlResponse>,
 }
@@ -103,32 +86,23 @@ pub struct Interrupted {
 }
 
 #[derive(Deserialize, Default)]
-#[serde(default)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 pub struct Message<'a> {
-    #[serde(borrow)]
     pub model: Text<'a>,
-    #[serde(borrow)]
     pub content: List<'a, Object<Block<'a>>>,
 }
 
 #[derive(Deserialize, Default)]
-#[serde(default)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 pub struct Block<'a> {
-    #[serde(borrow, rename = "type")]
+    #[serde(rename = "type")]
     pub kind: Text<'a>,
-    #[serde(borrow)]
     pub text: Text<'a>,
-    #[serde(borrow)]
     pub thinking: Text<'a>,
-    #[serde(borrow)]
     pub id: Text<'a>,
-    #[serde(borrow)]
     pub name: Text<'a>,
-    #[serde(borrow)]
     pub input: Option<&'a RawValue>,
-    #[serde(borrow)]
     pub tool_use_id: Text<'a>,
-    #[serde(borrow)]
     pub content: List<'a, Object<TextBlock<'a>>>,
     pub is_error: Flag,
 }
@@ -141,22 +115,19 @@ pub struct TextBlock<'a> {
 }
 
 #[derive(Deserialize, Default)]
-#[serde(default)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 pub struct Raw<'a> {
-    #[serde(borrow, rename = "type")]
+    #[serde(rename = "type")]
     pub kind: Text<'a>,
-    #[serde(borrow)]
     pub delta: Object<Delta<'a>>,
 }
 
 #[derive(Deserialize, Default)]
-#[serde(default)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 pub struct Delta<'a> {
-    #[serde(borrow, rename = "type")]
+    #[serde(rename = "type")]
     pub kind: Text<'a>,
-    #[serde(borrow)]
     pub text: Text<'a>,
-    #[serde(borrow)]
     pub thinking: Text<'a>,
 }
 
@@ -168,11 +139,9 @@ pub struct Denial<'a> {
 }
 
 #[derive(Deserialize, Default)]
-#[serde(default)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 pub struct Edit<'a> {
-    #[serde(borrow)]
     pub file_path: Text<'a>,
-    #[serde(borrow)]
     pub notebook_path: Text<'a>,
 }
 
@@ -184,11 +153,9 @@ pub struct Todos<'a> {
 }
 
 #[derive(Deserialize, Default)]
-#[serde(default)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 pub struct Todo<'a> {
-    #[serde(borrow)]
     pub content: Text<'a>,
-    #[serde(borrow)]
     pub status: Text<'a>,
 }
 

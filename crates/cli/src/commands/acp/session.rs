@@ -257,6 +257,7 @@ impl Replies {
             UserAction::Undo { turn, is_confirmed } => self.undo(turn, is_confirmed).await,
             UserAction::Look(what, member) => self.look(what, member).await?,
             UserAction::Cancel | UserAction::Quit => self.say("No turn is running."),
+            UserAction::Edit(_) => self.say("Write the message here."),
             UserAction::Help => {
                 let lines = COMMANDS.map(|(name, about, _)| format!("- `/{name}`: {about}"));
                 self.say(&lines.join("\n"));

@@ -152,7 +152,7 @@ impl Arguments {
     ) -> Result<Asked, UsageError> {
         let catalog = home.read_catalog()?;
         let (mut api, model) = self.configured(&catalog)?;
-        // What is in the file was meant; a wire that nobody has named can turn out to be the other one.
+        // A wire in the file is kept; one that is not configured may turn out to be the other.
         let is_wire_open = api.base_url.is_none() && self.wire.is_none();
         if api.base_url.is_none() && self.base_url.is_none() {
             let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());

@@ -141,8 +141,7 @@ async fn perform(arguments: &Arguments, task: Task) -> anyhow::Result<Outcome> {
             store.remove_lone_thread(&begun).await?;
         }
         asked.api.wire = ApiWire::Chat;
-        let note =
-            "the server does not speak the Responses API; --wire chat says so from the start";
+        let note = "the server does not support the Responses API; --wire chat skips this attempt";
         writeln!(stderr(), "{note}")?;
         let (followed, requests) = turn.take(arguments, &asked, &store).await?;
         return conclude(followed, &requests, arguments, &store).await;
@@ -220,9 +219,11 @@ async fn conclude(
     store: &AnyStore,
 ) -> anyhow::Result<Outcome> {
     let Followed { ended, thread, shown } = followed;
+    // A request is stored before its connection is refused.
+    let is_refused = matches!(&ended.verdict, Verdict::Failed(failure) if failure.reason == FailureReason::Unreachable);
     let thread = match &ended.resume {
         Some(resume) => Some(AskedThread::GoesOn(resume.session.clone())),
-        None => thread.filter(|_| !requests.is_empty()).map(AskedThread::OnlySent),
+        None => thread.filter(|_| is_refused || !requests.is_empty()).map(AskedThread::OnlySent),
     };
     let is_shown = arguments.json || arguments.explain;
     let requests = if is_shown { requests } else { &[] };

@@ -17,7 +17,7 @@ use super::Arguments;
 use super::shown::{Fresh, Shown};
 use crate::diagnostics;
 use crate::program;
-use crate::requests::{retry, tokens, write_ledger};
+use crate::requests::{retry, sent_bytes, tokens, write_ledger};
 use crate::terminal::{Paint, Screen, printable, stderr, stdout};
 use crate::threads::{BroughtBack, compacted};
 
@@ -230,7 +230,12 @@ pub(super) fn write(account: &Account<'_>, arguments: &Arguments) -> io::Result<
             AskedThread::GoesOn(name) => format!("thread {name}"),
             AskedThread::OnlySent(name) => {
                 let program = program::name();
-                format!("the requests are stored: {program} ask --thread {name} --request")
+                let what = if account.ended.verdict.is_sent() {
+                    "the requests are stored"
+                } else {
+                    "nothing was sent; the request is stored"
+                };
+                format!("{what}: {program} ask --thread {name} --request")
             }
         };
         writeln!(err, "{}", paint.faint(&hint))?;
@@ -253,10 +258,11 @@ pub(super) fn write_undone(
 
 fn write_json(account: &Account<'_>) -> io::Result<()> {
     let Account { ended, thread, requests } = account;
-    let requests = requests.iter().map(|(RequestRecord { meta, .. }, texts)| {
+    let requests = requests.iter().map(|(record, texts)| {
+        let meta = &record.meta;
         Ok(json!({
             "path": meta.path,
-            "bytes": meta.bytes,
+            "bytes": sent_bytes(record),
             "unchangedPrefixBytes": meta.unchanged_bytes,
             "ledger": texts.parse_ledger(meta)?,
         }))
@@ -302,7 +308,7 @@ mod tests {
                     attempt: 1,
                     max: None,
                     status: None,
-                    wait_ms: None,
+                    wait: None,
                     reason: "\u{1b}]0;title\u{7}busy\r".into(),
                 },
                 EventKind::ToolStarted {

@@ -18,6 +18,7 @@ use crate::commands::sessions::{short, write_json};
 use crate::figures::count;
 use crate::outcome::{Outcome, UsageError};
 use crate::program;
+use crate::requests::sent_bytes;
 use crate::terminal::{Paint, stdout};
 
 /// The columns of a first question.
@@ -98,9 +99,12 @@ struct Listed {
     thread: ThreadId,
     /// `None` if an earlier version wrote the thread and stored no requests.
     first_question: Option<String>,
+    /// The requests that were sent.
     requests: u64,
-    /// The size in the store, in bytes.
+    /// Their bytes.
     bytes: u64,
+    /// The size in the store, in bytes.
+    stored_bytes: u64,
     last_request_at: Option<Millis>,
 }
 
@@ -130,8 +134,9 @@ pub(super) async fn list(store: &AnyStore, arguments: &Arguments) -> anyhow::Res
 
 impl Listed {
     async fn read(store: &AnyStore, thread: LoneThread) -> anyhow::Result<Self> {
-        let LoneThread { id, bytes } = thread;
+        let LoneThread { id, bytes: stored_bytes } = thread;
         let requests = store.requests(&id).await?;
+        let sent: Vec<u64> = requests.iter().map(sent_bytes).filter(|bytes| *bytes > 0).collect();
         let first = requests.iter().find(|it| it.meta.purpose == RequestPurpose::Answer);
         let first_question = match first {
             Some(first) => question_in(&store.request_texts(&id, first.number).await?.body),
@@ -140,8 +145,9 @@ impl Listed {
         Ok(Self {
             thread: id,
             first_question,
-            requests: requests.len() as u64,
-            bytes,
+            requests: sent.len() as u64,
+            bytes: sent.iter().sum(),
+            stored_bytes,
             last_request_at: requests.last().map(|it| it.meta.at),
         })
     }
@@ -152,7 +158,7 @@ impl Listed {
             "{}  {:>10}  {}  {}",
             paint.strong(self.thread.as_str()),
             self.last_request_at.map_or_else(|| "-".to_owned(), |at| age(now.since(at))),
-            paint.faint(&format!("{requests}, {bytes}")),
+            paint.faint(&format!("{requests}, {bytes} sent")),
             self.first_question
                 .as_deref()
                 .map_or_else(|| "-".to_owned(), |text| one_line(text, QUESTION))

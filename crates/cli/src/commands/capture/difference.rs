@@ -8,7 +8,7 @@ use convoke_wire::PartKind;
 use crate::figures::{number, percent, signed};
 use crate::terminal::Paint;
 
-/// How differing lines are shown.
+/// The form of differing lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lines {
     /// As counts.

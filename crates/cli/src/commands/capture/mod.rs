@@ -54,7 +54,7 @@ pub struct Arguments {
     /// The kind of CLI: claude, codex or gemini [default: from the command's name]
     #[arg(long = "as", value_name = "AGENT")]
     vendor: Option<String>,
-    /// Runs the command with your own sign-in, and records what it sends on its way to its real model
+    /// Run the command with your own sign-in, and record what it sends on its way to its real model
     #[arg(long, conflicts_with_all = ["home", "script", "diff"])]
     live: bool,
     /// The script of the model's answers
@@ -129,7 +129,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     Ok(arguments.deny.outcome(diagnostics.iter().map(|diagnostic| diagnostic.code)))
 }
 
-/// What a program is told when it is captured without a prompt.
+/// The prompt of a capture without one.
 const BARE_PROMPT: &str = "Hello.";
 
 /// Returns whether the command is a program alone, which would have nothing to send.

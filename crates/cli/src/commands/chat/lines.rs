@@ -4,7 +4,9 @@
 use std::io::{self, BufRead as _, Write as _};
 use std::time::Instant;
 
-use convoke_chat::{InputParser, PromptView, SentPrompt, UserAction, help, printable, read_sheet};
+use convoke_chat::{
+    Attachments as _, InputParser, PromptView, SentPrompt, UserAction, help, printable, read_sheet,
+};
 use convoke_server::{ActionError, Done, SessionRequest};
 use convoke_session::event::StopReason;
 use convoke_session::event_queue::{EventQueue, EventReceiver};
@@ -16,6 +18,7 @@ use tokio::sync::mpsc::{Receiver, channel};
 
 use crate::commands::run::{self, Answers, Finale, Reached, Show, conclude, drive};
 use crate::commands::serve::page::{self, SessionPage};
+use crate::conversation::attachments::ProjectAttachments;
 use crate::conversation::{self, Conversation};
 use crate::figures::count;
 use crate::host_environment;
@@ -43,6 +46,7 @@ pub(super) async fn converse(arguments: &run::Arguments) -> anyhow::Result<Outco
         page,
         speaker: conversation.speaker().await?,
         to,
+        attachments: ProjectAttachments::of(&conversation, &host_environment),
         show: Show::new(arguments, &conversation),
         conversation,
         events,
@@ -93,6 +97,7 @@ struct LineChat {
     events: EventReceiver<SessionEvent>,
     speaker: MemberName,
     to: Vec<String>,
+    attachments: ProjectAttachments,
     reached: Vec<Reached>,
     form: Form,
     /// The reason of the last stop.
@@ -155,6 +160,7 @@ impl LineChat {
             UserAction::Say { text, to } => {
                 let to = self.parser().meant(&self.speaker, to);
                 let saying = PersonMessage::new(self.speaker.clone(), text).to(to);
+                let saying = self.attachments.attach(saying).map_err(UsageError)?;
                 self.conversation.coordinator.accept(saying).await?;
                 self.go_on().await
             }
@@ -173,6 +179,9 @@ impl LineChat {
             UserAction::GoOn => self.go_on().await,
             UserAction::Undo { turn, is_confirmed } => self.undo(turn, is_confirmed).await,
             UserAction::Look(what, member) => self.look(what, member).await,
+            UserAction::Edit(_) => {
+                Err(UsageError("there is no terminal for an editor".to_owned()).into())
+            }
             UserAction::Help => self.help(),
             // No turn runs between two lines.
             UserAction::Cancel | UserAction::Quit => Ok(()),

@@ -4,20 +4,21 @@ mod lines;
 
 use std::io::{IsTerminal, Write as _, stdin};
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCompleter;
-use convoke_chat::Setup;
+use convoke_chat::{Host, Setup};
 use convoke_session::{MessageNumber, Store as _};
 
 use crate::commands::completions;
 use crate::commands::run::{Arguments as RunArguments, addressees};
 use crate::commands::serve::page::{self, SessionPage};
 use crate::commands::sessions::short;
+use crate::conversation::attachments::ProjectAttachments;
 use crate::conversation::project::Origin;
 use crate::conversation::{self, AgentBackend, Conversation, ConversationOptions, sample};
 use crate::diagnostics::Deny;
 use crate::host_environment;
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, UsageError};
 use crate::program;
 use crate::terminal::stdout;
 
@@ -36,6 +37,9 @@ pub struct Arguments {
     /// The recipient of messages that address nobody [default: the first agent of the team]
     #[arg(long, value_name = "NAME", value_delimiter = ',', add = ArgValueCompleter::new(completions::members))]
     to: Vec<String>,
+    /// Whether the terminal's bell rings when a turn needs you; `CONVOKE_BELL` sets the default
+    #[arg(long, value_name = "WHEN", value_enum)]
+    bell: Option<Bell>,
     /// Serve a page of this conversation too
     #[arg(long)]
     page: bool,
@@ -46,13 +50,39 @@ pub struct Arguments {
     deny: Deny,
 }
 
+/// Whether the bell rings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Bell {
+    /// When a turn needs you
+    On,
+    /// Never
+    Off,
+}
+
+impl Bell {
+    fn of(argument: Option<Self>) -> anyhow::Result<Self> {
+        let Some(value) = std::env::var_os("CONVOKE_BELL") else {
+            return Ok(argument.unwrap_or(Self::On));
+        };
+        let set = Self::from_str(&value.to_string_lossy(), true);
+        let set = set.map_err(|_| UsageError("CONVOKE_BELL must be `on` or `off`".to_owned()));
+        argument.map_or_else(|| Ok(set?), Ok)
+    }
+}
+
+/// Returns the command of the user's editor.
+fn editor() -> String {
+    let set = ["VISUAL", "EDITOR"].into_iter().filter_map(|name| std::env::var(name).ok());
+    set.into_iter().find(|command| !command.trim().is_empty()).unwrap_or_else(|| "vi".to_owned())
+}
+
 /// Runs `convoke chat`.
 pub fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     if !arguments.json && has_screen() {
         return runtime.block_on(hold(&arguments));
     }
-    let Arguments { conversation, to, page, json, deny } = arguments;
+    let Arguments { conversation, to, page, json, deny, bell: _ } = arguments;
     let arguments = RunArguments { task: None, conversation, to, retry: false, page, json, deny };
     runtime.block_on(lines::converse(&arguments))
 }
@@ -69,7 +99,7 @@ async fn hold(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let (observer, page_observer) = page::shared(observer);
     let conversation =
         conversation::open(&arguments.conversation, &host_environment, observer).await?;
-    let setup = match setup(&arguments.to, &conversation).await {
+    let setup = match setup(arguments, &conversation).await {
         Ok(setup) => setup,
         Err(error) => {
             conversation.discard().await?;
@@ -87,9 +117,13 @@ async fn hold(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let option = conversation.option;
     let (store, id) =
         (conversation.coordinator.store().clone(), conversation.coordinator.session());
+    let host = Host {
+        attachments: Box::new(ProjectAttachments::of(&conversation, &host_environment)),
+        editor: editor(),
+    };
     // The rehearsal servers end with the conversation.
     let Conversation { coordinator, rehearsal_servers, is_new, .. } = conversation;
-    let closing = Box::pin(convoke_chat::hold(coordinator, updates, setup, remote)).await?;
+    let closing = Box::pin(convoke_chat::hold(coordinator, updates, setup, host, remote)).await?;
     drop(rehearsal_servers);
     if is_new && store.session(id).await?.state.last_message == MessageNumber::default() {
         store.remove(id).await?;
@@ -106,7 +140,7 @@ async fn hold(arguments: &Arguments) -> anyhow::Result<Outcome> {
 }
 
 /// Collects the initial state of a chat.
-async fn setup(to: &[String], conversation: &Conversation) -> anyhow::Result<Setup> {
+async fn setup(arguments: &Arguments, conversation: &Conversation) -> anyhow::Result<Setup> {
     let coordinator = &conversation.coordinator;
     let team = coordinator.team_agents().team();
     let suggestion =
@@ -116,9 +150,10 @@ async fn setup(to: &[String], conversation: &Conversation) -> anyhow::Result<Set
         session: short(coordinator.session()),
         team: coordinator.team_agents().team().clone(),
         speaker: conversation.speaker().await?,
-        to: addressees(to, conversation).await?,
+        to: addressees(&arguments.to, conversation).await?,
         suggestion,
         label: (conversation.backend != AgentBackend::Agents).then_some("rehearsal"),
         diagnostics: conversation.diagnostics.clone(),
+        rings: Bell::of(arguments.bell)? == Bell::On,
     })
 }

@@ -1,7 +1,7 @@
 //! The diagnostics of a report, grouped by code: errors first, then losses, then notes.
 
 use convoke_core::{Code, Severity};
-use convoke_explain::Report;
+use convoke_explain::DirectoryReport;
 
 /// All diagnostics of one code.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub struct Findings {
 
 impl Findings {
     /// Groups the diagnostics of all agents.
-    pub fn of(report: &Report) -> Self {
+    pub fn of(report: &DirectoryReport) -> Self {
         let mut findings: Vec<Finding> = Vec::new();
         for agent in &report.agents {
             let mut name = agent.edition.title().to_owned();

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::Args;
-use convoke_explain::{Edition, Report, Session, VARIABLES};
+use convoke_explain::{DirectoryReport, Edition, Session, VARIABLES};
 use convoke_files::{Disk, absolute};
 
 use crate::conversation::home::Home;
@@ -49,7 +49,7 @@ pub struct Explain {
     #[arg(long, value_name = "FILE")]
     reads: Vec<PathBuf>,
 
-    /// Runs the installed programs offline, in private homes, and compares what they send with the report. The
+    /// Run the installed programs offline, in private homes, and compare what they send with the report. The
     /// result is remembered until the program or one of the files changes.
     #[arg(long, conflicts_with = "reads")]
     verify: bool,
@@ -110,7 +110,7 @@ pub fn run(arguments: &Explain) -> anyhow::Result<Outcome> {
 }
 
 /// Returns what the installed agents load in a directory, with what earlier verifications found.
-pub(in crate::commands) fn report(path: PathBuf) -> anyhow::Result<Report> {
+pub(in crate::commands) fn report(path: PathBuf) -> anyhow::Result<DirectoryReport> {
     let arguments = Explain {
         path,
         agent: Vec::new(),
@@ -128,7 +128,11 @@ pub(in crate::commands) fn report(path: PathBuf) -> anyhow::Result<Report> {
 }
 
 /// Explains the chosen agents under the versions that are installed.
-fn explain(session: &Session, agents: &[String], installed: &Installed) -> anyhow::Result<Report> {
+fn explain(
+    session: &Session,
+    agents: &[String],
+    installed: &Installed,
+) -> anyhow::Result<DirectoryReport> {
     let chosen = chosen(agents, installed)?;
     let editions: Vec<_> = chosen.iter().map(|(edition, _)| *edition).collect();
     let mut report = convoke_explain::explain(&Disk, session, &editions);

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-use convoke_explain::{AgentReport, Report, SkillRule, SkillSource};
+use convoke_explain::{AgentReport, DirectoryReport, SkillRule, SkillSource};
 use unicode_width::UnicodeWidthStr;
 
 use super::view::{COLUMN, SIZE_COLUMN, View, bytes, padded, push_line, shortened, wrapped};
@@ -42,7 +42,7 @@ impl Cell {
 }
 
 /// Arranges the skills of people, in the order in which the agents list them.
-fn rows(report: &Report) -> Vec<Row> {
+fn rows(report: &DirectoryReport) -> Vec<Row> {
     let count = report.agents.len();
     let mut rows: Vec<Row> = Vec::new();
     let mut known: HashMap<PathBuf, usize> = HashMap::new();

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use convoke_explain::{AgentReport, LoadReason, Loaded, Report, Rule};
+use convoke_explain::{AgentReport, DirectoryReport, LoadReason, Loaded, Rule};
 
 /// A file, and what each agent does with it.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ pub enum Cell {
 
 /// Arranges the files: those of the machine, those of the user, then from the top directory down, each followed by
 /// its imports.
-pub fn rows(report: &Report) -> Vec<Row> {
+pub fn rows(report: &DirectoryReport) -> Vec<Row> {
     let mut order = Order::of(base_paths(report));
     for agent in &report.agents {
         for file in &agent.loaded {
@@ -105,7 +105,7 @@ fn importer(rule: &Rule) -> Option<&Path> {
 }
 
 /// Returns the paths that are not imports, in display order.
-fn base_paths(report: &Report) -> Vec<PathBuf> {
+fn base_paths(report: &DirectoryReport) -> Vec<PathBuf> {
     let mut paths = BTreeSet::new();
     for agent in &report.agents {
         let loaded =

@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 use convoke_agent::Vendor;
 use convoke_agent::process::guardian::Guardian;
 use convoke_core::Diagnostic;
-use convoke_explain::{AgentReport, Edition, Report, Session};
+use convoke_explain::{AgentReport, DirectoryReport, Edition, Session};
 use convoke_files::{Disk, FileKind, Files};
 use convoke_inspect::HostEnvironment;
 use convoke_inspect::diagnostics;
@@ -38,16 +38,16 @@ struct Remembered {
     agent_version: String,
     cwd: PathBuf,
     tree: String,
-    /// What arrived otherwise than it was explained.
+    /// The differences between what arrived and what was explained.
     differences: Vec<String>,
 }
 
-/// Why an agent was not verified, by name.
+/// The reason why an agent was not verified, by name.
 pub(super) type Skipped = BTreeMap<&'static str, String>;
 
 /// Runs the installed programs, puts the results into the report, and remembers them.
 pub(super) fn verify_all(
-    report: &mut Report,
+    report: &mut DirectoryReport,
     session: &Session,
     installed: &Installed,
     host_environment: &HostEnvironment,
@@ -99,7 +99,7 @@ pub(super) fn verify_all(
 }
 
 /// Puts the results that are remembered for these versions and this tree into the report.
-pub(super) fn recall(report: &mut Report, session: &Session, home: &Home) {
+pub(super) fn recall(report: &mut DirectoryReport, session: &Session, home: &Home) {
     let directory = directory(home);
     if !directory.is_dir() {
         return;
@@ -184,7 +184,7 @@ fn forget_oldest(directory: &Path) -> io::Result<()> {
 }
 
 /// Returns a line for each agent that was verified or was to be.
-pub(super) fn section(report: &Report, skipped: &Skipped, paint: Paint) -> String {
+pub(super) fn section(report: &DirectoryReport, skipped: &Skipped, paint: Paint) -> String {
     let mut text = String::new();
     for agent in &report.agents {
         let name = format!("{} {}", agent.edition.title(), agent.version);

@@ -5,7 +5,9 @@ use std::ffi::OsStr;
 use std::fmt::Write;
 use std::path::Path;
 
-use convoke_explain::{AgentReport, Edition, Limit, LoadReason, Report, Rule, tokens_estimate};
+use convoke_explain::{
+    AgentReport, DirectoryReport, Edition, Limit, LoadReason, Rule, tokens_estimate,
+};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::findings::{Finding, Findings};
@@ -29,7 +31,7 @@ const MAX_BAR: usize = 20;
 
 /// The report with its layout.
 pub struct View<'a> {
-    pub report: &'a Report,
+    pub report: &'a DirectoryReport,
     pub home: &'a Path,
     pub installed: &'a Installed,
     pub paint: Paint,

@@ -59,7 +59,7 @@ pub(super) fn write(
 
 /// Writes the system text and the prompt for a person, each under a heading.
 fn write_parts(prompt: &AssemblerOutput<'_>) -> io::Result<()> {
-    let mut out = stdout();
+    let mut out = stdout().verbatim();
     let paint = Paint::for_stream(&out);
     let parts = [("system text", prompt.system_flag.as_deref()), ("prompt", Some(&*prompt.prompt))];
     for (name, text) in parts.into_iter().filter_map(|(name, text)| Some((name, text?))) {

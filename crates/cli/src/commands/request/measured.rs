@@ -5,7 +5,7 @@ use std::time::Duration;
 use convoke_agent::Vendor;
 use convoke_agent::process::guardian::Guardian;
 use convoke_files::absolute;
-use convoke_inspect::capture::{CaptureError, MeasureOptions, Purpose, measure};
+use convoke_inspect::capture::{CaptureError, MeasureOptions, MeasurePurpose, measure};
 use convoke_thread::user_input::UserInput;
 
 use super::{Arguments, input, output, usage};
@@ -38,7 +38,7 @@ pub(super) fn run(agent: Vendor, arguments: &Arguments) -> anyhow::Result<Outcom
         directory,
         arguments: arguments.program_arguments(agent)?,
         prompt,
-        purpose: Purpose::Show,
+        purpose: MeasurePurpose::Show,
         patience: Duration::from_secs(arguments.timeout),
         guardian: Guardian::this_program()?,
     };

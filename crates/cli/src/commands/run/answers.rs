@@ -45,7 +45,7 @@ pub(super) enum Line {
     Request(SessionRequest),
 }
 
-/// What became of a line.
+/// The result of reading a line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Heard {
     /// It answered a question, or there was none.
@@ -177,7 +177,7 @@ impl Answers {
         }
     }
 
-    /// Tells whether nobody writes any more, so that further questions are refused.
+    /// Returns whether nobody writes any more, so that further questions are refused.
     pub(super) fn is_over(&self) -> bool {
         self.lines.is_none() && self.page.is_none()
     }

@@ -55,7 +55,8 @@ struct Summary<'a> {
     rehearsal: Option<Rehearsal>,
     turns: u64,
     messages: u64,
-    elapsed_ms: u128,
+    #[serde(rename = "elapsedMs", with = "convoke_agent::milliseconds")]
+    elapsed: Duration,
     members: &'a [MemberTally],
     diagnostics: Vec<DiagnosticCount>,
 }
@@ -80,7 +81,7 @@ pub(super) fn summary(
         rehearsal: conversation.backend.rehearsal(),
         turns: totals.turns(),
         messages: totals.messages,
-        elapsed_ms: elapsed.as_millis(),
+        elapsed,
         members: &totals.members,
         diagnostics: counts.collect(),
     })

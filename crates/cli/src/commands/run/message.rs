@@ -2,26 +2,29 @@
 
 use std::path::Path;
 
-use convoke_chat::InputParser;
+use convoke_chat::{Attachments as _, InputParser};
 use convoke_core::name::NameKey;
 use convoke_files::FileKind;
 use convoke_files::limit::read_stream_text;
+use convoke_inspect::HostEnvironment;
 use convoke_session::PersonMessage;
 
 use super::Arguments;
+use crate::conversation::attachments::ProjectAttachments;
 use crate::conversation::project::Origin;
 use crate::conversation::{Conversation, sample};
 use crate::outcome::UsageError;
 
 /// The first message if the team file has a task and no message was given.
 const BEGIN: &str = "Please begin with the team task.";
-/// What begins a rehearsal without a task.
+/// The first message of a rehearsal without a task.
 const HELLO: &str = "Hello! Please introduce yourself.";
 
 /// Returns the first message; `None` if a resumed session continues without one.
 pub(super) async fn what_to_say(
     arguments: &Arguments,
     conversation: &Conversation,
+    host_environment: &HostEnvironment,
 ) -> anyhow::Result<Option<PersonMessage>> {
     let text = match arguments.task.as_deref() {
         Some("-") => {
@@ -53,15 +56,17 @@ pub(super) async fn what_to_say(
     let speaker = conversation.speaker().await?;
     let parser = InputParser::new(conversation.coordinator.team_agents().team());
     let (named, rest) = parser.addressed(&text);
-    if named.is_empty() {
+    let message = if named.is_empty() {
         let to = addressees(&arguments.to, conversation).await?;
-        return Ok(Some(PersonMessage::new(speaker.as_str(), text).to(to)));
-    }
-    if rest.is_empty() {
+        PersonMessage::new(speaker.as_str(), text).to(to)
+    } else if rest.is_empty() {
         return Err(UsageError("the task is empty: say something to them".to_owned()).into());
-    }
-    let to = parser.meant(&speaker, named);
-    Ok(Some(PersonMessage::new(speaker.as_str(), rest).to(to)))
+    } else {
+        let to = parser.meant(&speaker, named);
+        PersonMessage::new(speaker.as_str(), rest).to(to)
+    };
+    let attached = ProjectAttachments::of(conversation, host_environment).attach(message);
+    Ok(Some(attached.map_err(UsageError)?))
 }
 
 /// Returns the recipients of a text that addresses nobody.

@@ -89,7 +89,8 @@ async fn hold(arguments: &Arguments) -> anyhow::Result<Outcome> {
         conversation::open(&arguments.conversation, &host_environment, observer).await?;
     let store = conversation.coordinator.store().clone();
     let page = open_page(arguments.page, &host_environment, &conversation, &page_observer).await?;
-    let outcome = Box::pin(converse(arguments, conversation, events, page)).await;
+    let outcome =
+        Box::pin(converse(arguments, conversation, events, page, &host_environment)).await;
     store.close().await;
     outcome
 }
@@ -99,9 +100,10 @@ async fn converse(
     mut conversation: Conversation,
     mut events: EventReceiver<SessionEvent>,
     page: Option<SessionPage>,
+    host_environment: &HostEnvironment,
 ) -> anyhow::Result<Outcome> {
     let began = Instant::now();
-    let saying = match message::what_to_say(arguments, &conversation).await {
+    let saying = match message::what_to_say(arguments, &conversation, host_environment).await {
         Ok(saying) => saying,
         Err(error) => {
             conversation.discard().await?;
@@ -322,9 +324,6 @@ impl Show {
             if !is_quiet() {
                 summary::opening(view, conversation)?;
             }
-            for model in conversation.models() {
-                view.knows_model(model);
-            }
             for turn in conversation.coordinator.waiting() {
                 if let Some(author) = conversation.author(turn.answers).await? {
                     view.knows(turn.answers, author);
@@ -348,16 +347,11 @@ impl Show {
     }
 
     fn event(&mut self, event: &SessionEvent) -> io::Result<()> {
+        let event = json::as_counted(event, self.rehearsal);
+        self.totals.note(&event.kind);
         match &mut self.audience {
-            Audience::Person(view) => {
-                self.totals.note(&event.kind);
-                view.show(&event.kind)
-            }
-            Audience::Program => {
-                let event = json::as_counted(event, self.rehearsal);
-                self.totals.note(&event.kind);
-                json::event(&event, self.rehearsal)
-            }
+            Audience::Person(view) => view.show(&event.kind),
+            Audience::Program => json::event(&event, self.rehearsal),
         }
     }
 
@@ -375,7 +369,7 @@ impl Show {
         }
     }
 
-    /// Says that a line answered no question.
+    /// Reports a line that answered no question.
     fn heard(&mut self, heard: &Heard) -> io::Result<()> {
         let message = match heard {
             Heard::Done => return Ok(()),

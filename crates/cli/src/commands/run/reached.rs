@@ -40,7 +40,7 @@ pub(super) struct Arrivals {
 /// The JSON form.
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename = "reached-model", rename_all = "camelCase")]
-pub(super) struct Report<'a> {
+pub(super) struct ReachedModel<'a> {
     turn: TurnId,
     member: &'a MemberName,
     prompt: Arrival,
@@ -97,8 +97,8 @@ impl Reached {
     }
 
     /// Returns the JSON form.
-    pub(super) fn report(&self) -> Report<'_> {
-        Report {
+    pub(super) fn report(&self) -> ReachedModel<'_> {
+        ReachedModel {
             turn: self.turn,
             member: &self.member,
             prompt: self.prompt,

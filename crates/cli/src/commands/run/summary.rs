@@ -93,14 +93,7 @@ pub(super) fn closing<W: Write>(
     view.line(&format!("\n{ended} {}", paint.faint(&format!("({})", seconds(elapsed)))))?;
     if !totals.members.is_empty() {
         view.line("")?;
-        let mut members = totals.members.clone();
-        if conversation.backend == AgentBackend::StandIns {
-            // A stand-in has no model, and its token counts are estimates.
-            for member in &mut members {
-                member.counted_tokens = None;
-            }
-        }
-        for line in table(&members) {
+        for line in table(&totals.members) {
             view.line(&line)?;
         }
         let requests = totals.members.iter();
@@ -298,7 +291,7 @@ mod tests {
             counted_tokens: None,
             requests: None,
             cost_usd: None,
-            elapsed_ms: 0,
+            elapsed: Duration::ZERO,
         };
         assert_eq!(
             table(&[member("ada", 3, 12_004), member("小林", 1, 400)]).join("\n"),
@@ -321,7 +314,7 @@ all         4      12,404          3,101"
             counted_tokens: None,
             requests: None,
             cost_usd,
-            elapsed_ms: 0,
+            elapsed: Duration::ZERO,
         };
         assert_eq!(
             table(&[member("ada", Some(0.0123)), member("lin", None), member("sam", Some(1.5))])
@@ -346,7 +339,7 @@ all         3       1,200            300    $1.51"
             counted_tokens,
             requests: None,
             cost_usd: None,
-            elapsed_ms: 0,
+            elapsed: Duration::ZERO,
         };
         let counted = CountedTokens { turns: 2, input: 5_000, cached: 4_200, output: 70 };
         assert_eq!(
@@ -376,7 +369,7 @@ all         6      12,000    ~11,000      ~8,400        ~140"
             counted_tokens: None,
             requests,
             cost_usd: None,
-            elapsed_ms: 0,
+            elapsed: Duration::ZERO,
         };
         let mut requests = Requests::default();
         requests.add(8_000, 0);

@@ -16,12 +16,19 @@ pub(super) struct FlowingText {
     /// An incomplete word.
     word: String,
     spaces: usize,
+    /// Removes the markers of a reply.
+    markers: Option<MarkerFilter>,
 }
 
 impl FlowingText {
     pub(super) fn new(indent: usize, columns: Option<usize>) -> Self {
         let columns = columns.map(|columns| columns.max(indent + 20));
-        Self { indent, columns, column: 0, word: String::new(), spaces: 0 }
+        Self { indent, columns, column: 0, word: String::new(), spaces: 0, markers: None }
+    }
+
+    /// Creates the text of a reply, whose markers are not shown: they say where the reply goes.
+    pub(super) fn of_reply(indent: usize, columns: Option<usize>) -> Self {
+        Self { markers: Some(MarkerFilter::default()), ..Self::new(indent, columns) }
     }
 
     /// Returns whether the next character begins a line.
@@ -31,6 +38,16 @@ impl FlowingText {
 
     /// Writes a piece; an incomplete word is held back. Control and invisible characters are replaced by marks.
     pub(super) fn write(&mut self, piece: &str, out: &mut impl Write) -> io::Result<()> {
+        match &mut self.markers {
+            None => self.write_text(piece, out),
+            Some(markers) => {
+                let piece = markers.push(piece);
+                self.write_text(&piece, out)
+            }
+        }
+    }
+
+    fn write_text(&mut self, piece: &str, out: &mut impl Write) -> io::Result<()> {
         for c in printable(piece).chars() {
             match c {
                 '\n' => {
@@ -54,6 +71,9 @@ impl FlowingText {
 
     /// Ends the text and its last line.
     pub(super) fn finish(&mut self, out: &mut impl Write) -> io::Result<()> {
+        if let Some(held) = self.markers.as_mut().map(MarkerFilter::finish) {
+            self.write_text(&held, out)?;
+        }
         self.flush_word(out)?;
         self.spaces = 0;
         if self.column > 0 {
@@ -94,9 +114,148 @@ impl FlowingText {
     }
 }
 
+/// The keywords of the markers that stand in a line.
+const KEYWORDS: [&str; 4] = ["NEXT:", "FROM:", "DROP:", "TEAM_TASK:"];
+/// The longest marker that is looked for.
+const LONGEST_MARKER: usize = 1024;
+
+/// Removes markers from a text that arrives in pieces. Where it is not sure, as in code, the text is shown.
+#[derive(Debug, Default)]
+struct MarkerFilter {
+    /// The beginning of what may be a marker.
+    held: String,
+    /// White space that is shown if something follows it.
+    space: String,
+    /// The beginning of the line.
+    line_start: String,
+    /// Whether the line is in a block of code.
+    is_fenced: bool,
+    /// Whether a backtick of this line is open.
+    is_code: bool,
+    /// Whether something was shown.
+    has_begun: bool,
+    /// Whether something of this line was shown.
+    is_in_line: bool,
+    /// Whether a line break is skipped: the line had nothing but markers.
+    skips_break: bool,
+}
+
+impl MarkerFilter {
+    /// Returns what there is to show of the text so far.
+    fn push(&mut self, piece: &str) -> String {
+        let mut shown = String::with_capacity(piece.len());
+        for c in piece.chars() {
+            if self.held.is_empty() && !(c == '[' && self.may_mark()) {
+                self.show(c, &mut shown);
+                continue;
+            }
+            if matches!(c, '[' | '\n') || self.held.len() > LONGEST_MARKER {
+                self.release(&mut shown);
+                if c == '[' && self.may_mark() {
+                    self.held.push(c);
+                } else {
+                    self.show(c, &mut shown);
+                }
+                continue;
+            }
+            self.held.push(c);
+            let body = &self.held[1..];
+            let begins = |keyword: &&str| {
+                let length = keyword.len().min(body.len());
+                body.is_char_boundary(length)
+                    && keyword[..length].eq_ignore_ascii_case(&body[..length])
+            };
+            if !KEYWORDS.iter().any(begins) {
+                self.release(&mut shown);
+            } else if c == ']' {
+                self.held.clear();
+                self.skips_break = !self.is_in_line;
+            }
+        }
+        shown
+    }
+
+    /// Returns what was held back, without white space at the end.
+    fn finish(&mut self) -> String {
+        let mut shown = String::new();
+        self.release(&mut shown);
+        *self = Self::default();
+        shown
+    }
+
+    fn may_mark(&self) -> bool {
+        !self.is_fenced && !self.is_code && !self.line_start.starts_with(['>', '`', '~'])
+    }
+
+    fn release(&mut self, shown: &mut String) {
+        for c in std::mem::take(&mut self.held).chars() {
+            self.show(c, shown);
+        }
+    }
+
+    fn show(&mut self, c: char, shown: &mut String) {
+        if c == '\n' {
+            let is_fence = self.line_start == "```" || self.line_start == "~~~";
+            self.is_fenced ^= is_fence;
+            self.line_start.clear();
+            self.is_code = false;
+            if std::mem::take(&mut self.is_in_line) {
+                // The line is complete, and whoever waits for it gets it.
+                self.space.clear();
+                shown.push(c);
+            } else if !std::mem::take(&mut self.skips_break) && self.has_begun {
+                self.space.push(c);
+            }
+            return;
+        }
+        if c.is_whitespace() {
+            self.space.push(c);
+            return;
+        }
+        if self.line_start.chars().count() < 3 {
+            self.line_start.push(c);
+        }
+        self.is_code ^= c == '`';
+        self.skips_break = false;
+        self.has_begun = true;
+        self.is_in_line = true;
+        shown.push_str(&std::mem::take(&mut self.space));
+        shown.push(c);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn markers_of_a_reply_are_not_shown_however_it_arrives() {
+        for (text, shown) in [
+            ("Done.\n\n[NEXT: lin]\n", "Done."),
+            ("[NEXT: lin]\nDone.", "Done."),
+            ("Ask [NEXT: lin] now", "Ask  now"),
+            ("a\n[next: lin]\n[DROP: sam]\nb", "a\nb"),
+            ("[TEAM_TASK: ship it] ok", " ok"),
+            ("a[0] and [NEXT step] and [x]", "a[0] and [NEXT step] and [x]"),
+            ("`[NEXT: lin]` stays", "`[NEXT: lin]` stays"),
+            ("```\n[NEXT: lin]\n```\n[NEXT: sam]", "```\n[NEXT: lin]\n```"),
+            ("> [NEXT: lin]", "> [NEXT: lin]"),
+            ("[NEXT: no end\nmore", "[NEXT: no end\nmore"),
+            ("[NEXT: a [NEXT: b] c", "[NEXT: a  c"),
+            ("    indented\n\n  - item", "    indented\n\n  - item"),
+        ] {
+            let mut whole = MarkerFilter::default();
+            let at_once = whole.push(text) + &whole.finish();
+            assert_eq!(at_once.trim_end(), shown, "{text:?}");
+            let mut pieces = MarkerFilter::default();
+            let mut by_char: String =
+                text.chars().map(|c| pieces.push(c.encode_utf8(&mut [0; 4]))).collect();
+            by_char.push_str(&pieces.finish());
+            assert_eq!(by_char.trim_end(), shown, "{text:?}, piece by piece");
+        }
+        let mut lines = MarkerFilter::default();
+        assert_eq!(lines.push("begun\n"), "begun\n", "a line is not held back");
+    }
 
     fn flowed(pieces: &[&str], columns: Option<usize>) -> String {
         let mut out = Vec::new();

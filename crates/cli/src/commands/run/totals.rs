@@ -2,10 +2,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
+use std::time::Duration;
 
-use convoke_agent::Verdict;
 use convoke_agent::event::EventKind;
-use convoke_agent::verdict::FailureReason;
 use convoke_core::{Code, Diagnostic};
 use convoke_session::{MemberName, SessionEventKind, TurnId, TurnState};
 use serde::Serialize;
@@ -41,7 +40,8 @@ pub(super) struct MemberTally {
     pub(super) requests: Option<Requests>,
     /// The cost that the agent reported.
     pub(super) cost_usd: Option<f64>,
-    pub(super) elapsed_ms: u64,
+    #[serde(rename = "elapsedMs", with = "convoke_agent::milliseconds")]
+    pub(super) elapsed: Duration,
 }
 
 impl MemberTally {
@@ -123,17 +123,15 @@ impl Totals {
                 totals.sent_bytes += bytes;
                 totals.sent_tokens_estimate += tokens_estimate;
             }
-            SessionEventKind::TurnEnded { turn, member, state, result, elapsed_ms, .. } => {
+            SessionEventKind::TurnEnded { turn, member, state, result, elapsed, .. } => {
                 let (bytes, tokens) = self.under_way.remove(turn).unwrap_or_default();
                 let totals = self.of(member);
-                if matches!(&result.verdict, Verdict::Failed(failure) if failure.reason == FailureReason::Start)
-                {
-                    // Nobody was there to be sent anything.
+                if !result.verdict.is_sent() {
                     totals.sent_bytes -= bytes;
                     totals.sent_tokens_estimate -= tokens;
                 }
                 totals.done += u64::from(*state == TurnState::Done);
-                totals.elapsed_ms += elapsed_ms;
+                totals.elapsed += *elapsed;
                 if let Some(usage) = result.usage {
                     let counted = totals.counted_tokens.get_or_insert_default();
                     counted.turns += 1;
@@ -190,7 +188,7 @@ impl Totals {
                 counted_tokens: None,
                 requests: None,
                 cost_usd: None,
-                elapsed_ms: 0,
+                elapsed: Duration::ZERO,
             });
             self.members.len() - 1
         });

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 use std::io::{self, Write};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use convoke_agent::diagnostics::SANDBOX_PARTIAL;
 use convoke_agent::event::{EventKind, Received, TextPart};
@@ -44,9 +44,7 @@ pub(super) struct View<W> {
     /// The turns queued by the newest message, until the end of its turn is shown.
     called: Vec<Queued>,
     speakers: HashMap<MessageNumber, MemberName>,
-    /// The model members: their requests contain more than their prompts.
-    models: Vec<MemberName>,
-    /// What was said of sandboxes and refused hosts.
+    /// The messages about sandboxes and refused hosts that were shown.
     partial: HashSet<String>,
 }
 
@@ -59,7 +57,7 @@ struct AtWork {
     tokens: Option<u64>,
     /// The requests that Convoke sent for it.
     requests: Requests,
-    /// What its model received, where its program sends the requests.
+    /// The summary of what its model received, where its program sends the requests.
     received: Option<Received>,
     doing: Option<String>,
     text: FlowingText,
@@ -86,7 +84,6 @@ impl<W: Write> View<W> {
             live: false,
             called: Vec::new(),
             speakers: HashMap::new(),
-            models: Vec::new(),
             partial: HashSet::new(),
         }
     }
@@ -99,11 +96,6 @@ impl<W: Write> View<W> {
     /// Records the author of an earlier message.
     pub(super) fn knows(&mut self, message: MessageNumber, author: MemberName) {
         self.speakers.insert(message, author);
-    }
-
-    /// Records that a member is a model.
-    pub(super) fn knows_model(&mut self, member: MemberName) {
-        self.models.push(member);
     }
 
     /// Writes a separate line.
@@ -167,10 +159,8 @@ impl<W: Write> View<W> {
                 let bytes = prompt.bytes + system.map_or(0, |system| system.bytes);
                 let again =
                     if *attempt > 1 { format!(", attempt {attempt}") } else { String::new() };
-                // The requests of a model contain more and are shown when the turn has ended.
-                let what = if self.models.contains(member) { "its prompt has" } else { "sent" };
                 let about = format!(
-                    "turn {turn}{again}, {} · {what} {} bytes, about {} tokens",
+                    "turn {turn}{again}, {} · a prompt of {} bytes, about {} tokens",
                     self.answering(*answers),
                     number(bytes),
                     number(*tokens_estimate)
@@ -189,8 +179,8 @@ impl<W: Write> View<W> {
                 let line = self.layout.paint.faint(&line);
                 self.line(&line)?;
             }
-            SessionEventKind::TurnEnded { turn, member, state, result, elapsed_ms, .. } => {
-                let elapsed = seconds(Duration::from_millis(*elapsed_ms));
+            SessionEventKind::TurnEnded { turn, member, state, result, elapsed, .. } => {
+                let elapsed = seconds(*elapsed);
                 let elapsed = match result.cost_usd {
                     Some(cost) => format!("{elapsed}, {}", dollars(cost)),
                     None => elapsed,
@@ -200,10 +190,14 @@ impl<W: Write> View<W> {
                 if let Some(received) = received {
                     let received = received.to_string();
                     self.line(&paint.faint(&format!("  {}", printable(&received))))?;
-                } else if requests.count > 0 {
-                    let counted = result.usage.as_ref().map(|usage| format!("; {}", tokens(usage)));
-                    let sent = format!("  {requests}{}", counted.unwrap_or_default());
-                    self.line(&paint.faint(&sent))?;
+                } else {
+                    let sent = (requests.count > 0).then(|| requests.to_string());
+                    let counted = result.usage.as_ref();
+                    let counted = counted.map(|usage| format!("counted {}", tokens(usage)));
+                    let figures: Vec<String> = sent.into_iter().chain(counted).collect();
+                    if !figures.is_empty() {
+                        self.line(&paint.faint(&format!("  {}", figures.join("; "))))?;
+                    }
                 }
                 let line = if *state == TurnState::Done {
                     paint.faint(&self.went_on(&elapsed))
@@ -304,7 +298,12 @@ impl<W: Write> View<W> {
                 let to = if to.is_empty() { "everyone".to_owned() } else { to.join(", ") };
                 let name = self.layout.paint.strong(from.as_str());
                 self.line(&format!("\n{name} → {to}"))?;
-                self.paragraph(text)
+                self.paragraph(text)?;
+                let paint = self.layout.paint;
+                message.attachments.iter().try_for_each(|attachment| {
+                    let line = format!("  + {}", printable(&attachment.to_string()));
+                    self.line(&paint.faint(&line))
+                })
             }
         }
     }
@@ -327,7 +326,7 @@ impl<W: Write> View<W> {
             requests: Requests::default(),
             received: None,
             doing: None,
-            text: FlowingText::new(2, self.layout.columns),
+            text: FlowingText::of_reply(2, self.layout.columns),
             pieces: false,
         });
         Ok(())
@@ -480,6 +479,7 @@ mod tests {
     use super::*;
     use crate::terminal::on_terminal;
     use convoke_session::Content;
+    use std::time::Duration;
 
     fn started(turn: u64, member: &str) -> SessionEventKind {
         SessionEventKind::TurnStarted {
@@ -524,7 +524,7 @@ mod tests {
         });
         assert_eq!(
             screen,
-            "\nmax  turn 1, answers message 1 · sent 6 bytes, about 2 tokens\n\
+            "\nmax  turn 1, answers message 1 · a prompt of 6 bytes, about 2 tokens\n\
              \rESC[2K  ⠋ max works · 0.0 s · 0 events\rESC[2K  Hello there\n\
              \rESC[2K  ⠋ max writes · 0.0 s · 2 events"
         );
@@ -546,7 +546,7 @@ mod tests {
             attempt: 1,
             max: Some(4),
             status: Some(503),
-            wait_ms: Some(120_000),
+            wait: Some(Duration::from_mins(2)),
             reason: "busy \u{1b}[31m(status 503)".into(),
         };
         let screen = shown(None, |view| {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use convoke_changes::{Author, Changes, Record};
-use convoke_explain::Report;
+use convoke_explain::DirectoryReport;
 use convoke_inspect::HostEnvironment;
 use convoke_server::{
     CacheRow, ChangedFile, ExportForm, Host, HostFuture, OpenedSession, TurnChanges,
@@ -105,7 +105,7 @@ impl Host for Machine {
         })
     }
 
-    fn explain(&self, directory: Option<PathBuf>) -> HostFuture<Report> {
+    fn explain(&self, directory: Option<PathBuf>) -> HostFuture<DirectoryReport> {
         let directory = directory.unwrap_or_else(|| self.host_environment.cwd.clone());
         blocking(move || explain::report(directory))
     }

@@ -2,10 +2,11 @@
 
 use std::io::{self, BufWriter, Write};
 
+use convoke_core::ConversationMessage;
 use convoke_core::marker::strip_all_markers;
 use convoke_session::{
-    AnyStore, MessageNumber, NumberedMessage, Session, SessionId, Store as _, StoreError, Turn,
-    TurnId, TurnState,
+    AnyStore, MessageNumber, NumberedMessage, Session, SessionId, Store as _, Turn, TurnId,
+    TurnState,
 };
 use convoke_team::Team;
 use serde::Serialize;
@@ -19,43 +20,33 @@ use crate::terminal::{Paint, printable, stdout};
 /// The number of rows per read.
 const PAGE: usize = 256;
 
-/// Reads the turns of a session page by page.
-pub(super) struct TurnPages<'s> {
-    store: &'s AnyStore,
+/// Passes every turn of a session on, read page by page.
+pub(super) async fn each_turn(
+    store: &AnyStore,
     session: SessionId,
-    after: TurnId,
-}
-
-impl<'s> TurnPages<'s> {
-    pub(super) fn of(store: &'s AnyStore, session: SessionId) -> Self {
-        Self { store, session, after: TurnId::default() }
-    }
-
-    /// Returns the next page; an empty one at the end.
-    pub(super) async fn next(&mut self) -> Result<Vec<Turn>, StoreError> {
-        let page = self.store.turns_after(self.session, self.after, PAGE).await?;
-        self.after = page.last().map_or(self.after, |last| last.id);
-        Ok(page)
+    mut show: impl FnMut(Turn) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let mut after = TurnId::default();
+    loop {
+        let page = store.turns_after(session, after, PAGE).await?;
+        let Some(last) = page.last() else { return Ok(()) };
+        after = last.id;
+        page.into_iter().try_for_each(&mut show)?;
     }
 }
 
-/// Reads the messages of a session page by page.
-pub(super) struct MessagePages<'s> {
-    store: &'s AnyStore,
+/// Passes every message of a session on, read page by page.
+pub(super) async fn each_message(
+    store: &AnyStore,
     session: SessionId,
-    after: MessageNumber,
-}
-
-impl<'s> MessagePages<'s> {
-    pub(super) fn of(store: &'s AnyStore, session: SessionId) -> Self {
-        Self { store, session, after: MessageNumber::default() }
-    }
-
-    /// Returns the next page; an empty one at the end.
-    pub(super) async fn next(&mut self) -> Result<Vec<NumberedMessage>, StoreError> {
-        let page = self.store.messages_after(self.session, self.after, PAGE).await?;
-        self.after = page.last().map_or(self.after, |last| last.number);
-        Ok(page)
+    mut show: impl FnMut(NumberedMessage) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let mut after = MessageNumber::default();
+    loop {
+        let page = store.messages_after(session, after, PAGE).await?;
+        let Some(last) = page.last() else { return Ok(()) };
+        after = last.number;
+        page.into_iter().try_for_each(&mut show)?;
     }
 }
 
@@ -73,29 +64,14 @@ pub(super) async fn write_json(store: &AnyStore, id: SessionId) -> anyhow::Resul
     let head = head.to_string();
     write!(out, "{},\"messages\":[", head.trim_end_matches('}'))?;
     let mut list = JsonList::default();
-    let mut messages = MessagePages::of(store, id);
-    loop {
-        let page = messages.next().await?;
-        if page.is_empty() {
-            break;
-        }
-        for NumberedMessage { number, answers, message } in &page {
-            let message = json!({"number": number, "answers": answers, "message": message});
-            list.push(&mut out, &message)?;
-        }
-    }
+    each_message(store, id, |NumberedMessage { number, answers, message }| {
+        let message = json!({"number": number, "answers": answers, "message": message});
+        Ok(list.push(&mut out, &message)?)
+    })
+    .await?;
     out.write_all(b"],\"turns\":[")?;
     let mut list = JsonList::default();
-    let mut turns = TurnPages::of(store, id);
-    loop {
-        let page = turns.next().await?;
-        if page.is_empty() {
-            break;
-        }
-        for turn in &page {
-            list.push(&mut out, turn)?;
-        }
-    }
+    each_turn(store, id, |turn| Ok(list.push(&mut out, &turn)?)).await?;
     out.write_all(b"]}\n")?;
     Ok(out.flush()?)
 }
@@ -129,27 +105,27 @@ pub(super) async fn write_text(store: &AnyStore, id: SessionId) -> anyhow::Resul
     }
     let replies = replies(store, id).await?;
     let text = Team::parse(&session.began.team).map(|team| team.context.text).unwrap_or_default();
-    let mut messages = MessagePages::of(store, id);
-    loop {
-        let page = messages.next().await?;
-        if page.is_empty() {
-            break;
+    each_message(store, id, |NumberedMessage { number, message, .. }| {
+        let to = recipients(&message);
+        let turn = replies.binary_search_by_key(&number, |(reply, _)| *reply).ok();
+        let turn = turn.map_or(String::new(), |index| format!(", turn {}", replies[index].1));
+        let name = paint.strong(&printable(message.said.speaker.name()));
+        writeln!(out, "\n{name}{to}  {}", paint.faint(&format!("message {number}{turn}")))?;
+        for line in strip_all_markers(&message.said.content, text).lines() {
+            writeln!(out, "{}", format!("  {}", printable(line)).trim_end())?;
         }
-        for NumberedMessage { number, message, .. } in page {
-            let to = message.addressees();
-            let to = if to.is_empty() { String::new() } else { format!(" → {}", to.join(", ")) };
-            let turn = replies.binary_search_by_key(&number, |(reply, _)| *reply).ok();
-            let turn = turn.map_or(String::new(), |index| format!(", turn {}", replies[index].1));
-            let name = paint.strong(&printable(message.said.speaker.name()));
-            writeln!(out, "\n{name}{to}  {}", paint.faint(&format!("message {number}{turn}")))?;
-            for line in strip_all_markers(&message.said.content, text).lines() {
-                writeln!(out, "{}", format!("  {}", printable(line)).trim_end())?;
-            }
-        }
-    }
+        Ok(())
+    })
+    .await?;
     write_unanswered(&mut out, store, id).await?;
     write_costs(&mut out, store, id).await?;
     Ok(out.flush()?)
+}
+
+/// Returns the recipients of a message after an arrow; empty if it is to everyone.
+pub(super) fn recipients(message: &ConversationMessage) -> String {
+    let to = message.addressees();
+    if to.is_empty() { String::new() } else { format!(" → {}", to.join(", ")) }
 }
 
 /// Writes what the session cost, by member, as far as agents reported it.
@@ -168,19 +144,13 @@ async fn write_costs(out: &mut impl Write, store: &AnyStore, id: SessionId) -> a
 }
 
 /// Returns the number of each reply with its turn, in order.
-async fn replies(
-    store: &AnyStore,
-    id: SessionId,
-) -> Result<Vec<(MessageNumber, TurnId)>, StoreError> {
+async fn replies(store: &AnyStore, id: SessionId) -> anyhow::Result<Vec<(MessageNumber, TurnId)>> {
     let mut replies = Vec::new();
-    let mut turns = TurnPages::of(store, id);
-    loop {
-        let page = turns.next().await?;
-        if page.is_empty() {
-            break;
-        }
-        replies.extend(page.iter().filter_map(|turn| Some((turn.reply?, turn.id))));
-    }
+    each_turn(store, id, |turn| {
+        replies.extend(turn.reply.map(|reply| (reply, turn.id)));
+        Ok(())
+    })
+    .await?;
     replies.sort_unstable();
     Ok(replies)
 }
@@ -193,27 +163,25 @@ async fn write_unanswered(
     // A turn whose process died is still stored as running.
     let is_abandoned = !store.is_held(id).await?;
     let mut is_first = true;
-    let mut turns = TurnPages::of(store, id);
-    loop {
-        let page = turns.next().await?;
-        if page.is_empty() {
+    each_turn(store, id, |turn| {
+        if turn.reply.is_some() {
             return Ok(());
         }
-        for turn in page.iter().filter(|turn| turn.reply.is_none()) {
-            if std::mem::take(&mut is_first) {
-                writeln!(out)?;
-            }
-            let state = turn.state.as_str();
-            let became = match turn.problem.as_deref().map(printable) {
-                _ if is_abandoned && turn.state == TurnState::Running => {
-                    let (program, session) = (program::name(), short(id));
-                    format!("interrupted; `{program} run --session {session}` retries it")
-                }
-                None => state.to_owned(),
-                Some(problem) if problem.starts_with(state) => problem.into_owned(),
-                Some(problem) => format!("{state}: {problem}"),
-            };
-            writeln!(out, "turn {}, {}: {became}", turn.id, turn.member)?;
+        if std::mem::take(&mut is_first) {
+            writeln!(out)?;
         }
-    }
+        let state = turn.state.as_str();
+        let became = match turn.problem.as_deref().map(printable) {
+            _ if is_abandoned && turn.state == TurnState::Running => {
+                let (program, session) = (program::name(), short(id));
+                format!("interrupted; `{program} run --session {session}` retries it")
+            }
+            None => state.to_owned(),
+            Some(problem) if problem.starts_with(state) => problem.into_owned(),
+            Some(problem) => format!("{state}: {problem}"),
+        };
+        writeln!(out, "turn {}, {}: {became}", turn.id, turn.member)?;
+        Ok(())
+    })
+    .await
 }

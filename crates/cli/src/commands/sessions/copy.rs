@@ -1,5 +1,6 @@
 //! `convoke sessions copy`.
 
+use std::fmt::Write as _;
 use std::io::Write as _;
 
 use clap::Args;
@@ -73,5 +74,9 @@ fn show(session: SessionId, copied: Copied) -> anyhow::Result<()> {
 }
 
 fn hex(copied: Copied) -> String {
-    copied.hash.iter().map(|byte| format!("{byte:02x}")).collect()
+    copied.hash.iter().fold(String::new(), |mut text, byte| {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }

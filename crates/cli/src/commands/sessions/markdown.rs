@@ -7,7 +7,7 @@ use convoke_session::clock::utc;
 use convoke_session::{AnyStore, NumberedMessage, SessionId, Store as _};
 use convoke_team::Team;
 
-use super::conversation::MessagePages;
+use super::conversation::{each_message, recipients};
 use crate::figures::dollars;
 use crate::terminal::printable;
 
@@ -33,20 +33,13 @@ pub(super) async fn write(
         }
     }
     let policy = Team::parse(&session.began.team).map(|team| team.context.text).unwrap_or_default();
-    let mut messages = MessagePages::of(store, id);
-    loop {
-        let page = messages.next().await?;
-        if page.is_empty() {
-            return Ok(());
-        }
-        for NumberedMessage { number, message, .. } in page {
-            let to = message.addressees();
-            let to = if to.is_empty() { String::new() } else { format!(" → {}", to.join(", ")) };
-            let who = format!("{}{to}", message.said.speaker.name());
-            writeln!(out, "\n## {} ({number})\n", escape(&who))?;
-            writeln!(out, "{}", close_fence(&strip_all_markers(&message.said.content, policy)))?;
-        }
-    }
+    each_message(store, id, |NumberedMessage { number, message, .. }| {
+        let who = format!("{}{}", message.said.speaker.name(), recipients(&message));
+        writeln!(out, "\n## {} ({number})\n", escape(&who))?;
+        writeln!(out, "{}", close_fence(&strip_all_markers(&message.said.content, policy)))?;
+        Ok(())
+    })
+    .await
 }
 
 /// Returns a text of one line in which no character means anything to Markdown.

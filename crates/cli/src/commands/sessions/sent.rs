@@ -8,7 +8,7 @@ use convoke_agent::thread::{RequestRecord, RequestTexts, ThreadStore as _};
 use convoke_session::{AnyStore, SessionId, Store as _, Turn};
 use convoke_team::Team;
 
-use super::conversation::TurnPages;
+use super::conversation::each_turn;
 use super::heading;
 use super::show::write_exactly;
 use super::write_json;
@@ -94,7 +94,7 @@ fn choose(
     Ok(())
 }
 
-/// Shows every request of a session, in the order of sending.
+/// Returns the requests of a session by member.
 pub(super) async fn requests_by_member(
     store: &AnyStore,
     session: SessionId,
@@ -102,14 +102,11 @@ pub(super) async fn requests_by_member(
     let team = Team::parse(&store.session(session).await?.began.team);
     let named = team.iter().flat_map(Team::names).map(ToString::to_string);
     let mut members: BTreeSet<String> = named.collect();
-    let mut turns = TurnPages::of(store, session);
-    loop {
-        let page = turns.next().await?;
-        if page.is_empty() {
-            break;
-        }
-        members.extend(page.iter().map(|turn| turn.member.as_str().to_owned()));
-    }
+    each_turn(store, session, |turn| {
+        members.insert(turn.member.as_str().to_owned());
+        Ok(())
+    })
+    .await?;
     let mut all = Vec::new();
     for member in members {
         let requests = store.requests(&ThreadId::of_member(session, &member)).await?;

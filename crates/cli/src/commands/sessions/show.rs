@@ -11,7 +11,7 @@ use convoke_session::{AnyStore, Attempt, SessionId, Turn, TurnId};
 use serde_json::{Value, json};
 
 use super::cache;
-use super::conversation::{self, TurnPages};
+use super::conversation::{self, each_turn};
 use super::sent::{self, Showing};
 use super::turn::{SentTurn, find_turn};
 use super::{Which, heading, parse_turn, write_json};
@@ -146,7 +146,7 @@ async fn show_turn(
 
 /// Writes a text byte for byte; on a terminal, ends its last line.
 pub(super) fn write_exactly(text: &str) -> io::Result<()> {
-    let mut out = stdout();
+    let mut out = stdout().verbatim();
     out.write_all(text.as_bytes())?;
     if out.is_terminal() && !text.ends_with('\n') {
         out.write_all(b"\n")?;
@@ -158,7 +158,7 @@ async fn turn_json(sent: &SentTurn, store: &AnyStore) -> anyhow::Result<Value> {
     let ledger: Value = serde_json::from_str(&sent.ledger(store).await?)?;
     Ok(json!({
         "turn": sent.turn, "attempts": sent.attempts, "attempt": sent.attempt.number,
-        "prompt": sent.prompt, "systemFlag": sent.system, "ledger": ledger,
+        "prompt": sent.prompt, "systemFlag": sent.system, "ledger": ledger, "sentBytes": sent.sent_bytes(),
     }))
 }
 
@@ -183,6 +183,9 @@ fn describe(sent: &SentTurn, paint: Paint) -> String {
             None => text += "    not ended; --partial shows the reply so far\n",
             Some(ended) => {
                 let _ = writeln!(text, "    ended   {}", ended.verdict);
+                if !ended.verdict.is_sent() {
+                    text += "    sent            0 bytes\n";
+                }
                 if let Some(usage) = &ended.usage {
                     let _ = writeln!(text, "    counted {}", tokens(usage));
                 }
@@ -221,30 +224,28 @@ async fn show_all_prompts(
     session: SessionId,
 ) -> anyhow::Result<()> {
     let paint = Paint::for_stream(&stdout());
-    let mut turns = TurnPages::of(store, session);
-    loop {
-        let page = turns.next().await?;
-        if page.is_empty() {
-            return Ok(());
+    let mut turns = Vec::new();
+    each_turn(store, session, |turn| {
+        turns.extend(Some(turn).filter(|turn| turn.attempts > 0));
+        Ok(())
+    })
+    .await?;
+    for turn in &turns {
+        let sent = SentTurn::read(store, session, turn.id, None).await?;
+        if arguments.json {
+            write_json(&turn_json(&sent, store).await?)?;
+            continue;
         }
-        for turn in page.iter().filter(|turn| turn.attempts > 0) {
-            let sent = SentTurn::read(store, session, turn.id, None).await?;
-            if arguments.json {
-                write_json(&turn_json(&sent, store).await?)?;
-                continue;
-            }
-            let mut out = stdout();
-            let texts = [("system text", sent.system.as_deref()), ("prompt", Some(&*sent.prompt))];
-            for (name, text) in texts.into_iter().filter_map(|(name, text)| Some((name, text?))) {
-                let Turn { id, member, .. } = turn;
-                let title = format!(
-                    "──── turn {id}, {member}: {name}, {} bytes",
-                    number(text.len() as u64)
-                );
-                writeln!(out, "{}", paint.strong(&heading(&title)))?;
-                out.write_all(text.as_bytes())?;
-                writeln!(out, "{}", if text.ends_with('\n') { "" } else { "\n" })?;
-            }
+        let mut out = stdout();
+        let texts = [("system text", sent.system.as_deref()), ("prompt", Some(&*sent.prompt))];
+        for (name, text) in texts.into_iter().filter_map(|(name, text)| Some((name, text?))) {
+            let Turn { id, member, .. } = turn;
+            let bytes = number(text.len() as u64);
+            let title = format!("──── turn {id}, {member}: {name}, {bytes} bytes");
+            writeln!(out, "{}", paint.strong(&heading(&title)))?;
+            out.write_all(text.as_bytes())?;
+            writeln!(out, "{}", if text.ends_with('\n') { "" } else { "\n" })?;
         }
     }
+    Ok(())
 }

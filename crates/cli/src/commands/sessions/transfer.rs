@@ -116,7 +116,7 @@ pub(super) async fn export(arguments: &Export, store: &AnyStore) -> anyhow::Resu
         _ => ExportForm::Snapshot,
     };
     let written = match &arguments.output {
-        None => write(form, store, session, stdout()).await,
+        None => write(form, store, session, stdout().verbatim()).await,
         Some(path) => {
             let file = create_private(path)?;
             let written = write(form, store, session, file).await;

@@ -67,6 +67,13 @@ impl SentTurn {
         Ok(SoFar { said: text(ended.partial).await?, events: text(ended.events).await? })
     }
 
+    /// Returns the bytes of the prompt and the system text that were sent.
+    pub(super) fn sent_bytes(&self) -> u64 {
+        let Attempt { prompt, system, ended, .. } = &self.attempt;
+        let is_sent = ended.as_ref().is_none_or(|ended| ended.verdict.is_sent());
+        if is_sent { prompt.bytes + system.map_or(0, |system| system.bytes) } else { 0 }
+    }
+
     /// Returns the stored ledger.
     pub(super) async fn ledger(&self, store: &AnyStore) -> Result<String, StoreError> {
         store.content(self.attempt.ledger.hash).await

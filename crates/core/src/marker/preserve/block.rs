@@ -19,12 +19,12 @@ pub(super) enum LineKind {
     ProseFrom(usize),
 }
 
-/// What is open between two lines.
+/// The open blocks between two lines.
 #[derive(Debug, Default)]
 pub(super) struct Blocks {
     /// The column at which the content of each open list item begins, outermost first.
     items: Vec<usize>,
-    /// What the innermost item, or the text itself, has open.
+    /// The open block of the innermost item, or of the text itself.
     open: Option<Open>,
     /// The last line was prose that the next one may continue, whatever its indentation.
     in_paragraph: bool,

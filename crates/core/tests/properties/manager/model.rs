@@ -6,7 +6,7 @@ use convoke_core::marker::{TextPolicy, strip_all_markers};
 use convoke_core::{ConversationMessage, MessageId, NewMessage, Visibility};
 use serde_json::{Value, json};
 
-/// What manager and model are told alike.
+/// The common input of manager and model.
 #[derive(Debug, Clone)]
 pub struct Settings {
     pub window: usize,

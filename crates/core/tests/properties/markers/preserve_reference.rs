@@ -5,7 +5,7 @@ use convoke_core::whitespace::is_space;
 #[derive(Debug, Default, PartialEq)]
 pub struct Cleaned {
     pub text: String,
-    /// What stands in each list of names, as written.
+    /// The contents of each list of names, as written.
     pub next: Vec<String>,
     pub drop: Vec<String>,
     pub from: Option<String>,
@@ -43,7 +43,7 @@ pub fn clean(message: &str) -> Cleaned {
             (None, None) => (line, ""),
         };
         let keep = || Line::Kept { text: text.to_owned(), ending };
-        // How many bytes at the start of the line are raw HTML.
+        // The number of bytes of raw HTML at the start of the line.
         let raw = if start < raw_end {
             text.len().min(raw_end - start)
         } else {
@@ -75,20 +75,20 @@ pub fn clean(message: &str) -> Cleaned {
     said
 }
 
-/// What is open between two lines.
+/// The open blocks between two lines.
 #[derive(Default)]
 struct Blocks {
     /// The columns at which the content of list items begins.
     items: Vec<usize>,
     /// The marks of a fence.
     fence: Option<Vec<char>>,
-    /// What ends raw HTML.
+    /// The end of raw HTML.
     raw: Option<&'static str>,
     in_paragraph: bool,
 }
 
 impl Blocks {
-    /// How many bytes at the start of a line hold no markers because of lines and what begins them.
+    /// The number of bytes at the start of a line without markers because of lines and what begins them.
     fn text_len(&mut self, line: &str, ending: &str) -> usize {
         if is_blank(line) {
             self.in_paragraph = false;
@@ -147,7 +147,7 @@ impl Blocks {
     }
 }
 
-/// How many columns the mark of a list item takes, with the white space around it.
+/// The columns that the mark of a list item takes, with the white space around it.
 fn item_width(text: &str) -> Option<usize> {
     if is_thematic_break(text) {
         return None;

@@ -6,9 +6,9 @@ use crate::skills::BuiltinSkill;
 /// The bundled skill that stays when the others are switched off.
 pub(super) const ALWAYS: &str = "plugin-authoring";
 
-/// What an entry of the program's own is.
+/// The kind of an entry of the program's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum BuiltinKind {
     /// A bundled skill, which keeps its description in a full list.
     Skill,
     /// A command.
@@ -65,11 +65,11 @@ const COMMANDS_197: [BuiltinSkill; 3] =
     [B::ascii("init", 59), B::ascii("review", 68), B::ascii("security-review", 71)];
 
 /// Returns the entries of an edition, in the order of the list.
-pub(super) fn of(edition: Edition) -> impl Iterator<Item = (BuiltinSkill, Kind)> {
+pub(super) fn of(edition: Edition) -> impl Iterator<Item = (BuiltinSkill, BuiltinKind)> {
     let (skills, commands): (&[_], &[_]) = match edition {
         Edition::Claude197 => (&SKILLS_197, &COMMANDS_197),
         _ => (&SKILLS_325, &COMMANDS_325),
     };
-    let skills = skills.iter().map(|skill| (*skill, Kind::Skill));
-    skills.chain(commands.iter().map(|command| (*command, Kind::Command)))
+    let skills = skills.iter().map(|skill| (*skill, BuiltinKind::Skill));
+    skills.chain(commands.iter().map(|command| (*command, BuiltinKind::Command)))
 }

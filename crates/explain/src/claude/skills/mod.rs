@@ -116,7 +116,7 @@ pub(super) fn explain(
     let mut scoped: Vec<Entry> =
         scoped.into_iter().map(|it| entry(it, false, edition, &limits)).collect();
     for (skill, kind) in builtin::of(edition) {
-        if kind == builtin::Kind::Command {
+        if kind == builtin::BuiltinKind::Command {
             entries.append(&mut scoped);
         }
         let stays = !without_bundled || skill.name == builtin::ALWAYS;
@@ -190,7 +190,7 @@ fn entry(candidate: Candidate, is_name_only: bool, edition: Edition, limits: &Li
     }
 }
 
-fn builtin_entry(skill: BuiltinSkill, kind: builtin::Kind, limits: &Limits) -> Entry {
+fn builtin_entry(skill: BuiltinSkill, kind: builtin::BuiltinKind, limits: &Limits) -> Entry {
     let all = skill.characters();
     let is_cut = all > limits.description as u64;
     let kept = if is_cut { limits.description as u64 - 1 } else { all };
@@ -198,7 +198,7 @@ fn builtin_entry(skill: BuiltinSkill, kind: builtin::Kind, limits: &Limits) -> E
     Entry {
         columns: skill.columns_of(kept) + u64::from(is_cut),
         other_name: None,
-        is_protected: kind == builtin::Kind::Skill,
+        is_protected: kind == builtin::BuiltinKind::Skill,
         is_from_body: false,
         skill: Skill {
             name: skill.name.to_owned(),

@@ -223,7 +223,7 @@ impl<'c> ArchiveReader<'c> {
             self.end_thread()?;
             let broken = |what| (line, ArchiveProblem::Broken(what));
             if self.threads.contains(name) {
-                let what = format!("the lines of the thread `{name}` do not stand together");
+                let what = format!("the lines of the thread `{name}` are not consecutive");
                 return Err(broken(what));
             }
             let new = OpenThread::new(self.session, name);

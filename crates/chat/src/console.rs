@@ -1,0 +1,142 @@
+//! The person's end of a chat: the screen, the keys and the signals, and the programs that borrow them.
+
+use std::future::pending;
+use std::io::{self, Write as _};
+use std::time::Duration;
+
+use convoke_files::FileKind;
+use convoke_files::limit::read_stream_text;
+use crossterm::event::{Event, EventStream};
+use futures_util::StreamExt as _;
+use nix::sys::signal::{Signal as UnixSignal, kill};
+use nix::unistd::Pid;
+use tokio::process::Command;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::timeout;
+
+use crate::model::{Chat, Input};
+use crate::terminal::Screen;
+use crate::view::render;
+
+/// How long a suspended program waits to be continued before it concludes that it was not stopped. Time does
+/// not count while it is stopped.
+const NOT_STOPPED: Duration = Duration::from_secs(2);
+
+/// The screen, the keys and the signals of a chat.
+pub(crate) struct Console {
+    pub(crate) screen: Screen,
+    /// `None` while another program reads the keys.
+    pub(crate) keys: Option<EventStream>,
+    pub(crate) signals: Signals,
+    editor: String,
+}
+
+impl Console {
+    /// Takes the terminal over.
+    pub(crate) fn take(editor: String) -> io::Result<Self> {
+        let screen = Screen::take()?;
+        Ok(Self { screen, keys: Some(EventStream::new()), signals: Signals::listen()?, editor })
+    }
+
+    /// Draws a frame, and rings if a turn needs the person.
+    pub(crate) fn draw(&mut self, chat: &mut Chat) -> io::Result<()> {
+        self.screen.draw(|frame| render(chat, frame))?;
+        if chat.takes_bell() {
+            Screen::ring()?;
+        }
+        Ok(())
+    }
+
+    /// Stops the program until the shell continues it, with the terminal as it was. Running turns go on, as
+    /// far as their output can wait.
+    pub(crate) async fn suspend(&mut self) -> Option<Input> {
+        Screen::lend();
+        // The whole group, as the terminal does it: a wrapper may have started this program.
+        let stopped = kill(Pid::from_raw(0), UnixSignal::SIGTSTP);
+        let continued = timeout(NOT_STOPPED, self.signals.continued.recv()).await;
+        let size = self.screen.size().ok().map(Input::Resize);
+        match (stopped, continued) {
+            (Ok(()), Ok(_)) => size,
+            _ => Some(Input::Remark("nothing here could continue a suspended program".to_owned())),
+        }
+    }
+
+    /// Lets the person edit a text in a file, and returns what was saved.
+    pub(crate) async fn edit(&mut self, text: &str) -> Result<String, String> {
+        Screen::lend();
+        let edited = self.run_editor(text).await;
+        // An interrupt that was meant for the editor is not meant for the chat.
+        if let Ok(signals) = Signals::listen() {
+            self.signals = signals;
+        }
+        self.keys = Some(EventStream::new());
+        edited.map_err(|why| format!("{why}; the message is as it was"))
+    }
+
+    async fn run_editor(&mut self, text: &str) -> Result<String, String> {
+        let failed = |error: io::Error| error.to_string();
+        let file = tempfile::Builder::new().prefix("convoke-message-").suffix(".md").tempfile();
+        let mut file = file.map_err(failed)?;
+        file.write_all(text.as_bytes()).map_err(failed)?;
+        let (_, path) = file.into_parts();
+        // A reader of keys would take those of the editor.
+        self.keys = None;
+        let command = format!("{} \"$1\"", self.editor);
+        let mut editor = Command::new("/bin/sh");
+        let editor = editor.args(["-c", &command, "sh"]).arg(&path).status();
+        let status = editor.await.map_err(failed)?;
+        if !status.success() {
+            return Err(format!("the editor ended with {status}"));
+        }
+        let saved = std::fs::File::open(&path).map_err(failed)?;
+        let saved = read_stream_text(saved, &path, FileKind::Input).map_err(failed)?;
+        Ok(saved.trim_end_matches(['\n', '\r']).to_owned())
+    }
+}
+
+/// Waits for an event of the terminal.
+pub(crate) async fn next_key(keys: &mut Option<EventStream>) -> Option<io::Result<Event>> {
+    match keys {
+        Some(keys) => keys.next().await,
+        None => pending().await,
+    }
+}
+
+/// The signals that concern a chat.
+pub(crate) struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+    hang_up: Signal,
+    continued: Signal,
+}
+
+/// What a signal means.
+#[derive(Debug)]
+pub(crate) enum Caught {
+    /// An input of the model.
+    Input(Input),
+    /// The program was stopped and goes on.
+    Continue,
+}
+
+impl Signals {
+    fn listen() -> io::Result<Self> {
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            hang_up: signal(SignalKind::hangup())?,
+            continued: signal(SignalKind::from_raw(UnixSignal::SIGCONT as i32))?,
+        })
+    }
+
+    /// Waits for a signal.
+    pub(crate) async fn next(&mut self) -> Caught {
+        tokio::select! {
+            Some(()) = self.interrupt.recv() => Caught::Input(Input::Interrupt),
+            Some(()) = self.terminate.recv() => Caught::Input(Input::Terminate),
+            Some(()) = self.hang_up.recv() => Caught::Input(Input::Terminate),
+            Some(()) = self.continued.recv() => Caught::Continue,
+            else => pending().await,
+        }
+    }
+}

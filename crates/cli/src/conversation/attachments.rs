@@ -1,0 +1,283 @@
+//! `@path` in a person's message attaches a file: its text goes with the message, with the file as its source.
+
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+use convoke_chat::Attachments;
+use convoke_files::{Disk, FileKind, Files as _};
+use convoke_inspect::HostEnvironment;
+use convoke_session::PersonMessage;
+use convoke_session::attachment::Attachment;
+use convoke_team::{Team, Trust};
+
+use super::Conversation;
+use super::project::how_to_trust;
+use crate::figures::number;
+
+/// The most files of one message.
+const MOST_FILES: usize = 20;
+/// The most bytes of one message's files.
+const MOST_BYTES: usize = 1 << 20;
+/// What may follow a path in a sentence.
+const PUNCTUATION: [char; 14] =
+    ['.', ',', ';', ':', '!', '?', ')', ']', '}', '>', '\'', '"', '，', '。'];
+
+/// Attaches the files of a project.
+pub struct ProjectAttachments {
+    team: Team,
+    /// The real path of the project.
+    directory: PathBuf,
+    /// The directory that paths are relative to.
+    base: PathBuf,
+    home: PathBuf,
+    /// How to have the project trusted, if it is not.
+    how_to_trust: Option<String>,
+}
+
+impl ProjectAttachments {
+    /// Creates the reader of a conversation's project.
+    pub fn of(conversation: &Conversation, host_environment: &HostEnvironment) -> Self {
+        let project = &conversation.project;
+        let directory = project.directory.clone();
+        let cwd = host_environment.cwd.canonicalize().ok();
+        let is_trusted = project.trust() == Trust::Trusted;
+        Self {
+            team: conversation.coordinator.team_agents().team().clone(),
+            base: cwd
+                .filter(|cwd| cwd.starts_with(&directory))
+                .unwrap_or_else(|| directory.clone()),
+            home: host_environment.home.clone(),
+            how_to_trust: (!is_trusted)
+                .then(|| how_to_trust(&directory, project.trust, project.origin)),
+            directory,
+        }
+    }
+
+    /// Returns the file that a mention means, with the part of the mention that names it; `None` if it is
+    /// text.
+    fn meant<'t>(&self, mention: &Mention<'t>) -> Result<Option<(&'t str, PathBuf)>, String> {
+        let Mention { path, is_quoted } = *mention;
+        let shortest = path.trim_end_matches(PUNCTUATION);
+        if !is_quoted && (self.team.resolve(shortest).is_some() || shortest == "all") {
+            return Ok(None);
+        }
+        // A file may have a name that ends like a sentence.
+        let mut named = path;
+        loop {
+            let file = self.resolve(named);
+            if !named.is_empty() && file.is_file() {
+                return Ok(Some((named, file)));
+            }
+            match named.char_indices().next_back() {
+                Some((at, last)) if !is_quoted && PUNCTUATION.contains(&last) => {
+                    named = &named[..at];
+                }
+                _ => break,
+            }
+        }
+        let named = if is_quoted { path } else { shortest };
+        if !is_quoted && !looks_like_path(named) {
+            return Ok(None);
+        }
+        let file = self.resolve(named);
+        let directory = self.base.display();
+        Err(if file.is_dir() {
+            format!("@{named}: this is a directory; attach its files one by one")
+        } else {
+            format!(
+                "@{named}: there is no such file in {directory}; correct the path, or write `@{named}` in \
+                 backticks to send it as text"
+            )
+        })
+    }
+
+    fn resolve(&self, path: &str) -> PathBuf {
+        match path.strip_prefix("~/") {
+            Some(rest) => self.home.join(rest),
+            None => self.base.join(path),
+        }
+    }
+
+    fn read(&self, named: &str, file: &Path) -> Result<Attachment, String> {
+        let failed = |error: io::Error| format!("@{named}: {error}");
+        let real = file.canonicalize().map_err(failed)?;
+        if let Some(how) = self.how_to_trust.as_ref().filter(|_| !real.starts_with(&self.directory))
+        {
+            let directory = self.directory.display();
+            return Err(format!(
+                "@{named}: the file is outside of {directory}, which is not trusted: {how}"
+            ));
+        }
+        let bytes = Disk.read(&real, FileKind::Attachment).map_err(failed)?;
+        let text = String::from_utf8(bytes).ok().filter(|text| !text.contains('\0'));
+        let text = text.ok_or_else(|| {
+            format!(
+                "@{named}: the file is not text in UTF-8; name it without the @ to have it read"
+            )
+        })?;
+        Ok(Attachment { path: shown(named), text })
+    }
+}
+
+impl Attachments for ProjectAttachments {
+    fn attach(&self, mut message: PersonMessage) -> Result<PersonMessage, String> {
+        let mut text = String::with_capacity(message.text.len());
+        let mut rest = 0;
+        for (at, mention) in mentions(&message.text) {
+            let Some((named, file)) = self.meant(&mention)? else { continue };
+            let attachment = self.read(named, &file)?;
+            // The message names the file; the `@` would make some programs read it once more.
+            text.push_str(&message.text[rest..at]);
+            text.push_str(named);
+            rest = at + 1 + named.len() + if mention.is_quoted { 2 } else { 0 };
+            if message.attachments.iter().all(|known| known.path != attachment.path) {
+                message.attachments.push(attachment);
+            }
+        }
+        text.push_str(&message.text[rest..]);
+        message.text = text;
+        let count = message.attachments.len();
+        if count > MOST_FILES {
+            return Err(format!("{count} files are attached, and the limit is {MOST_FILES}"));
+        }
+        let bytes: usize = message.attachments.iter().map(|it| it.text.len()).sum();
+        if bytes > MOST_BYTES {
+            let (bytes, most) = (number(bytes as u64), number(MOST_BYTES as u64));
+            return Err(format!("the attached files have {bytes} bytes, and the limit is {most}"));
+        }
+        Ok(message)
+    }
+}
+
+/// Returns a path without `.` components.
+fn shown(path: &str) -> String {
+    let parts = Path::new(path).components().filter(|part| *part != Component::CurDir);
+    parts.collect::<PathBuf>().display().to_string()
+}
+
+/// Returns whether a word after an `@` is meant as a path: it has a slash or an extension.
+fn looks_like_path(word: &str) -> bool {
+    let is_extension = |(stem, extension): (&str, &str)| {
+        !stem.is_empty()
+            && (1..=8).contains(&extension.len())
+            && extension.starts_with(|c: char| c.is_ascii_alphabetic())
+            && extension.chars().all(|c| c.is_ascii_alphanumeric())
+    };
+    word.contains('/') || word.rsplit_once('.').is_some_and(is_extension)
+}
+
+/// What follows an `@`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Mention<'t> {
+    path: &'t str,
+    is_quoted: bool,
+}
+
+/// Returns the mentions in a text outside of code, with the position of their `@`. O(text).
+fn mentions(text: &str) -> Vec<(usize, Mention<'_>)> {
+    let mut found = Vec::new();
+    let mut fence: Option<(char, usize)> = None;
+    let mut start = 0;
+    for line in text.split_inclusive('\n') {
+        let body = line.trim_start_matches(' ');
+        let mark = body.chars().next().filter(|c| matches!(c, '`' | '~'));
+        let run = mark.map_or(0, |mark| body.chars().take_while(|c| *c == mark).count());
+        match (fence, mark) {
+            (Some((open, length)), Some(mark)) if mark == open && run >= length => fence = None,
+            (Some(_), _) => {}
+            (None, Some(mark)) if run >= 3 => fence = Some((mark, run)),
+            (None, _) => in_line(line, start, &mut found),
+        }
+        start += line.len();
+    }
+    found
+}
+
+fn in_line<'t>(line: &'t str, start: usize, found: &mut Vec<(usize, Mention<'t>)>) {
+    let mut at = 0;
+    let mut is_start = true;
+    while let Some(c) = line[at..].chars().next() {
+        let rest = &line[at..];
+        match c {
+            '`' => {
+                let run = rest.bytes().take_while(|byte| *byte == b'`').count();
+                at += code_length(rest, run).unwrap_or(run);
+                is_start = false;
+                continue;
+            }
+            '@' if is_start => {
+                if let Some(mention) = mention(&rest[1..]) {
+                    found.push((start + at, mention));
+                    at += 1 + mention.path.len();
+                    is_start = false;
+                    continue;
+                }
+            }
+            _ => {}
+        }
+        is_start = c.is_whitespace() || matches!(c, '(' | '[' | '{' | '"' | '\'' | ',' | '，');
+        at += c.len_utf8();
+    }
+}
+
+/// Returns the length of inline code that begins with a run of backticks, if the line closes it.
+fn code_length(rest: &str, run: usize) -> Option<usize> {
+    let mut at = run;
+    while let Some(found) = rest[at..].find('`') {
+        let closing = rest[at + found..].bytes().take_while(|byte| *byte == b'`').count();
+        at += found + closing;
+        if closing == run {
+            return Some(at);
+        }
+    }
+    None
+}
+
+fn mention(after: &str) -> Option<Mention<'_>> {
+    if let Some(quoted) = after.strip_prefix('"') {
+        let end = quoted.find(['"', '\n']).filter(|end| quoted[*end..].starts_with('"'))?;
+        return Some(Mention { path: &quoted[..end], is_quoted: true });
+    }
+    let end = after.find(char::is_whitespace).unwrap_or(after.len());
+    (end > 0).then(|| Mention { path: &after[..end], is_quoted: false })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mentions_are_found_outside_of_code() {
+        let found = |text| {
+            let found: Vec<String> =
+                mentions(text).into_iter().map(|(_, mention)| mention.path.to_owned()).collect();
+            found.join("|")
+        };
+        for (text, expected) in [
+            ("see @a.rs and (@b/c.rs).", "a.rs|b/c.rs)."),
+            ("@\"a b.txt\" and @\"open", "a b.txt"),
+            ("mail me@example.com", ""),
+            ("`@a.rs` and ``x ` @b.rs`` @c.rs", "c.rs"),
+            ("an open ` and @a.rs", "a.rs"),
+            ("```\n@a.rs\n```\n@b.rs\n~~~\n```\n@c.rs", "b.rs"),
+            ("@ alone", ""),
+        ] {
+            assert_eq!(found(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn words_of_programs_are_no_paths() {
+        for (word, expected) in [
+            ("src/main.rs", true),
+            ("README.md", true),
+            ("./max", true),
+            ("param", false),
+            ("v1.2", false),
+            ("Override", false),
+            (".5", false),
+        ] {
+            assert_eq!(looks_like_path(word), expected, "{word}");
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Files that a person attaches to a message. They are stored with it, so that its prompts can be assembled again.
+
+use std::borrow::Cow;
+
+use convoke_core::{AttachedFile, ConversationMessage};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// The field of a stored message.
+const FIELD: &str = "attachments";
+
+/// A file that a person attached to a message.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attachment {
+    /// The path, as the person wrote it.
+    pub path: String,
+    /// The text of the file at that time.
+    pub text: String,
+}
+
+impl Attachment {
+    /// Returns the files that a stored message attaches. What is no attachment is left out: sessions can be imported.
+    pub fn of(message: &ConversationMessage) -> Vec<Self> {
+        let Some(Value::Array(list)) = message.said.extra.get(FIELD) else { return Vec::new() };
+        list.iter().filter_map(|value| Self::deserialize(value).ok()).collect()
+    }
+
+    /// Adds attachments to the fields of a message.
+    pub(crate) fn store(attachments: Vec<Self>, fields: &mut Map<String, Value>) {
+        let list = attachments.into_iter().map(|Self { path, text }| {
+            let fields = [("path".to_owned(), path.into()), ("text".to_owned(), text.into())];
+            Value::Object(fields.into_iter().collect())
+        });
+        let list: Vec<Value> = list.collect();
+        if !list.is_empty() {
+            fields.insert(FIELD.to_owned(), Value::Array(list));
+        }
+    }
+
+    /// Returns the file as an assembler reads it.
+    pub(crate) fn file(&self) -> AttachedFile<'_> {
+        AttachedFile { path: Cow::Borrowed(&self.path), text: Cow::Borrowed(&self.text) }
+    }
+}
+
+/// Returns the text of a context message followed by the files that it attaches.
+pub(crate) fn with_attachments(mut text: String, message: &ConversationMessage) -> String {
+    for attachment in Attachment::of(message) {
+        let (opening, closing) = attachment.file().frame();
+        if !text.is_empty() {
+            text.push_str("\n\n");
+        }
+        text.extend([&*opening, &*attachment.text, &*closing]);
+    }
+    text
+}
