@@ -326,6 +326,7 @@ impl SentTurn {
         json!({
             "turn": self.turn, "attempts": self.attempts, "attempt": self.attempt.number,
             "prompt": self.prompt, "systemFlag": self.system, "ledger": ledger,
+            "sentBytes": self.attempt.sent_bytes(),
         })
     }
 

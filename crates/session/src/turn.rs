@@ -105,6 +105,14 @@ pub struct Attempt {
     pub ended: Option<AttemptResult>,
 }
 
+impl Attempt {
+    /// Returns the bytes of the prompt and the system text that were sent.
+    pub fn sent_bytes(&self) -> u64 {
+        let is_sent = self.ended.as_ref().is_none_or(|ended| ended.verdict.is_sent());
+        if is_sent { self.prompt.bytes + self.system.map_or(0, |system| system.bytes) } else { 0 }
+    }
+}
+
 /// The stored result of an attempt: a [`TurnResult`] with its texts as contents.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -5,8 +5,6 @@
 //! configured in a file, so the program runs in a private home: with the user's sign-in, and with
 //! sessions of its own.
 
-#[cfg(test)]
-pub(super) mod asking;
 mod home;
 mod inert;
 mod output;

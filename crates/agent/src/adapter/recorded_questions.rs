@@ -6,13 +6,13 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
+use super::acp::{Session, SessionSettings};
 use super::claude::question::Questions as ClaudeQuestions;
 use super::codex::question::Questions as CodexQuestions;
-use super::gemini::asking::Asking;
 use crate::event::EventKind;
 use crate::permission::PermissionQuestion;
 use crate::process::{Decision, Dialogue as _};
-use crate::stream::gemini::Gemini;
+use crate::stream::acp::Acp;
 
 /// Returns the recorded dialogues of a program by name; none where they are not available.
 fn recorded(program: &str) -> BTreeMap<String, Vec<Value>> {
@@ -135,9 +135,9 @@ fn renumbered(message: &Value, sent: &BTreeMap<String, String>) -> Value {
     if message["method"].is_null() {
         let method = sent.get(&message["id"].to_string()).map_or("", String::as_str);
         message["id"] = match method {
-            "initialize" => 0.into(),
-            "session/new" | "session/load" => 1.into(),
-            "session/prompt" => 2.into(),
+            "initialize" => 1.into(),
+            "session/new" | "session/load" => 2.into(),
+            "session/prompt" => 3.into(),
             // One that we never make.
             _ => 9_999.into(),
         };
@@ -163,16 +163,20 @@ fn every_question_of_gemini_is_asked_and_answered_in_a_form_that_it_takes() {
                 sent.insert(message["id"].to_string(), method.to_owned());
             }
         }
-        let cwd = std::path::Path::new("/work");
-        let reader = Gemini::new(1 << 20);
-        let mut asking = Asking::new(reader, "Begin.".to_owned(), cwd, None, None);
-        asking.open();
+        let settings = SessionSettings {
+            prompt: vec!["Begin.".to_owned()],
+            cwd: "/work".into(),
+            title_is_command: true,
+            ..SessionSettings::default()
+        };
+        let mut session = Session::new(Acp::new(1 << 20), settings);
+        session.open();
         for message in lines.iter().filter(|line| line["dir"] == "<-").map(|line| &line["msg"]) {
             let is_question = message["method"] == "session/request_permission";
             for decision in [Decision::Allowed, Decision::Refused, Decision::Withdrawn] {
                 let mut found: Option<PermissionQuestion> = None;
                 let line = renumbered(message, &sent).to_string();
-                asking.line(line.as_bytes(), &mut |event| {
+                session.line(line.as_bytes(), &mut |event| {
                     if let EventKind::PermissionAsked { question, .. } = event.kind {
                         found = Some(question);
                     }
@@ -185,7 +189,7 @@ fn every_question_of_gemini_is_asked_and_answered_in_a_form_that_it_takes() {
                 assert_eq!(question.is_command, call["kind"] == "execute", "{name}");
                 let has_diff = call["content"].to_string().contains("\"type\":\"diff\"");
                 assert_eq!(question.diff.is_some(), has_diff, "{name}: {message}");
-                let answer = asking.answer(&question.id, decision);
+                let answer = session.answer(&question.id, decision);
                 let answer: Value = serde_json::from_slice(&answer.bytes).unwrap();
                 assert_eq!(answer["id"], message["id"], "{name}");
                 assert!(taken.contains(&form(&answer["result"])), "{name}: {answer}");

@@ -218,7 +218,6 @@ fn ctrl_c_cancels_the_turn_and_then_leaves_and_the_session_goes_on() {
     terminal.wait_for("'s turn was cancelled");
     terminal.wait_for("/retry retries the turn");
     terminal.press("C-c");
-    terminal.press("C-c");
     terminal.wait_for("code 0");
     terminal.assert_given_back();
     terminal.take_up();

@@ -21,7 +21,7 @@ const BAD: &[(&str, &str, &[Expected])] = &[
     (
         "requests of an acp agent on record",
         "[[member]]\nname = \"x\"\nagent = \"copilot\"\nrecord = \"wire\"\n",
-        &[(4, "unused-setting", "nobody knows how to record")],
+        &[(4, "unused-setting", "cannot be recorded")],
     ),
     (
         "nearly copilot",
@@ -92,7 +92,7 @@ const BAD: &[(&str, &str, &[Expected])] = &[
     (
         "an agent like no other",
         "[[member]]\nname = \"x\"\nagent = \"gpt-12\"\n",
-        &[(3, "unknown-agent", "choose one of api, claude")],
+        &[(3, "unknown-agent", "choose one of acp, api, claude")],
     ),
     (
         "a misspelt setting",

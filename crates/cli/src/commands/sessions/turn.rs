@@ -69,9 +69,7 @@ impl SentTurn {
 
     /// Returns the bytes of the prompt and the system text that were sent.
     pub(super) fn sent_bytes(&self) -> u64 {
-        let Attempt { prompt, system, ended, .. } = &self.attempt;
-        let is_sent = ended.as_ref().is_none_or(|ended| ended.verdict.is_sent());
-        if is_sent { prompt.bytes + system.map_or(0, |system| system.bytes) } else { 0 }
+        self.attempt.sent_bytes()
     }
 
     /// Returns the stored ledger.
