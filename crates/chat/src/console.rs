@@ -63,11 +63,13 @@ impl Console {
 
     /// Lets the person edit a text in a file, and returns what was saved.
     pub(crate) async fn edit(&mut self, text: &str) -> Result<String, String> {
+        // A reader of keys would take those of the editor.
+        self.keys = None;
         Screen::lend();
         let edited = self.run_editor(text).await;
         // An interrupt that was meant for the editor is not meant for the chat.
-        if let Ok(signals) = Signals::listen() {
-            self.signals = signals;
+        if let Ok(interrupt) = signal(SignalKind::interrupt()) {
+            self.signals.interrupt = interrupt;
         }
         self.keys = Some(EventStream::new());
         edited.map_err(|why| format!("{why}; the message is as it was"))
@@ -79,8 +81,6 @@ impl Console {
         let mut file = file.map_err(failed)?;
         file.write_all(text.as_bytes()).map_err(failed)?;
         let (_, path) = file.into_parts();
-        // A reader of keys would take those of the editor.
-        self.keys = None;
         let command = format!("{} \"$1\"", self.editor);
         let mut editor = Command::new("/bin/sh");
         let editor = editor.args(["-c", &command, "sh"]).arg(&path).status();

@@ -77,8 +77,9 @@ fn take_over() -> io::Result<()> {
 /// Restores the terminal, if a chat owns it. Errors are ignored: there is no place to report them.
 fn give_back() {
     if IS_TAKEN.swap(false, Ordering::Relaxed) {
-        let _ = execute!(stdout(), DisableBracketedPaste, LeaveAlternateScreen, cursor::Show);
+        // An interrupt that is typed afterwards would make the kernel drop what was not displayed yet.
         let _ = disable_raw_mode();
+        let _ = execute!(stdout(), DisableBracketedPaste, LeaveAlternateScreen, cursor::Show);
     }
 }
 

@@ -76,7 +76,7 @@ impl ProjectAttachments {
             }
         }
         let named = if is_quoted { path } else { shortest };
-        if !is_quoted && !looks_like_path(named) {
+        if !is_quoted && !looks_like_path(named) && !self.is_in_a_directory(named) {
             return Ok(None);
         }
         let file = self.resolve(named);
@@ -89,6 +89,12 @@ impl ProjectAttachments {
                  backticks to send it as text"
             )
         })
+    }
+
+    /// Returns whether a word names something in a directory that exists.
+    fn is_in_a_directory(&self, word: &str) -> bool {
+        let file = self.resolve(word);
+        word.contains('/') && (file.is_dir() || file.parent().is_some_and(Path::is_dir))
     }
 
     fn resolve(&self, path: &str) -> PathBuf {
@@ -155,15 +161,21 @@ fn shown(path: &str) -> String {
     parts.collect::<PathBuf>().display().to_string()
 }
 
-/// Returns whether a word after an `@` is meant as a path: it has a slash or an extension.
+/// The extensions that make a word a file. Packages and decorators have dots too.
+const EXTENSIONS: &[&str] = &[
+    "c", "cc", "cpp", "cs", "css", "csv", "diff", "go", "h", "hpp", "html", "java", "js", "json",
+    "jsx", "kt", "lock", "log", "md", "patch", "php", "py", "rb", "rs", "sh", "sql", "swift",
+    "toml", "ts", "tsx", "txt", "xml", "yaml", "yml",
+];
+
+/// Returns whether a word after an `@` is meant as a path, although there is no such file: it begins as one, or ends
+/// as a file does.
 fn looks_like_path(word: &str) -> bool {
-    let is_extension = |(stem, extension): (&str, &str)| {
-        !stem.is_empty()
-            && (1..=8).contains(&extension.len())
-            && extension.starts_with(|c: char| c.is_ascii_alphabetic())
-            && extension.chars().all(|c| c.is_ascii_alphanumeric())
-    };
-    word.contains('/') || word.rsplit_once('.').is_some_and(is_extension)
+    let begins = ["./", "../", "/", "~/"].iter().any(|start| word.starts_with(start));
+    let ends = word
+        .rsplit_once('.')
+        .is_some_and(|(stem, extension)| !stem.is_empty() && EXTENSIONS.contains(&extension));
+    begins || (ends && !word.contains('('))
 }
 
 /// What follows an `@`.
@@ -272,6 +284,10 @@ mod tests {
             ("src/main.rs", true),
             ("README.md", true),
             ("./max", true),
+            ("angular/core", false),
+            ("john.doe", false),
+            ("pytest.mark.slow", false),
+            ("app.route(\"/x\")", false),
             ("param", false),
             ("v1.2", false),
             ("Override", false),

@@ -122,3 +122,16 @@ fn a_reply_shows_where_it_goes_and_not_its_marker() {
     assert!(!shown.contains("[NEXT: lin"), "{shown}");
     assert!(shown.contains("sign_in(users, \"[NEXT: all]\", \"guess\")"), "code stays: {shown}");
 }
+
+/// Whoever wrote a text that comes through a pipe does not choose which files are sent.
+#[test]
+fn a_text_from_a_pipe_attaches_nothing() {
+    let context = project();
+    let shown = context
+        .run_with_input(&["run", "--rehearse", "-"], b"Look at @src/main.rs and @src/none.rs");
+    assert!(shown.starts_with("exit code: 0"), "{shown}");
+    let prompt = ["sessions", "show", "last", "--turn", "1", "--prompt"];
+    let prompt = String::from_utf8(context.output(&prompt, b"").stdout).unwrap();
+    assert!(prompt.contains("Look at @src/main.rs and @src/none.rs"), "{prompt}");
+    assert!(!prompt.contains("fn main"), "{prompt}");
+}

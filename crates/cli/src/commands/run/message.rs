@@ -65,6 +65,10 @@ pub(super) async fn what_to_say(
         let to = parser.meant(&speaker, named);
         PersonMessage::new(speaker.as_str(), rest).to(to)
     };
+    // A text from a pipe may be another's, who must not choose which files are sent.
+    if arguments.task.as_deref() == Some("-") {
+        return Ok(Some(message));
+    }
     let attached = ProjectAttachments::of(conversation, host_environment).attach(message);
     Ok(Some(attached.map_err(UsageError)?))
 }
