@@ -14,7 +14,7 @@ use crate::views::{conversation, inspector, number};
 /// The rows that are read at a time.
 const PAGE: usize = 64;
 
-/// An error of [`write`].
+/// An error of [`write()`].
 #[derive(Debug, thiserror::Error)]
 pub enum DocumentError {
     /// The store failed.
