@@ -186,7 +186,17 @@ async fn answer_requests<S: Store>(
         let waiting = coordinator.waiting().iter().map(Waiting::from).collect();
         Update::Standing(waiting, coordinator.task().map(str::to_owned))
     };
-    while let Some(request) = asked.recv().await {
+    loop {
+        let request = tokio::select! {
+            biased;
+            request = asked.recv() => request,
+            // Others go on with a session that is shared.
+            woken = coordinator.wake() => {
+                woken?;
+                Some(Request::GoOn)
+            }
+        };
+        let Some(request) = request else { return Ok(()) };
         match request {
             Request::Say(message) => {
                 coordinator.accept(message).await?;
@@ -210,7 +220,6 @@ async fn answer_requests<S: Store>(
         coordinator.run().await?;
         updates.push(standing(&coordinator));
     }
-    Ok(())
 }
 
 /// Runs the effects of the model.

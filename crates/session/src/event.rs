@@ -12,7 +12,7 @@ use convoke_core::figures::thousands;
 use convoke_core::marker::Intent;
 use convoke_core::{Diagnostic, MessageId};
 use serde::ser::SerializeStruct as _;
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::attachment::Attachment;
 use crate::content::ContentRef;
@@ -73,6 +73,15 @@ pub enum SessionEventKind {
         turn: TurnId,
         /// The member whose turn it was.
         member: MemberName,
+    },
+    /// The next turn is not run by this process and waits for a machine that can run it.
+    TurnOffered {
+        /// The turn.
+        turn: TurnId,
+        /// The member whose turn it is.
+        member: MemberName,
+        /// The name or label of the node that it waits for; `None` for any that has the agent.
+        node: Option<String>,
     },
     /// An attempt was stored and is being sent.
     TurnStarted {
@@ -237,7 +246,7 @@ fn result_fields<S: Serializer>(result: &AttemptResult, serializer: S) -> Result
 /// The reason why a conversation stopped. It can continue after each of them.
 ///
 /// Exhaustive on purpose: a caller has to handle every reason.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "reason", rename_all = "kebab-case", rename_all_fields = "camelCase")]
 pub enum StopReason {
     /// No turn is queued; control returns to the person who asked.
@@ -296,7 +305,7 @@ pub enum StopReason {
 }
 
 /// A turn that failed or was cancelled.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FailedTurn {
     /// The turn.
     pub turn: TurnId,

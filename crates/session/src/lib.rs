@@ -14,12 +14,14 @@ pub mod diff;
 pub mod event;
 pub mod event_queue;
 pub mod file_changes;
+pub mod follow;
 pub mod progress;
 pub mod prompt;
 pub mod replay;
 pub mod request;
 pub mod routing;
 pub mod session;
+pub mod shared;
 #[allow(
     clippy::duplicate_mod,
     reason = "the queries of `store/sql` are compiled for each database"

@@ -43,6 +43,11 @@ impl Chat {
                 self.unqueue(turn);
                 self.transcript.note(Tone::Quiet, &format!("{member}'s turn was dropped"));
             }
+            SessionEventKind::TurnOffered { turn, member, node } => {
+                let node = node.map_or_else(|| "a node".to_owned(), |node| format!("node {node}"));
+                self.transcript
+                    .note(Tone::Quiet, &format!("turn {turn} of {member} waits for {node}"));
+            }
             SessionEventKind::TurnStarted { turn, member, tokens_estimate, .. } => {
                 self.unqueue(turn);
                 self.sent.retain(|(name, _)| *name != member);

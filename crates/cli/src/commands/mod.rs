@@ -12,6 +12,8 @@ mod docs;
 mod doctor;
 mod explain;
 mod init;
+mod node;
+mod nodes;
 mod prompt;
 mod request;
 mod rpc;
@@ -48,6 +50,8 @@ pub enum Command {
     Assemble(assemble::Arguments),
     Rpc(rpc::Arguments),
     Acp(acp::Arguments),
+    Node(node::Arguments),
+    Nodes(nodes::Arguments),
     Capture(capture::Arguments),
     Doctor(doctor::Arguments),
     /// Show the documentation
@@ -85,6 +89,8 @@ pub fn run<C: CommandFactory>(
         Command::Assemble(arguments) => assemble::run(&arguments),
         Command::Rpc(arguments) => rpc::run(&arguments),
         Command::Acp(arguments) => acp::run(&arguments),
+        Command::Node(arguments) => node::run(arguments),
+        Command::Nodes(arguments) => nodes::run(&arguments),
         Command::Capture(arguments) => capture::run(&arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Docs(arguments) => docs::run(&arguments),
