@@ -227,12 +227,11 @@ impl<S: Store> Coordinator<S> {
             hold,
             sharing,
         };
-        let interrupted = match coordinator.hold {
-            Some(_) => coordinator.refresh().await?,
-            None => {
-                coordinator.look().await?;
-                Vec::new()
-            }
+        let interrupted = if coordinator.hold.is_some() {
+            coordinator.refresh().await?
+        } else {
+            coordinator.look().await?;
+            Vec::new()
         };
         let messages = coordinator.conversation.last_message().0;
         let waiting = coordinator.waiting().len() as u64;
@@ -386,12 +385,12 @@ impl<S: Store> Coordinator<S> {
         self.guard.reset();
         self.controls.settle();
         let stop = if self.sharing.is_some() {
-            self.run_shared().await?
+            Box::pin(self.run_shared()).await?
         } else {
             self.refresh().await?;
             loop {
                 // Nobody else could run it.
-                if let Pause::Stop(stop) = self.run_here().await? {
+                if let Pause::Stop(stop) = Box::pin(self.run_here()).await? {
                     break stop;
                 }
             }

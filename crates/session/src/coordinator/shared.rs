@@ -402,7 +402,7 @@ impl Coordinator<PostgresStore> {
                 },
                 None => {
                     has_run = true;
-                    match self.run_next().await? {
+                    match Box::pin(self.run_next()).await? {
                         Some(stop) => Pause::Stop(stop),
                         None => continue,
                     }

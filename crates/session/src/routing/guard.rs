@@ -44,15 +44,12 @@ impl Guard {
     pub fn said(&mut self, member: &MemberName, text: &str) -> Option<u32> {
         let text = ContentHash::of(text);
         let said = self.said.iter_mut().find(|said| said.text == text && said.member == *member);
-        let times = match said {
-            Some(said) => {
-                said.times += 1;
-                said.times
-            }
-            None => {
-                self.said.push(Repeated { member: member.clone(), text, times: 1 });
-                1
-            }
+        let times = if let Some(said) = said {
+            said.times += 1;
+            said.times
+        } else {
+            self.said.push(Repeated { member: member.clone(), text, times: 1 });
+            1
         };
         (times >= MOST_REPEATS).then_some(times)
     }

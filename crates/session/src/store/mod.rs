@@ -429,8 +429,13 @@ impl StoreError {
     pub fn is_disconnected(&self) -> bool {
         let Self::Database(error) = self else { return false };
         match error.downcast_ref::<sqlx::Error>() {
-            Some(sqlx::Error::Io(_) | sqlx::Error::Tls(_) | sqlx::Error::Protocol(_)) => true,
-            Some(sqlx::Error::PoolTimedOut | sqlx::Error::WorkerCrashed) => true,
+            Some(
+                sqlx::Error::Io(_)
+                | sqlx::Error::Tls(_)
+                | sqlx::Error::Protocol(_)
+                | sqlx::Error::PoolTimedOut
+                | sqlx::Error::WorkerCrashed,
+            ) => true,
             // The server is shutting down, was killed, or is starting; or the connection failed.
             Some(sqlx::Error::Database(error)) => error.code().is_some_and(|code| {
                 matches!(&*code, "57P01" | "57P02" | "57P03") || code.starts_with("08")

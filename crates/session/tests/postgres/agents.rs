@@ -123,7 +123,7 @@ impl Seen {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };
-        let in_time = tokio::time::timeout(Duration::from_secs(120), seen).await;
+        let in_time = tokio::time::timeout(Duration::from_mins(2), seen).await;
         assert!(in_time.is_ok(), "`{wanted}` is not in {:?}", self.lines());
     }
 }

@@ -37,6 +37,12 @@ impl Cluster {
         format!("postgres://convoke@localhost/postgres?host={}", self.dir.path().display())
     }
 
+    /// Returns the socket of the server.
+    #[allow(dead_code, reason = "for tests that stand between the server and its clients")]
+    pub fn socket(&self) -> PathBuf {
+        self.dir.path().join(".s.PGSQL.5432")
+    }
+
     /// Stops the server as a crash does.
     pub fn crash(&self) {
         self.run("pg_ctl", &["-D", &self.data(), "-m", "immediate", "stop"]);

@@ -49,7 +49,7 @@ async fn run_as_node(
 
 async fn texts(store: &PostgresStore, session: SessionId) -> Vec<String> {
     let messages = store.messages_after(session, MessageNumber(0), 1000).await.unwrap();
-    messages.into_iter().map(|message| message.message.said.content.to_string()).collect()
+    messages.into_iter().map(|message| message.message.said.content.clone()).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -258,15 +258,13 @@ async fn guards_hold_across_machines() {
     new.team = format!("[limits]\nturns = 2\n{TEAM}");
     store.create(new.clone()).await.unwrap();
     store.say(new.id, &says("go [NEXT: max]")).await.unwrap();
-    let (gate, offer) = (Gate::open(), offers("claude"));
+    let offer = offers("claude");
     let mut turns = 0;
     let claim = || store.claim_offered("laptop", &offer, &[], &HOLDER);
     while let Some((session, lease)) = claim().await.unwrap() {
-        let mut agents = endless(&gate);
-        agents.elsewhere.clear();
         let observer = Box::new(Seen::default());
         let coordinator =
-            Coordinator::of_claim(store.clone(), session, lease, agents, observer).await.unwrap();
+            Coordinator::of_claim(store.clone(), session, lease, endless(), observer).await.unwrap();
         turns += u32::from(coordinator.run_claimed().await.unwrap());
         assert!(turns < 10, "nothing stops it");
     }
@@ -278,7 +276,7 @@ async fn guards_hold_across_machines() {
 static HOLDER: std::sync::LazyLock<Holder> = std::sync::LazyLock::new(|| holder(3));
 
 /// Returns a team in which max calls himself again and again, with a limit of two turns.
-fn endless(_: &Gate) -> convoke_session::TeamAgents {
+fn endless() -> convoke_session::TeamAgents {
     use convoke_agent::adapter::{Script, StandIn, Step};
     let team = format!("[limits]\nturns = 2\n{TEAM}");
     let team = convoke_team::Team::parse(&team).unwrap();

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use clap::Args;
 use convoke_agent::id::now;
-use convoke_session::AnyStore;
+use convoke_session::{AnyStore, StoreError};
 use convoke_session::shared::NodeOffer;
 use convoke_session::store::Holder;
 use convoke_session::store::postgres::{NodeRegistration, PostgresStore};
@@ -94,7 +94,7 @@ async fn serve(arguments: Arguments) -> anyhow::Result<Outcome> {
     if repositories.is_empty() {
         repositories.push(host_environment.cwd.clone());
     }
-    let registration = shared.register_node(&name, &offer, &holder).await?;
+    let registration = register(&shared, &name, &offer, &holder).await?;
     let shown = Shown::new(arguments.json);
     shown.started(&name, &offer)?;
     let turns = Turns {
@@ -113,6 +113,24 @@ async fn serve(arguments: Arguments) -> anyhow::Result<Outcome> {
     let _ = shared.remove_node(&registration).await;
     shared.close().await;
     ended.map(|()| Outcome::Done)
+}
+
+/// Registers the node. The name of a node that was killed is free when its time is over.
+async fn register(
+    shared: &PostgresStore,
+    name: &str,
+    offer: &NodeOffer,
+    holder: &Holder,
+) -> Result<NodeRegistration, StoreError> {
+    let give_up = tokio::time::Instant::now() + shared.lease_duration();
+    loop {
+        match shared.register_node(name, offer, holder).await {
+            Err(StoreError::NodeExists { .. }) if tokio::time::Instant::now() < give_up => {
+                tokio::time::sleep(LOOK / 4).await;
+            }
+            registered => return registered,
+        }
+    }
 }
 
 /// Takes turns until a signal ends the node.

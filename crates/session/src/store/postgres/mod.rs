@@ -106,7 +106,9 @@ impl PostgresStore {
 
     /// Listens to the commits of all processes.
     pub async fn listen(&self) -> Result<Commits, StoreError> {
-        let mut listener = PgListener::connect_with(&self.writer.pool).await?;
+        // A connection of its own: it is in use for as long as somebody listens.
+        let options = self.writer.pool.connect_options().as_ref().clone();
+        let mut listener = PgListener::connect_with(&pool(1).connect_with(options).await?).await?;
         listener.listen(CHANNEL).await?;
         Ok(Commits(listener))
     }
@@ -124,6 +126,7 @@ impl PostgresStore {
         self.take_hold(session, Holder::this_process(Millis(0))).await
     }
 
+    #[expect(clippy::unnecessary_wraps, reason = "other databases are not shared")]
     const fn as_shared(&self) -> Option<&Self> {
         Some(self)
     }

@@ -188,7 +188,7 @@ pub(super) async fn set_offer(
         .bind(sql(turn.0))
         .bind(member.as_str().as_bytes())
         .bind(requirements.agent.as_bytes())
-        .bind(requirements.node.as_ref().map(|node| node.as_bytes()))
+        .bind(requirements.node.as_ref().map(String::as_bytes))
         .bind(write::json(guard)?)
         .execute(connection)
         .await?;

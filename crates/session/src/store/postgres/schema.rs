@@ -8,7 +8,7 @@ use crate::store::StoreError;
 const FORMAT: i64 = 2;
 const SCHEMA: &str = include_str!("schema.sql");
 /// The migrations: the format that each begins with, and its statements.
-const MIGRATIONS: &[(i64, &'static str)] = &[(1, include_str!("to-format-2.sql"))];
+const MIGRATIONS: &[(i64, &str)] = &[(1, include_str!("to-format-2.sql"))];
 /// The key of the lock under which the tables are created: `Conv`.
 const LOCK: i64 = 0x436F_6E76;
 
