@@ -1,17 +1,21 @@
 //! Times the engine beside a copy of the same bytes, and counts its allocations.
 //!
-//! `cargo run --release -p bench [history | context | budget | markers | growth | relay | confine]` prints tables in Markdown.
+//! `cargo run --release -p bench [history | context | budget | markers | growth | relay | confine | nodes]` prints tables in Markdown.
 
 #![expect(clippy::print_stdout, reason = "tables are printed")]
 
 mod allocations;
 mod budget;
+#[path = "../../crates/session/tests/postgres/cluster.rs"]
+#[expect(clippy::unwrap_used, clippy::panic, reason = "a benchmark that cannot go on ends")]
+mod cluster;
 mod confine;
 mod context;
 mod growth;
 mod history;
 mod markers;
 mod measure;
+mod nodes;
 mod relay;
 mod table;
 mod texts;
@@ -19,7 +23,7 @@ mod texts;
 use std::process::ExitCode;
 
 /// A group of measurements, by name.
-const GROUPS: [(&str, fn()); 7] = [
+const GROUPS: [(&str, fn()); 8] = [
     ("history", history::run),
     ("context", context::run),
     ("budget", budget::run),
@@ -27,6 +31,7 @@ const GROUPS: [(&str, fn()); 7] = [
     ("growth", growth::run),
     ("relay", relay::run),
     ("confine", confine::run),
+    ("nodes", nodes::run),
 ];
 
 fn main() -> ExitCode {
@@ -38,7 +43,7 @@ fn main() -> ExitCode {
     if let Some(unknown) = wanted.iter().find(|name| !GROUPS.iter().any(|(n, _)| n == name)) {
         println!(
             "there is no group `{unknown}`; there are history, context, budget, markers, growth, \
-             relay and confine"
+             relay, confine and nodes"
         );
         return ExitCode::from(2);
     }

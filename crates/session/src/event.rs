@@ -49,6 +49,13 @@ pub enum SessionEventKind {
     },
     /// A message was stored.
     Message(ShownMessage),
+    /// A message of this process waits in the inbox of the process that holds the session.
+    MessageWaits {
+        /// The author.
+        from: MemberName,
+        /// The text, with markers.
+        text: String,
+    },
     /// The team task was set.
     Task {
         /// The task.

@@ -2,8 +2,8 @@
 
 use std::io::Write as _;
 
-use clap::Args;
 use crate::terminal::printable;
+use clap::Args;
 use convoke_session::AnyStore;
 use convoke_session::clock::utc;
 use convoke_session::shared::{NodeStanding, NodeTurn};

@@ -8,10 +8,7 @@ use convoke_inspect::HostEnvironment;
 use convoke_session::shared::ProjectOrigin;
 
 /// Returns the origin of the project in a directory; `None` without a git repository that has a remote and a commit.
-pub fn of_directory(
-    directory: &Path,
-    host_environment: &HostEnvironment,
-) -> Option<ProjectOrigin> {
+pub fn of_directory(directory: &Path, host_environment: &HostEnvironment) -> Option<ProjectOrigin> {
     let git = Git::find(host_environment)?;
     let remote = remote_name(&git.run(directory, &["config", "--get", "remote.origin.url"])?)?;
     let revision = git.run(directory, &["rev-parse", "--verify", "HEAD"])?;
@@ -49,9 +46,7 @@ impl Places {
             return directory.is_dir().then(|| directory.to_owned());
         };
         let git = Git::find(host_environment)?;
-        let is_origin = |candidate: &Path| {
-            candidate.is_dir() && git.has_origin(candidate, origin)
-        };
+        let is_origin = |candidate: &Path| candidate.is_dir() && git.has_origin(candidate, origin);
         if is_origin(directory) {
             return Some(directory.to_owned());
         }
@@ -159,12 +154,16 @@ mod tests {
                 &["add", "."],
                 &["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "-m", "x"],
             ] {
-                assert!(Git::find(&host).unwrap().run(&at(name), arguments).is_some(), "{arguments:?}");
+                assert!(
+                    Git::find(&host).unwrap().run(&at(name), arguments).is_some(),
+                    "{arguments:?}"
+                );
             }
         }
         let mut origin = of_directory(&at("laptop/web"), &host).unwrap();
         assert_eq!((&*origin.remote, &*origin.below), ("h/x/shop", "web"));
-        let mut places = Places { repositories: vec![at("other"), at("server")], ..Places::default() };
+        let mut places =
+            Places { repositories: vec![at("other"), at("server")], ..Places::default() };
         let gone = at("gone/web");
         let find = |places: &Places, directory: &Path, origin: &ProjectOrigin| {
             places.find(directory, Some(origin), &host)

@@ -3,8 +3,8 @@
 //!
 //! `CONVOKE_FAULT_SESSIONS`, `CONVOKE_FAULT_TURNS` and `CONVOKE_FAULT_ROUNDS` make it longer.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use convoke_core::marker::{TextPolicy, strip_all_markers};
@@ -25,7 +25,8 @@ use super::proxy::Proxy;
 const TEAM: &str =
     "[[member]]\nname = \"ada\"\nhuman = true\n[[member]]\nname = \"max\"\nagent = \"worker\"\n";
 /// Answers the last question, after a while.
-const AGENT: &str = "question=$(grep -o 'question [0-9]*' | tail -n 1); sleep 0.2; echo \"answer to $question\"";
+const AGENT: &str =
+    "question=$(grep -o 'question [0-9]*' | tail -n 1); sleep 0.2; echo \"answer to $question\"";
 /// The duration of a lease.
 const LEASE: Duration = Duration::from_secs(3);
 /// The longest that a whole run may take without any progress.
@@ -128,20 +129,19 @@ async fn read(
 /// The nodes, of which every one that is killed is replaced.
 struct Nodes {
     machines: Vec<Machine>,
-    nodes: Vec<Node>,
+    running: Vec<Node>,
     started: u32,
 }
 
 impl Nodes {
     fn start(count: usize, store: &str) -> Self {
         let seconds = LEASE.as_secs().to_string();
-        let machine =
-            || Machine::new(store).agent(AGENT).env("CONVOKE_STORE_LEASE", &seconds);
+        let machine = || Machine::new(store).agent(AGENT).env("CONVOKE_STORE_LEASE", &seconds);
         let machines: Vec<Machine> = (0..count).map(|_| machine()).collect();
-        let mut nodes = Self { machines, nodes: Vec::new(), started: 0 };
+        let mut nodes = Self { machines, running: Vec::new(), started: 0 };
         for place in 0..count {
             let node = nodes.node(place);
-            nodes.nodes.push(node);
+            nodes.running.push(node);
         }
         nodes
     }
@@ -155,13 +155,13 @@ impl Nodes {
     async fn suffer(&mut self, fault: Fault, place: usize, cluster: &Cluster, proxy: &Proxy) {
         match fault {
             Fault::Kill => {
-                self.nodes[place].kill();
-                self.nodes[place] = self.node(place);
+                self.running[place].kill();
+                self.running[place] = self.node(place);
             }
             Fault::Stop => {
-                self.nodes[place].signal(Signal::SIGSTOP);
+                self.running[place].signal(Signal::SIGSTOP);
                 tokio::time::sleep(2 * LEASE).await;
-                self.nodes[place].signal(Signal::SIGCONT);
+                self.running[place].signal(Signal::SIGCONT);
             }
             Fault::Crash => {
                 cluster.crash();
@@ -175,8 +175,7 @@ impl Nodes {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_turn_is_recorded_once_and_in_order_whatever_happens_to_the_nodes() {
-    let (count, turns) =
-        (setting("CONVOKE_FAULT_SESSIONS", 6), setting("CONVOKE_FAULT_TURNS", 4));
+    let (count, turns) = (setting("CONVOKE_FAULT_SESSIONS", 6), setting("CONVOKE_FAULT_TURNS", 4));
     let rounds = setting("CONVOKE_FAULT_ROUNDS", 1);
     let cluster = Cluster::start();
     let proxy = Proxy::start(cluster.socket());
@@ -196,20 +195,17 @@ async fn every_turn_is_recorded_once_and_in_order_whatever_happens_to_the_nodes(
         .iter()
         .map(|session| tokio::spawn(ask(store.clone(), *session, turns, Arc::clone(&done))))
         .collect();
-    let faults = [Fault::Kill, Fault::Cut, Fault::Stop, Fault::Crash];
-    for round in 0..rounds {
-        for (number, fault) in faults.into_iter().enumerate() {
-            // Something runs when it happens.
-            let before = done.load(Ordering::SeqCst);
-            let begun = Instant::now();
-            while done.load(Ordering::SeqCst) < (before + 2).min(count * turns)
-                && begun.elapsed() < PATIENCE
-            {
-                tokio::time::sleep(Duration::from_millis(50)).await;
-            }
-            let place = (usize::try_from(round).unwrap() + number) % nodes.nodes.len();
-            nodes.suffer(fault, place, &cluster, &proxy).await;
+    let faults = [Fault::Cut, Fault::Kill, Fault::Stop, Fault::Crash];
+    let faults: Vec<Fault> = (0..rounds).flat_map(|_| faults).collect();
+    for (number, fault) in faults.iter().enumerate() {
+        // They are spread over the whole conversation.
+        let share = (number as u64 + 1) * count * turns / (faults.len() as u64 + 1);
+        let begun = Instant::now();
+        while done.load(Ordering::SeqCst) < share {
+            assert!(begun.elapsed() < PATIENCE, "nothing goes on after {number} faults");
+            tokio::time::sleep(Duration::from_millis(50)).await;
         }
+        nodes.suffer(*fault, number % 3, &cluster, &proxy).await;
     }
     for person in people {
         person.await.unwrap();
@@ -219,7 +215,7 @@ async fn every_turn_is_recorded_once_and_in_order_whatever_happens_to_the_nodes(
     for reader in readers {
         seen.push(reader.await.unwrap());
     }
-    for node in &nodes.nodes {
+    for node in &nodes.running {
         assert_eq!(node.end(), Some(0), "{}", node.output());
     }
 
@@ -254,8 +250,9 @@ async fn every_turn_is_recorded_once_and_in_order_whatever_happens_to_the_nodes(
         assert!(store.inbox(*session).await.unwrap().is_empty());
         assert!(!store.shared_standing(*session).await.unwrap().goes_on);
     }
-    assert_eq!(proxy.left(), 0, "the cuts were not made");
-    println!("{} turns in {attempts} attempts", count * turns);
+    assert!(proxy.made() > 0, "no connection was cut");
+    let cuts = proxy.made();
+    println!("{} turns in {attempts} attempts, {cuts} commits cut off", count * turns);
     for machine in &nodes.machines {
         machine.assert_no_process_is_left();
     }

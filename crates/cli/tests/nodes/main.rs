@@ -50,11 +50,24 @@ async fn a_turn_runs_on_the_machine_that_it_is_pinned_to_and_is_shown_where_it_w
     let laptop = Machine::new(&cluster.url()).file("convoke.toml", TEAM);
     let server = Machine::new(&cluster.url()).file("convoke.toml", TEAM);
     let map = format!("{}={}", laptop.path().display(), server.path().display());
-    let node =
-        server.node(&["--name", "build-server", "--offer", "codex", "--label", "gpu", "--map", &map]);
+    let node = server.node(&[
+        "--name",
+        "build-server",
+        "--offer",
+        "codex",
+        "--label",
+        "gpu",
+        "--map",
+        &map,
+    ]);
     node.wait_for("takes turns of codex");
     let listed = laptop.run(&["nodes", "--json"]);
-    for part in [r#""name":"build-server""#, r#""state":"ready""#, r#""agents":["codex"]"#, r#""labels":["gpu"]"#] {
+    for part in [
+        r#""name":"build-server""#,
+        r#""state":"ready""#,
+        r#""agents":["codex"]"#,
+        r#""labels":["gpu"]"#,
+    ] {
         assert!(listed.contains(part), "{part} is not in {listed}");
     }
     assert!(laptop.run(&["nodes"]).starts_with("build-server: ready, process "));
@@ -65,7 +78,8 @@ async fn a_turn_runs_on_the_machine_that_it_is_pinned_to_and_is_shown_where_it_w
     assert!(node.output().contains("turn 2 of cody: done"), "{}", node.output());
     assert!(!node.output().contains("of max"), "{}", node.output());
     // Spoken on the other machine, seen there with the whole past; its directory is another one.
-    let there = server.run(&["run", "--session", "last", "--team", "convoke.toml", "--to", "max", "And?"]);
+    let there =
+        server.run(&["run", "--session", "last", "--team", "convoke.toml", "--to", "max", "And?"]);
     assert!(there.contains("max  turn 3"), "{there}");
 
     let refused = laptop.run_with(&["run", "Hello!"], &[("CONVOKE_STORE", None)]);
@@ -116,7 +130,8 @@ async fn a_draining_node_ends_its_turns_and_a_second_signal_gives_them_to_others
     let first = Machine::new(&cluster.url()).agent(script);
     let second = Machine::new(&cluster.url()).agent("echo from the other one");
     let directory = first.path().display().to_string();
-    let (one, two) = (create(&store, team, &directory).await, create(&store, team, &directory).await);
+    let (one, two) =
+        (create(&store, team, &directory).await, create(&store, team, &directory).await);
     store.say(one, &PersonMessage::new("ada", "go [NEXT: max]")).await.unwrap();
     let node = first.node(&["--name", "first", "--offer", "worker"]);
     wait_until("the agent runs", || !first.log().is_empty());

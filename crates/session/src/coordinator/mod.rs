@@ -16,8 +16,8 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 
 use self::controls::StopRequest;
-use self::shared::Sharing;
 pub use self::controls::{Controls, INBOX_LIMIT};
+use self::shared::Sharing;
 pub use self::team_agents::{Clock, MemberAgent, TeamAgents};
 use crate::attachment::Attachment;
 use crate::diagnostics;

@@ -10,6 +10,7 @@ use convoke_core::Diagnostic;
 
 use super::controls::StopRequest;
 use super::{Coordinator, CoordinatorError, Pause, PersonMessage};
+use crate::TeamAgents;
 use crate::diagnostics;
 use crate::event::{SessionEventKind, StopReason};
 use crate::event_queue::Observer;
@@ -20,7 +21,6 @@ use crate::shared::{SharedStanding, TurnOffer};
 use crate::store::postgres::{Commits, PostgresStore, SessionLease};
 use crate::store::{Holder, SessionHold as _, Store, StoreError};
 use crate::turn::TurnState;
-use crate::TeamAgents;
 
 /// The longest time between two looks at a session that another process holds. Commits are announced; the end of a
 /// process is not.
@@ -151,10 +151,13 @@ impl<S: Store> Coordinator<S> {
 
     /// Puts a message into the inbox of a session that another process holds.
     pub(super) async fn say(&mut self, message: &PersonMessage) -> Result<(), StoreError> {
-        match &self.sharing {
-            Some(sharing) => sharing.store.say(self.session, message).await,
-            None => Err(StoreError::LeaseLost { session: self.session }),
-        }
+        let Some(sharing) = &self.sharing else {
+            return Err(StoreError::LeaseLost { session: self.session });
+        };
+        sharing.store.say(self.session, message).await?;
+        let (from, text) = (message.person.clone(), message.text.clone());
+        self.emit(self.team_agents.now(), SessionEventKind::MessageWaits { from, text });
+        Ok(())
     }
 
     /// Stores the messages of the inbox, each once and in order.
@@ -164,7 +167,8 @@ impl<S: Store> Coordinator<S> {
             // The speaker may have had another team file.
             if self.person_of(&message).is_err() {
                 let known = self.asker();
-                let text = format!("no person named `{}`; stored as a message of {known}", message.person);
+                let text =
+                    format!("no person named `{}`; stored as a message of {known}", message.person);
                 let diagnostic = Diagnostic::new(diagnostics::MARKER_UNRESOLVED, text);
                 let at = self.team_agents.now();
                 self.emit(at, SessionEventKind::Diagnostic { turn: None, diagnostic });
@@ -197,8 +201,7 @@ impl<S: Store> Coordinator<S> {
                 Ok(Some(stop)) => return Ok(stop),
                 Ok(None) => {}
                 Err(CoordinatorError::Store(error))
-                    if matches!(error, StoreError::LeaseLost { .. })
-                        || error.is_disconnected() =>
+                    if matches!(error, StoreError::LeaseLost { .. }) || error.is_disconnected() =>
                 {
                     self.lose_hold();
                 }

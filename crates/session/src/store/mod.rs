@@ -20,16 +20,16 @@ use convoke_agent::thread::{
 };
 use convoke_core::name::NameKey;
 
+use self::postgres::PostgresStore;
 use crate::clock::utc;
 use crate::content::{Content, ContentHash};
 use crate::id::{Head, MessageNumber, Millis, SessionId, ThreadId, TurnId};
 use crate::progress::Progress;
 use crate::request::RequestDelta;
-use self::postgres::PostgresStore;
-use crate::shared::{InboxNumber, TurnOffer};
 use crate::session::{
     FoundMessage, MemberCost, NewSession, NumberedMessage, RemovedSession, Session, State, Summary,
 };
+use crate::shared::{InboxNumber, TurnOffer};
 use crate::thread::{LoneThread, ThreadOwner};
 use crate::turn::{Attempt, Turn};
 

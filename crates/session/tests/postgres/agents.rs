@@ -8,9 +8,7 @@ use convoke_agent::adapter::{Script, StandIn, Step};
 use convoke_agent::{Agent, AgentTurn, TurnInput};
 use convoke_redact::Redactor;
 use convoke_session::event_queue::Observer;
-use convoke_session::{
-    MemberAgent, MemberName, SessionEvent, SessionEventKind, TeamAgents,
-};
+use convoke_session::{MemberAgent, MemberName, SessionEvent, SessionEventKind, TeamAgents};
 use convoke_team::Team;
 use tokio::sync::Semaphore;
 
@@ -92,7 +90,8 @@ pub fn team(agents: &[(&'static str, &Gate)]) -> TeamAgents {
         let gated = Gated { name, gate, begun, turns: Mutex::default() };
         (MemberName::from(*name), MemberAgent::new(Arc::new(gated), "/"))
     };
-    let mut team_agents = TeamAgents::new(team, agents.iter().map(agent).collect::<HashMap<_, _>>());
+    let mut team_agents =
+        TeamAgents::new(team, agents.iter().map(agent).collect::<HashMap<_, _>>());
     for name in ["max", "cody"] {
         if agents.iter().all(|(here, _)| *here != name) {
             team_agents.elsewhere.insert(name.into());
@@ -136,7 +135,9 @@ fn line(kind: &SessionEventKind) -> Option<String> {
         }
         SessionEventKind::TurnQueued { turn, member, .. } => format!("queued {turn} {member}"),
         SessionEventKind::TurnStarted { turn, attempt, .. } => format!("started {turn}.{attempt}"),
-        SessionEventKind::TurnEnded { turn, state, .. } => format!("ended {turn} {}", state.as_str()),
+        SessionEventKind::TurnEnded { turn, state, .. } => {
+            format!("ended {turn} {}", state.as_str())
+        }
         SessionEventKind::TurnOffered { turn, member, node } => {
             format!("offered {turn} {member} {}", node.as_deref().unwrap_or("anywhere"))
         }

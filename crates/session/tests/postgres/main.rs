@@ -4,6 +4,8 @@
 
 mod agents;
 mod cluster;
+mod histories;
+mod lease_model;
 mod sharing;
 
 use std::time::Duration;

@@ -58,10 +58,14 @@ async fn a_message_said_elsewhere_is_stored_once_and_everybody_sees_the_same_seq
     let (here, there) = (node(&cluster).await, node(&cluster).await);
     let (new, gate) = (session(), Gate::closed());
     let (seen, seen_there) = (Seen::default(), Seen::default());
-    let mut first =
-        Coordinator::create(here.clone(), new.clone(), team(&[("max", &gate)]), Box::new(seen.clone()))
-            .await
-            .unwrap();
+    let mut first = Coordinator::create(
+        here.clone(),
+        new.clone(),
+        team(&[("max", &gate)]),
+        Box::new(seen.clone()),
+    )
+    .await
+    .unwrap();
     first.accept(says("one [NEXT: max]")).await.unwrap();
     let first = tokio::spawn(async move {
         let stop = first.run().await.unwrap();
@@ -70,8 +74,7 @@ async fn a_message_said_elsewhere_is_stored_once_and_everybody_sees_the_same_seq
     gate.begun().await;
 
     let observer = Box::new(seen_there.clone());
-    let mut second =
-        Coordinator::open(there.clone(), new.id, team(&[]), observer).await.unwrap();
+    let mut second = Coordinator::open(there.clone(), new.id, team(&[]), observer).await.unwrap();
     assert_eq!(second.accept(says("two [NEXT: max]")).await.unwrap(), None, "it waits");
     let controls = second.controls();
     let second = tokio::spawn(async move { second.run().await.unwrap() });
@@ -142,7 +145,13 @@ async fn a_turn_of_another_machine_is_offered_run_there_and_seen_here() {
             "ended 2 done",
         ]
     );
-    assert!(server.claim_offered("build-server", &offers("codex"), &[], &holder(8)).await.unwrap().is_none());
+    assert!(
+        server
+            .claim_offered("build-server", &offers("codex"), &[], &holder(8))
+            .await
+            .unwrap()
+            .is_none()
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -177,7 +186,8 @@ async fn the_oldest_turn_is_claimed_first_and_no_session_waits_for_another() {
     );
     let (a, b, c) = (claims.0.unwrap(), claims.1.unwrap(), claims.2.unwrap());
     assert!(c.is_none());
-    let claimed: Vec<SessionId> = [&a, &b].into_iter().flatten().map(|(session, _)| *session).collect();
+    let claimed: Vec<SessionId> =
+        [&a, &b].into_iter().flatten().map(|(session, _)| *session).collect();
     let mut different = claimed.clone();
     different.dedup();
     assert_eq!(claimed, different);
@@ -263,8 +273,9 @@ async fn guards_hold_across_machines() {
     let claim = || store.claim_offered("laptop", &offer, &[], &HOLDER);
     while let Some((session, lease)) = claim().await.unwrap() {
         let observer = Box::new(Seen::default());
-        let coordinator =
-            Coordinator::of_claim(store.clone(), session, lease, endless(), observer).await.unwrap();
+        let coordinator = Coordinator::of_claim(store.clone(), session, lease, endless(), observer)
+            .await
+            .unwrap();
         turns += u32::from(coordinator.run_claimed().await.unwrap());
         assert!(turns < 10, "nothing stops it");
     }
@@ -294,7 +305,11 @@ async fn nodes_are_listed_with_what_they_offer_and_a_name_is_given_once() {
     let registration = one.register_node("laptop", &offer, &holder(11)).await.unwrap();
     let refused = two.register_node("laptop", &offer, &holder(12)).await.unwrap_err();
     assert!(refused.to_string().contains("process 11 on elsewhere"), "{refused}");
-    assert!(one.beat_node(&registration, &NodeOffer { is_draining: true, ..offer.clone() }).await.unwrap());
+    assert!(
+        one.beat_node(&registration, &NodeOffer { is_draining: true, ..offer.clone() })
+            .await
+            .unwrap()
+    );
 
     let new = session();
     one.create(new.clone()).await.unwrap();

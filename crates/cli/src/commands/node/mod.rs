@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use clap::Args;
 use convoke_agent::id::now;
-use convoke_session::{AnyStore, StoreError};
 use convoke_session::shared::NodeOffer;
 use convoke_session::store::Holder;
 use convoke_session::store::postgres::{NodeRegistration, PostgresStore};
+use convoke_session::{AnyStore, StoreError};
 use tokio::signal::unix::{SignalKind, signal};
 
 use self::offered::offered;
@@ -72,7 +72,8 @@ fn mapping(text: &str) -> Result<(PathBuf, PathBuf), String> {
 
 /// Runs `convoke node`.
 pub fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(serve(arguments))
 }
 
@@ -142,7 +143,7 @@ async fn take_turns(
     let mut terminations = signal(SignalKind::terminate())?;
     let mut interrupts = signal(SignalKind::interrupt())?;
     let mut offer = turns.offer.clone();
-    let shown = turns.shown.clone();
+    let shown = turns.shown;
     let mut beats = tokio::time::interval(shared.lease_duration() / 3);
     let (draining, is_draining) = tokio::sync::watch::channel(false);
     let mut taking = std::pin::pin!(turns.take(is_draining));
@@ -167,7 +168,8 @@ async fn take_turns(
             return Ok(());
         }
         offer.is_draining = true;
-        shown.note("draining: running turns end, no new ones are taken; a second signal ends now")?;
+        shown
+            .note("draining: running turns end, no new ones are taken; a second signal ends now")?;
         let _: Result<bool, _> = shared.beat_node(registration, &offer).await;
     }
 }

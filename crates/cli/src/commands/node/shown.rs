@@ -46,7 +46,8 @@ impl Shown {
     pub(super) fn diagnostics(self, session: SessionId, found: &[Diagnostic]) -> io::Result<()> {
         for diagnostic in found {
             let text = format!("{}: {}", short(session), diagnostic.message);
-            let value = || json!({"type": "diagnostic", "session": session, "diagnostic": diagnostic});
+            let value =
+                || json!({"type": "diagnostic", "session": session, "diagnostic": diagnostic});
             self.write(&text, value)?;
         }
         Ok(())

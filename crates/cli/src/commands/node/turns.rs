@@ -1,7 +1,7 @@
 //! The turns of a node: claims sessions whose next turn it can run, and runs that turn.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,9 @@ use convoke_inspect::HostEnvironment;
 use convoke_session::shared::NodeOffer;
 use convoke_session::store::Holder;
 use convoke_session::store::postgres::{Commits, PostgresStore, SessionLease};
-use convoke_session::{AnyStore, Coordinator, CoordinatorError, Session, SessionId, Store as _, StoreError};
+use convoke_session::{
+    AnyStore, Coordinator, CoordinatorError, Session, SessionId, Store as _, StoreError,
+};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -100,7 +102,7 @@ impl Turns {
         };
         if listener.next().await.is_err() {
             *commits = None;
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     }
 
@@ -137,39 +139,36 @@ impl Turns {
     /// Runs the next turn of a claimed session.
     async fn run(&self, id: SessionId, lease: SessionLease) -> anyhow::Result<Taken> {
         let session = self.store.session(id).await?;
-        let (team, problem) = match self.place(&session).await? {
-            Some(directory) => {
-                let is_offered = |settings: &_| is_offered(&self.offer, &self.name, settings);
-                let host = &self.host_environment;
-                let team =
-                    NodeTeam::resolve(&session, &directory, &self.store, host, &is_offered).await;
-                match team {
-                    Ok(team) => (team, None),
-                    Err(error) => {
-                        (NodeTeam::without_agents(&session)?, Some(format!("{error:#}")))
-                    }
-                }
-            }
-            None => {
-                let directory = &session.began.directory;
-                let problem = format!(
-                    "no directory here for {directory}: pass --map {directory}=DIR, or --project DIR with its repository"
-                );
-                (NodeTeam::without_agents(&session)?, Some(problem))
-            }
+        let resolved = if let Some(directory) = self.place(&session).await? {
+            self.resolve(&session, &directory).await
+        } else {
+            let directory = &session.began.directory;
+            Err(anyhow::anyhow!(
+                "no directory here for {directory}: pass --map {directory}=DIR, or --project DIR with its repository"
+            ))
+        };
+        let (team, problem) = match resolved {
+            Ok(team) => (team, None),
+            Err(error) => (NodeTeam::without_agents(&session)?, Some(format!("{error:#}"))),
         };
         let NodeTeam { team_agents, diagnostics, keep } = team;
         self.shown.diagnostics(id, &diagnostics)?;
-        let observer = Box::new(self.shown.clone());
+        let observer = Box::new(self.shown);
         let shared = self.shared.clone();
-        let coordinator =
-            Coordinator::of_claim(shared, id, lease, team_agents, observer).await?;
+        let coordinator = Coordinator::of_claim(shared, id, lease, team_agents, observer).await?;
         let has_run = coordinator.run_claimed().await?;
         drop(keep);
         Ok(match problem {
             Some(why) if !has_run => Taken::Impossible(why),
             _ => Taken::Done,
         })
+    }
+
+    /// Resolves the agents that the node offers.
+    async fn resolve(&self, session: &Session, directory: &Path) -> anyhow::Result<NodeTeam> {
+        let is_offered = |settings: &_| is_offered(&self.offer, &self.name, settings);
+        let host = &self.host_environment;
+        NodeTeam::resolve(session, directory, &self.store, host, &is_offered).await
     }
 
     /// Finds the directory of a session on this machine.

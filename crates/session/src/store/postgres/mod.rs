@@ -3,9 +3,9 @@
 #[path = "../sql/costs.rs"]
 mod costs;
 mod database;
-mod inbox;
 #[path = "../sql/import.rs"]
 mod import;
+mod inbox;
 mod lease;
 mod nodes;
 mod offer;
