@@ -1,6 +1,6 @@
 //! Times the engine beside a copy of the same bytes, and counts its allocations.
 //!
-//! `cargo run --release -p bench [history | context | budget | markers | growth | relay | confine]` prints tables in Markdown.
+//! `cargo run --release -p bench [history | context | budget | markers | growth | relay | confine | page]` prints tables in Markdown.
 
 #![expect(clippy::print_stdout, reason = "tables are printed")]
 
@@ -12,6 +12,7 @@ mod growth;
 mod history;
 mod markers;
 mod measure;
+mod page;
 mod relay;
 mod table;
 mod texts;
@@ -19,7 +20,7 @@ mod texts;
 use std::process::ExitCode;
 
 /// A group of measurements, by name.
-const GROUPS: [(&str, fn()); 7] = [
+const GROUPS: [(&str, fn()); 8] = [
     ("history", history::run),
     ("context", context::run),
     ("budget", budget::run),
@@ -27,6 +28,7 @@ const GROUPS: [(&str, fn()); 7] = [
     ("growth", growth::run),
     ("relay", relay::run),
     ("confine", confine::run),
+    ("page", page::run),
 ];
 
 fn main() -> ExitCode {
@@ -38,7 +40,7 @@ fn main() -> ExitCode {
     if let Some(unknown) = wanted.iter().find(|name| !GROUPS.iter().any(|(n, _)| n == name)) {
         println!(
             "there is no group `{unknown}`; there are history, context, budget, markers, growth, \
-             relay and confine"
+             relay, confine and page"
         );
         return ExitCode::from(2);
     }
