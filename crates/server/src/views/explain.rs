@@ -45,8 +45,8 @@ fn agent(agent: &AgentReport, shown: &impl Fn(&Path) -> String) -> Markup {
                 h3 { "Skills (" (agent.skills.len()) ")" }
                 @if let Some(budget) = &agent.skills_budget { p.faint { (number(budget.used)) @if let Some(limit) = budget.limit { " of " (number(limit)) } " " (budget.unit.name()) } }
                 @let (own, others): (Vec<&Skill>, Vec<&Skill>) = agent.skills.iter().partition(|skill| skill.path.is_none());
-                (skills(&others, &path))
-                @if !own.is_empty() { details { summary { "The program's own (" (own.len()) ")" } (skills(&own, &path)) } }
+                (skills(&others, path))
+                @if !own.is_empty() { details { summary { "The program's own (" (own.len()) ")" } (skills(&own, path)) } }
                 @if !agent.skills_omitted.is_empty() { details { summary { "Omitted (" (agent.skills_omitted.len()) ")" } ul { @for skill in &agent.skills_omitted {
                     li { span.path { (line(&path(&skill.path))) } ": " (line(&skill.rule.to_string())) }
                 } } } }
