@@ -5,7 +5,7 @@ use axum::http::header::ACCEPT;
 use serde::Deserialize;
 
 /// The form of a response.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Form {
     /// JSON, the default.
     Json,

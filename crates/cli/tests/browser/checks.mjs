@@ -7,7 +7,7 @@ import { join } from "node:path";
 const { PACKAGES, IMAGES, LOOK } = process.env;
 const axe = readFileSync(join(PACKAGES, "axe-core/axe.min.js"), "utf8");
 /** The views whose pictures are in the docs. */
-const pictured = ["sessions", "conversation", "turn", "diff", "events", "explain"];
+const pictured = ["sessions", "conversation", "turn", "diff", "events"];
 
 /**
  * Checks a view. With IMAGES its picture for the docs is written; with LOOK, pictures of it in every size and theme.

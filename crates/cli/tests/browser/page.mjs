@@ -60,6 +60,9 @@ try {
   await first.goto(url);
   await first.getByRole("heading", { name: "Sessions" }).waitFor();
   assert.equal(await first.evaluate(() => location.hash), "", "the token leaves the address");
+  await first.locator("a.skip").focus();
+  await first.keyboard.press("Enter");
+  assert.equal(await first.evaluate(() => document.activeElement?.id), "view", "a key leads to the content");
   await first.getByRole("button", { name: "New conversation" }).click();
   await field(first).waitFor();
   await field(first).pressSequentially("@m");
@@ -84,6 +87,9 @@ try {
     assert.deepEqual(await numbers(page), [1, 2, 3, 4]);
   }
   assert.equal(await first.locator("#message-3 header").getByText("max").count(), 1, "a message without a name goes to the listener");
+  const { messages } = terminal("sessions", "show", session);
+  const texts = await first.locator("li.message > pre.text").allTextContents();
+  assert.deepEqual(texts, messages.map(({ message }) => message.content), "the terminal has the same");
 
   step("a file is attached");
   await say(first, "@max Look at @src/parser.rs, please");
@@ -125,8 +131,11 @@ try {
   await second.goBack();
 
   step("a running turn is seen as it is written, in both tabs; it is cancelled and tried again");
-  await say(first, "@slow Take your time");
-  for (const page of [first, second]) await page.locator("#standing .running", { hasText: "slow" }).waitFor();
+  await say(first, "Take your time [NEXT: slow, max]");
+  for (const page of [first, second]) {
+    await page.locator("#standing .running", { hasText: "slow" }).waitFor();
+    await page.locator("#standing .queue", { hasText: "Next: max" }).waitFor();
+  }
   await first.locator("#live", { hasText: "working" }).waitFor();
   await first.getByRole("button", { name: "Cancel", exact: true }).first().click();
   await second.getByRole("button", { name: "Retry" }).click();
@@ -175,7 +184,7 @@ try {
   const flood = first.locator("li.message.agent", { hasText: "xxxx" });
   await flood.locator("button.more").waitFor();
   const size = await flood.evaluate((it) => it.innerHTML.length);
-  assert.ok(size < 100_000, `${size} letters of a reply of 7 MB are on the page`);
+  assert.ok(size < 100_000, `${size} letters of a reply of 10 MB are on the page`);
   await first.getByRole("button", { name: "Theme: auto" }).click({ timeout: 5_000 });
   await first.getByRole("button", { name: "Theme: light" }).click({ timeout: 5_000 });
   await first.getByRole("button", { name: "Theme: dark" }).click({ timeout: 5_000 });

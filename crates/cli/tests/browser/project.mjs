@@ -59,7 +59,7 @@ export function prepare() {
     shell("echo", "echo 'parser.rs:12: an empty token is accepted.'") +
       shell("slow", "echo working; while ! [ -e go ]; do sleep 0.1; done; echo done") +
       shell("pen", "echo 'a note' >> notes.txt; echo 'I wrote a note.'") +
-      shell("flood", "head -c 7000000 /dev/zero | tr '\\0' 'x'; echo; echo the end") +
+      shell("flood", "head -c 10000000 /dev/zero | tr '\\0' 'x'; echo; echo the end") +
       '[agent.claude]\npermissions = "ask"\n' +
       `[agent.api]\nbase-url = "${MODEL}/v1"\nmodel = "m"\ncontext-window = 128000\n`,
   );
