@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::change::{Change, Content, Node};
 use crate::error::ChangesError;
-use crate::failpoint::Failpoint;
+use convoke_files::failpoint::Failpoint;
 
 /// The number of a record in its session, from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -11,8 +11,9 @@ use axum::response::{IntoResponse as _, Response};
 use convoke_agent::milliseconds;
 use convoke_agent::thread::{RequestRecord, RequestTexts, ThreadStore as _};
 use convoke_session::diff::diff as prompt_diff;
+use convoke_session::sent_turn::{self, requests_of};
 use convoke_session::{
-    Content, MessageNumber, Session, SessionId, Store as _, StoreError, Turn, TurnId,
+    Content, MessageNumber, SentTurn, Session, SessionId, Store as _, StoreError, Turn, TurnId,
 };
 use maud::html;
 use serde::Deserialize;
@@ -25,7 +26,7 @@ use crate::query::{
     ExplainQuery, ExportQuery, Form, ListQuery, MessagesQuery, StreamQuery, TextQuery, TurnQuery,
     TurnsQuery,
 };
-use crate::stored::{self, ListedSession, MOST_ROWS, PAGE, SentTurn, Standing};
+use crate::stored::{self, ListedSession, MOST_ROWS, PAGE, Standing};
 use crate::views::conversation::more;
 use crate::views::inspector::{self, Around};
 use crate::views::sessions::{Directory, Found};
@@ -216,11 +217,11 @@ async fn find_turn(app: &App, session: SessionId, turn: &str) -> ApiResult<Turn>
     // A session that is not there has no turns either, and says so.
     app.store.session(session).await?;
     let id = turn_id(turn)?;
-    let turn = stored::turn(&app.store, session, id).await?;
+    let turn = sent_turn::find_turn(&app.store, session, id).await?;
     turn.ok_or_else(|| ApiError::not_found(format!("there is no turn {id}")))
 }
 
-async fn sent_turn(
+async fn read_sent(
     app: &App,
     session: SessionId,
     turn: &str,
@@ -244,11 +245,11 @@ pub(super) async fn turn(
     headers: HeaderMap,
 ) -> ApiResult<Response> {
     let id = app.session_id(&id)?;
-    let sent = sent_turn(&app, id, &turn, query.attempt).await?;
+    let sent = read_sent(&app, id, &turn, query.attempt).await?;
     if Form::of(&headers) == Form::Json {
-        return Ok(reply(Form::Json, || sent.json(), || html! {}));
+        return Ok(reply(Form::Json, || sent.json().unwrap_or_default(), || html! {}));
     }
-    let requests = stored::requests(&app.store, id, &sent.turn, Some(sent.attempt.number)).await?;
+    let requests = requests_of(&app.store, id, &sent.turn, Some(sent.attempt.number)).await?;
     let after = TurnId(sent.turn.id.0.saturating_sub(OTHERS / 2));
     let near = app.store.turns_after(id, after, usize::try_from(OTHERS).unwrap_or(0)).await?;
     let is_other = |turn: &&Turn| {
@@ -264,7 +265,7 @@ pub(super) async fn prompt(
     Query(query): Query<TurnQuery>,
 ) -> ApiResult<Response> {
     let id = app.session_id(&id)?;
-    let sent = sent_turn(&app, id, &turn, query.attempt).await?;
+    let sent = read_sent(&app, id, &turn, query.attempt).await?;
     Ok(file(sent.prompt, "prompt.txt"))
 }
 
@@ -274,7 +275,7 @@ pub(super) async fn system(
     Query(query): Query<TurnQuery>,
 ) -> ApiResult<Response> {
     let id = app.session_id(&id)?;
-    let sent = sent_turn(&app, id, &turn, query.attempt).await?;
+    let sent = read_sent(&app, id, &turn, query.attempt).await?;
     let system = sent.system.ok_or_else(|| ApiError::not_found("it has no system text"))?;
     Ok(file(system, "system.txt"))
 }
@@ -298,7 +299,7 @@ pub(super) async fn ledger(
     headers: HeaderMap,
 ) -> ApiResult<Response> {
     let id = app.session_id(&id)?;
-    let sent = sent_turn(&app, id, &turn, query.attempt).await?;
+    let sent = read_sent(&app, id, &turn, query.attempt).await?;
     let json = || serde_json::from_str(&sent.ledger_json).unwrap_or_default();
     Ok(reply(Form::of(&headers), json, || inspector::ledger_view(&sent.ledger, query.by)))
 }
@@ -344,7 +345,7 @@ pub(super) async fn bytes(
     headers: HeaderMap,
 ) -> ApiResult<Response> {
     let id = app.session_id(&id)?;
-    let sent = sent_turn(&app, id, &turn, query.attempt).await?;
+    let sent = read_sent(&app, id, &turn, query.attempt).await?;
     let text = match query.target.as_str() {
         "system" => sent.system.unwrap_or_default(),
         _ => sent.prompt,
@@ -360,7 +361,7 @@ pub(super) async fn steps(
     headers: HeaderMap,
 ) -> ApiResult<Response> {
     let id = app.session_id(&id)?;
-    let sent = sent_turn(&app, id, &turn, query.attempt).await?;
+    let sent = read_sent(&app, id, &turn, query.attempt).await?;
     let so_far = sent.came_back(&app.store, id).await?;
     let json = || {
         let events: Vec<Value> = so_far
@@ -407,7 +408,7 @@ pub(super) async fn diff(
     let (a, b) = (turn_id(&turn)?, turn_id(&other)?);
     let (earlier, later) = (a.min(b), a.max(b));
     let found = prompt_diff(&app.store, id, earlier, later).await?;
-    let sent = sent_turn(&app, id, &later.to_string(), None).await?;
+    let sent = read_sent(&app, id, &later.to_string(), None).await?;
     let json = || {
         json!({
             "session": id, "earlier": earlier, "later": later,
@@ -426,7 +427,7 @@ pub(super) async fn requests(
 ) -> ApiResult<Response> {
     let id = app.session_id(&id)?;
     let turn = find_turn(&app, id, &turn).await?;
-    let requests = stored::requests(&app.store, id, &turn, query.attempt).await?;
+    let requests = requests_of(&app.store, id, &turn, query.attempt).await?;
     let list: Vec<Value> = requests.iter().map(|record| request_json(record, None)).collect();
     Ok(reply(Form::Json, || json!({"requests": list}), || html! {}))
 }

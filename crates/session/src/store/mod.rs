@@ -6,7 +6,7 @@
 
 mod any;
 mod excerpt;
-pub mod failpoint;
+pub use convoke_files::failpoint;
 pub mod postgres;
 pub mod sqlite;
 
