@@ -70,7 +70,10 @@ fn measure(files: usize) -> Option<Measured> {
     }
     git(&project, &["init", "-q"])?;
     git(&project, &["add", "-A"])?;
-    git(&project, &["-c", "user.name=u", "-c", "user.email=u@example.org", "commit", "-qm", "all"])?;
+    git(
+        &project,
+        &["-c", "user.name=u", "-c", "user.email=u@example.org", "commit", "-qm", "all"],
+    )?;
     let home = temp.path().join("home");
     let host = Host { path: std::env::var_os("PATH")?, config: home.join(".config"), home };
     // The rows show how long the copy takes, so nothing ends it.

@@ -100,7 +100,8 @@ fn measured(convoke: &Path, codex: &Path, base: &Path) -> Option<()> {
     fs::create_dir_all(cwd.join(".git")).ok()?;
     fs::write(cwd.join(".git/HEAD"), "ref: refs/heads/main").ok()?;
     fs::write(cwd.join("AGENTS.md"), "Keep it short.\n").ok()?;
-    let path = [codex.parent()?, Path::new("/usr/local/bin"), Path::new("/usr/bin"), Path::new("/bin")];
+    let path =
+        [codex.parent()?, Path::new("/usr/local/bin"), Path::new("/usr/bin"), Path::new("/bin")];
     let node = std::env::var_os("PATH").unwrap_or_default();
     let path = path.into_iter().map(Path::to_owned).chain(std::env::split_paths(&node));
     let path = std::env::join_paths(path).ok()?;

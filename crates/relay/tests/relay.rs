@@ -438,7 +438,8 @@ async fn requests_that_nobody_takes_do_not_pile_up() {
     for _ in 0..more {
         server.reply(whole("200 OK", &[], "{}"));
     }
-    let (head, port) = (place.head("POST", "/v1/messages", &["Content-Length: 2"]), place.relay.port());
+    let (head, port) =
+        (place.head("POST", "/v1/messages", &["Content-Length: 2"]), place.relay.port());
     let client = tokio::spawn(async move {
         let mut stream = BufReader::new(TcpStream::connect(("127.0.0.1", port)).await.unwrap());
         for _ in 0..more {

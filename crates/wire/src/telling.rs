@@ -8,8 +8,7 @@ use memchr::memmem::Finder;
 const WORDS: [&str; 6] = ["usage", "message_stop", "error", "finish", "[DONE]", "\"model\""];
 const MODEL: usize = WORDS.len() - 1;
 
-static FINDERS: LazyLock<[Finder<'static>; WORDS.len()]> =
-    LazyLock::new(|| WORDS.map(Finder::new));
+static FINDERS: LazyLock<[Finder<'static>; WORDS.len()]> = LazyLock::new(|| WORDS.map(Finder::new));
 
 /// The telling words of a text, in order. Each byte is looked at once for each word.
 pub(crate) struct TellingWords<'a> {
@@ -69,7 +68,8 @@ mod tests {
 
     #[test]
     fn words_are_found_in_order_and_keys_without_a_value_are_none() {
-        let text = br#"{"model":"m","finish_reason":null,"usage" : null,"usage":{},"error":1,"usage"#;
+        let text =
+            br#"{"model":"m","finish_reason":null,"usage" : null,"usage":{},"error":1,"usage"#;
         let places = |is_model_known| {
             let mut words = TellingWords::in_text(text);
             let mut found = Vec::new();

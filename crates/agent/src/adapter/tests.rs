@@ -228,7 +228,10 @@ fn the_own_sandbox_of_claude_is_off_within_ours_whatever_settings_are_given() {
             let settings = claude_settings(&definition, newest_abi);
             assert_eq!(settings["sandbox"]["enabled"], is_on, "{settings}");
             if is_given {
-                assert_eq!((&settings["env"]["A"], &settings["sandbox"]["x"]), (&"key".into(), &1.into()));
+                assert_eq!(
+                    (&settings["env"]["A"], &settings["sandbox"]["x"]),
+                    (&"key".into(), &1.into())
+                );
             }
         }
     }

@@ -124,9 +124,12 @@ mod tests {
         std::os::unix::fs::symlink("real", dir.path().join("link")).unwrap();
         let root = dir.path().canonicalize().unwrap();
         let mut paths = RealPaths::default();
-        for (path, expected) in
-            [("link/b/c", "real/b/c"), ("link", "real"), ("link/a", "real/a"), ("real/a/", "real/a")]
-        {
+        for (path, expected) in [
+            ("link/b/c", "real/b/c"),
+            ("link", "real"),
+            ("link/a", "real/a"),
+            ("real/a/", "real/a"),
+        ] {
             assert_eq!(paths.of(&dir.path().join(path)), root.join(expected), "{path}");
         }
         assert_eq!(paths.of(Path::new("/")), Path::new("/"));

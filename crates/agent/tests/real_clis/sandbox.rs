@@ -33,8 +33,7 @@ const OPEN: [(Permissions, &[&str]); 4] = [
     (Permissions::EditAndNetwork, &["inside", "port"]),
     (Permissions::Full, &["inside", "outside", "home", "hook", "skill", "port"]),
 ];
-const ATTEMPTS: [&str; 8] =
-    ["inside", "outside", "home", "ssh", "others", "hook", "skill", "port"];
+const ATTEMPTS: [&str; 8] = ["inside", "outside", "home", "ssh", "others", "hook", "skill", "port"];
 
 async fn stops_what_a_hostile_model_tries(cli: Cli) {
     for (permissions, open) in OPEN {
