@@ -1,12 +1,11 @@
 //! The difference between two prompts: how much a cache can reuse, what differs first, and why.
 
 use convoke_core::ledger::{Entry, Ledger, Source, Target};
-use convoke_session::SessionId;
 use convoke_session::diff::{PromptDiff, text_diff};
+use convoke_session::{SentTurn, SessionId};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::stored::SentTurn;
 use crate::views::chart::source;
 use crate::views::number;
 

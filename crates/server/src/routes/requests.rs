@@ -6,6 +6,7 @@ use axum::response::Response;
 use convoke_agent::id::ThreadId;
 use convoke_agent::milliseconds;
 use convoke_agent::thread::{RequestRecord, RequestTexts, ThreadStore as _};
+use convoke_session::sent_turn::requests_of;
 use convoke_session::{SessionId, Store as _, StoreError, Turn};
 use serde_json::{Value, json};
 
@@ -13,7 +14,7 @@ use super::turns::{file, find_turn, range};
 use super::{Shared, reply};
 use crate::error::{ApiError, ApiResult};
 use crate::query::{BytesQuery, Form, TurnQuery};
-use crate::{App, stored, views};
+use crate::{App, views};
 
 pub(super) async fn list(
     State(app): Shared,
@@ -23,7 +24,7 @@ pub(super) async fn list(
 ) -> ApiResult<Response> {
     let id = app.session_id(&id)?;
     let turn = find_turn(&app, id, &turn).await?;
-    let requests = stored::requests(&app.store, id, &turn, query.attempt).await?;
+    let requests = requests_of(&app.store, id, &turn, query.attempt).await?;
     let json = || {
         let list: Vec<Value> = requests.iter().map(|record| request_json(record, None)).collect();
         json!({ "requests": list })

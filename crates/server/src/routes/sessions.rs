@@ -7,7 +7,7 @@ use axum::extract::{Path, Query, State};
 use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::response::{IntoResponse as _, Response};
-use convoke_session::{FoundMessage, MessageNumber, Session, Store as _, StoreError, Summary};
+use convoke_session::{MessageNumber, Session, SessionId, Store as _, StoreError, Summary};
 use maud::html;
 use serde_json::{Value, json};
 
@@ -19,7 +19,7 @@ use crate::query::{
 };
 use crate::stored::{self, ListedSession, MOST_ROWS, PAGE, Standing};
 use crate::views::conversation::more;
-use crate::views::sessions::{Directory, List};
+use crate::views::sessions::{Directory, Found, List};
 use crate::views::text::{SHOWN, exact, slice};
 use crate::views::{self, conversation};
 use crate::{App, Scope, stream as events};
@@ -49,7 +49,9 @@ pub(super) async fn list(
     let json = || {
         let sessions: Vec<Value> = rows.iter().map(ListedSession::json).collect();
         json!({
-            "version": 1, "sessions": sessions, "total": total, "next": next, "messages": found,
+            "version": 1, "sessions": sessions, "total": total, "next": next,
+            "messages": found.as_ref().map(|found| &found.messages),
+            "isComplete": found.as_ref().is_none_or(|found| !found.has_more),
         })
     };
     Ok(reply(form, json, || {
@@ -61,7 +63,7 @@ pub(super) async fn list(
             Scope::All => app.host.no_new_session(),
             Scope::One(_) => Some("this page shows one conversation".to_owned()),
         };
-        views::sessions::list(&list, found.as_deref(), no_new.as_deref())
+        views::sessions::list(&list, found.as_ref(), no_new.as_deref())
     }))
 }
 
@@ -69,7 +71,7 @@ pub(super) async fn list(
 async fn found_sessions(
     app: &App,
     words: &str,
-) -> Result<(Vec<Summary>, Option<Vec<FoundMessage>>), StoreError> {
+) -> Result<(Vec<Summary>, Option<Found>), StoreError> {
     let mut summaries = app.store.sessions().await?;
     if let Scope::One(only) = app.scope {
         summaries.retain(|summary| summary.id == only);
@@ -82,10 +84,13 @@ async fn found_sessions(
     if words.is_empty() {
         return Ok((summaries, None));
     }
-    let mut found = app.store.search(&words, MOST_FOUND).await?;
-    found.retain(|message| summaries.iter().any(|summary| summary.id == message.session));
-    summaries.retain(|summary| found.iter().any(|message| message.session == summary.id));
-    Ok((summaries, Some(found)))
+    let within: Vec<SessionId> = summaries.iter().map(|summary| summary.id).collect();
+    // One more than is shown tells whether there are more.
+    let mut messages = app.store.search(&words, Some(&within), MOST_FOUND + 1).await?;
+    let has_more = messages.len() > MOST_FOUND;
+    messages.truncate(MOST_FOUND);
+    summaries.retain(|summary| messages.iter().any(|message| message.session == summary.id));
+    Ok((summaries, Some(Found { messages, has_more })))
 }
 
 /// Groups sessions by directory, in the order of their first session.

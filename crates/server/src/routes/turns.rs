@@ -4,7 +4,8 @@ use axum::extract::{Path, Query, State};
 use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, ETAG, HeaderName};
 use axum::response::{IntoResponse as _, Response};
-use convoke_session::{Content, SessionId, Store as _, Turn, TurnId};
+use convoke_session::sent_turn::{self, requests_of};
+use convoke_session::{Content, SentTurn, SessionId, Store as _, Turn, TurnId};
 use maud::html;
 use serde_json::{Value, json};
 
@@ -13,7 +14,7 @@ use crate::App;
 use crate::difference::Difference;
 use crate::error::{ApiError, ApiResult};
 use crate::query::{BytesQuery, DiffQuery, Form, TurnQuery, TurnsQuery};
-use crate::stored::{self, MOST_ROWS, PAGE, SentTurn};
+use crate::stored::{MOST_ROWS, PAGE};
 use crate::views::inspector::{self, Around};
 use crate::views::text::{SHOWN, exact, slice};
 use crate::views::{self, events};
@@ -42,11 +43,11 @@ pub(super) async fn find_turn(app: &App, session: SessionId, turn: &str) -> ApiR
     // A session that is not there has no turns either, and says so.
     app.store.session(session).await?;
     let id = turn_id(turn)?;
-    let turn = stored::turn(&app.store, session, id).await?;
+    let turn = sent_turn::find_turn(&app.store, session, id).await?;
     turn.ok_or_else(|| ApiError::not_found(format!("there is no turn {id}")))
 }
 
-async fn sent_turn(
+async fn read_sent(
     app: &App,
     session: SessionId,
     turn: &str,
@@ -70,11 +71,11 @@ pub(super) async fn turn(
     headers: HeaderMap,
 ) -> ApiResult<Response> {
     let id = app.session_id(&id)?;
-    let sent = sent_turn(&app, id, &turn, query.attempt).await?;
+    let sent = read_sent(&app, id, &turn, query.attempt).await?;
     if Form::of(&headers) == Form::Json {
-        return Ok(reply(Form::Json, || sent.json(), || html! {}));
+        return Ok(reply(Form::Json, || sent.json().unwrap_or_default(), || html! {}));
     }
-    let requests = stored::requests(&app.store, id, &sent.turn, Some(sent.attempt.number)).await?;
+    let requests = requests_of(&app.store, id, &sent.turn, Some(sent.attempt.number)).await?;
     let after = TurnId(sent.turn.id.0.saturating_sub(NEAR / 2));
     let near = app.store.turns_after(id, after, usize::try_from(NEAR).unwrap_or(0)).await?;
     let others = near.into_iter().filter(|turn| turn.id != sent.turn.id && turn.attempts > 0);
@@ -88,7 +89,7 @@ pub(super) async fn prompt(
     Query(query): Query<TurnQuery>,
 ) -> ApiResult<Response> {
     let id = app.session_id(&id)?;
-    let sent = sent_turn(&app, id, &turn, query.attempt).await?;
+    let sent = read_sent(&app, id, &turn, query.attempt).await?;
     Ok(file(sent.prompt, "prompt.txt"))
 }
 
@@ -98,7 +99,7 @@ pub(super) async fn system(
     Query(query): Query<TurnQuery>,
 ) -> ApiResult<Response> {
     let id = app.session_id(&id)?;
-    let sent = sent_turn(&app, id, &turn, query.attempt).await?;
+    let sent = read_sent(&app, id, &turn, query.attempt).await?;
     let system = sent.system.ok_or_else(|| ApiError::not_found("it has no system text"))?;
     Ok(file(system, "system.txt"))
 }
@@ -122,7 +123,7 @@ pub(super) async fn ledger(
     headers: HeaderMap,
 ) -> ApiResult<Response> {
     let id = app.session_id(&id)?;
-    let sent = sent_turn(&app, id, &turn, query.attempt).await?;
+    let sent = read_sent(&app, id, &turn, query.attempt).await?;
     let json = || serde_json::from_str(&sent.ledger_json).unwrap_or_default();
     Ok(reply(Form::of(&headers), json, || views::ledger::view(&sent.ledger, query.by)))
 }
@@ -134,7 +135,7 @@ pub(super) async fn bytes(
     headers: HeaderMap,
 ) -> ApiResult<Response> {
     let id = app.session_id(&id)?;
-    let sent = sent_turn(&app, id, &turn, query.attempt).await?;
+    let sent = read_sent(&app, id, &turn, query.attempt).await?;
     let text = match query.target.as_str() {
         "system" => sent.system.unwrap_or_default(),
         _ => sent.prompt,
@@ -168,7 +169,7 @@ pub(super) async fn steps(
     headers: HeaderMap,
 ) -> ApiResult<Response> {
     let id = app.session_id(&id)?;
-    let sent = sent_turn(&app, id, &turn, query.attempt).await?;
+    let sent = read_sent(&app, id, &turn, query.attempt).await?;
     let so_far = sent.came_back(&app.store, id).await?;
     if Form::of(&headers) == Form::Json {
         let events: Vec<Value> = so_far
@@ -179,7 +180,7 @@ pub(super) async fn steps(
         let json = || json!({"events": events, "partial": so_far.said});
         return Ok(reply(Form::Json, json, || html! {}));
     }
-    let requests = stored::requests(&app.store, id, &sent.turn, Some(sent.attempt.number)).await?;
+    let requests = requests_of(&app.store, id, &sent.turn, Some(sent.attempt.number)).await?;
     Ok(fragment(&events::steps(&sent.attempt, &requests, &so_far)))
 }
 
@@ -205,8 +206,8 @@ pub(super) async fn diff(
     headers: HeaderMap,
 ) -> ApiResult<Response> {
     let id = app.session_id(&id)?;
-    let turn = sent_turn(&app, id, &turn, query.attempt).await?;
-    let other = sent_turn(&app, id, &other, query.other).await?;
+    let turn = read_sent(&app, id, &turn, query.attempt).await?;
+    let other = read_sent(&app, id, &other, query.other).await?;
     let place = |sent: &SentTurn| (sent.turn.id, sent.attempt.number);
     let (earlier, later) =
         if place(&turn) <= place(&other) { (turn, other) } else { (other, turn) };

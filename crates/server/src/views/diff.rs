@@ -1,15 +1,14 @@
 //! The difference between two prompts: what a cache can reuse, and the lines side by side.
 
 use convoke_core::ledger::Target;
-use convoke_session::SessionId;
 use convoke_session::diff::{DiffLine, LineChange, TextDiff};
+use convoke_session::{SentTurn, SessionId};
 use maud::{Markup, html};
 
 use super::inspector::crumbs;
 use super::text::{beginning, exact, line};
 use super::{number, percent};
 use crate::difference::{Difference, FirstDifference};
-use crate::stored::SentTurn;
 
 /// The lines around a change that are shown.
 const AROUND: usize = 3;

@@ -9,7 +9,6 @@ use convoke_session::{Attempt, Millis};
 use maud::{Markup, html};
 use serde_json::Value;
 
-use super::requests::request_title;
 use super::text::{beginning, exact, line};
 use super::{number, seconds};
 use crate::stored::{elapsed, excerpt};
@@ -175,7 +174,7 @@ fn rows(began: Millis, requests: &[RequestRecord<()>], events: &[StoredEvent]) -
     let request = |record: &RequestRecord<()>| {
         let from = elapsed(began, record.meta.at);
         let took = record.outcome.elapsed.map_or(0, milliseconds::whole);
-        Span { from, to: from + took, title: request_title(record) }
+        Span { from, to: from + took, title: record.title() }
     };
     let mut rows = vec![
         Row { name: "requests", spans: requests.iter().map(request).collect() },

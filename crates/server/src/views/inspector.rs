@@ -2,14 +2,14 @@
 
 use convoke_agent::thread::RequestRecord;
 use convoke_core::ledger::Target;
-use convoke_session::{Attempt, SessionId, Turn, TurnId};
+use convoke_session::{Attempt, SentTurn, SessionId, Turn, TurnId};
 use maud::{Markup, html};
 use serde_json::Value;
 
 use super::text::line;
 use super::{dollars, download, ledger, moment, number, percent, requests, seconds, short};
 use crate::query::{Grouping, TurnQuery};
-use crate::stored::{SentTurn, elapsed};
+use crate::stored::elapsed;
 
 /// What the inspector shows beside the turn itself.
 pub struct Around {

@@ -1,7 +1,7 @@
 //! What models received: the requests of a turn, one request, and what caches could serve.
 
 use convoke_agent::milliseconds;
-use convoke_agent::thread::{RequestMeta, RequestRecord};
+use convoke_agent::thread::RequestRecord;
 use convoke_core::ledger::{Ledger, Target};
 use convoke_session::{SessionId, TurnId};
 use maud::{Markup, html};
@@ -27,22 +27,10 @@ pub fn of_turn(id: SessionId, turn: TurnId, requests: &[RequestRecord<()>]) -> M
 pub fn list(id: SessionId, turn: TurnId, requests: &[RequestRecord<()>]) -> Markup {
     html! {
         ul.requests { @for record in requests { li {
-            a href=(format!("/sessions/{id}/turns/{turn}/requests/{}", record.number)) { (request_title(record)) }
+            a href=(format!("/sessions/{id}/turns/{turn}/requests/{}", record.number)) { (record.title()) }
             @if let Some(usage) = record.outcome.usage { span.faint { " " (number(usage.input)) " tokens in, " (number(usage.cached)) " from the cache, " (number(usage.output)) " out" } }
         } } }
     }
-}
-
-/// Returns the title of a request, as the terminal shows it.
-pub fn request_title(record: &RequestRecord<()>) -> String {
-    let RequestMeta { purpose, bytes, unchanged_bytes, .. } = &record.meta;
-    format!(
-        "request {}, {}, {} bytes, {} unchanged",
-        record.number,
-        purpose.as_str(),
-        number(*bytes),
-        number(*unchanged_bytes)
-    )
 }
 
 /// Renders a request that a model received.
@@ -57,7 +45,7 @@ pub(crate) fn request(
     let base = format!("/sessions/{id}/turns/{turn}/requests/{}", record.number);
     html! {
         (crumbs(id, Some(turn)))
-        h1 { "Turn " (turn) ", " (request_title(record)) }
+        h1 { "Turn " (turn) ", " (record.title()) }
         (facts(record))
         h2 { "What a cache can reuse" }
         p { (number(record.meta.unchanged_bytes)) " bytes at the beginning are those of the request before: " (percent(record.meta.unchanged_bytes, record.meta.bytes)) "." }

@@ -30,8 +30,16 @@ pub struct List<'r> {
     pub next: Option<usize>,
 }
 
+/// The messages that a search found.
+pub struct Found {
+    /// The messages that are shown.
+    pub messages: Vec<FoundMessage>,
+    /// Whether there are more.
+    pub has_more: bool,
+}
+
 /// Renders the list as a view of the page; `found` are messages with the words that were searched for.
-pub fn list(list: &List<'_>, found: Option<&[FoundMessage]>, no_new: Option<&str>) -> Markup {
+pub fn list(list: &List<'_>, found: Option<&Found>, no_new: Option<&str>) -> Markup {
     html! {
         div.heading {
             h1 { "Sessions" }
@@ -43,10 +51,13 @@ pub fn list(list: &List<'_>, found: Option<&[FoundMessage]>, no_new: Option<&str
             button type="submit" { "Search" }
         }
         @if let Some(why) = no_new { p.faint { "No new conversation can be started here: " (why) } }
-        @if let Some(found) = found {
-            p role="status" { (count(found.len() as u64, "message")) " found" }
+        @if let Some(Found { messages, has_more }) = found {
+            p role="status" {
+                (count(messages.len() as u64, "message"))
+                @if *has_more { " shown; more words narrow the search" } @else { " found" }
+            }
             ol.hits {
-                @for message in found {
+                @for message in messages {
                     li {
                         a href=(format!("/sessions/{0}?message={1}#message-{1}", message.session, message.number)) { (short(message.session)) ", message " (message.number) }
                         " " (line(&message.excerpt))
