@@ -21,7 +21,7 @@ pub trait Tools: Send + Sync {
     fn call(&self, name: &str, arguments: Map<String, Value>) -> Option<ToolResult>;
 
     /// Returns what a client is told about the server as a whole.
-    fn instructions(&self) -> &str;
+    fn instructions(&self) -> &'static str;
 }
 
 /// A tool, as it is listed.

@@ -150,7 +150,7 @@ mod tests {
             Some(ToolResult { text: Value::Object(arguments).to_string(), is_error: false })
         }
 
-        fn instructions(&self) -> &str {
+        fn instructions(&self) -> &'static str {
             "Echoes."
         }
     }

@@ -107,7 +107,8 @@ impl<S: Store> Coordinator<S> {
         }
         let mut batch = Batch::new();
         self.begin(&mut batch, next, prepared).await?;
-        let guarded = self.attend(batch, &mut failed).await?;
+        // Boxed: the largest part of what its callers hold while they wait.
+        let guarded = Box::pin(self.attend(batch, &mut failed)).await?;
         Ok(match (self.controls.stop_request(), failed.first()) {
             (StopRequest::Leave, _) => Some(StopReason::Left),
             (_, None) => guarded,

@@ -300,34 +300,42 @@ impl<S: Store> Coordinator<S> {
         // Nobody waits for an answer that was given up; the turn stays queued.
         batch.calls.asks.retain(|ask| ask.is_running || !ask.reply.is_closed());
         while let Some(index) = batch.ready_ask(self.pace()) {
-            let turn = batch.calls.asks[index].turn;
-            let refusal = if self.controls.stop_request() != StopRequest::GoOn {
-                "the conversation is being stopped".to_owned()
-            } else {
-                let mut next = self.conversation.clone();
-                match next.queue.remove(turn) {
-                    None => "the question was dropped from the queue".to_owned(),
-                    Some(turn) => {
-                        self.guard.took_turn();
-                        match self.prepare(turn).await? {
-                            Ok(ready) => {
-                                batch.calls.asks[index].is_running = true;
-                                self.begin(batch, next, vec![ready]).await?;
-                                continue;
-                            }
-                            Err(unprepared) => {
-                                let failed = self.refuse(&next, unprepared).await?;
-                                self.conversation = next;
-                                format!("{} could not answer: {}", failed.member, failed.outcome)
-                            }
-                        }
-                    }
+            match self.start_turn(batch, batch.calls.asks[index].turn).await? {
+                Ok(()) => batch.calls.asks[index].is_running = true,
+                Err(why) => {
+                    let ask = batch.calls.asks.remove(index);
+                    let _ = ask.reply.send(TeamAnswer::error(why));
                 }
-            };
-            let ask = batch.calls.asks.remove(index);
-            let _ = ask.reply.send(TeamAnswer::error(refusal));
+            }
         }
         Ok(())
+    }
+
+    /// Starts a queued turn beside those that run. The error is why it cannot start.
+    async fn start_turn(
+        &mut self,
+        batch: &mut Batch,
+        turn: TurnId,
+    ) -> Result<Result<(), String>, CoordinatorError> {
+        if self.controls.stop_request() != StopRequest::GoOn {
+            return Ok(Err("the conversation is being stopped".to_owned()));
+        }
+        let mut next = self.conversation.clone();
+        let Some(turn) = next.queue.remove(turn) else {
+            return Ok(Err("the question was dropped from the queue".to_owned()));
+        };
+        self.guard.took_turn();
+        match self.prepare(turn).await? {
+            Ok(ready) => {
+                self.begin(batch, next, vec![ready]).await?;
+                Ok(Ok(()))
+            }
+            Err(unprepared) => {
+                let failed = self.refuse(&next, unprepared).await?;
+                self.conversation = next;
+                Ok(Err(format!("{} could not answer: {}", failed.member, failed.outcome)))
+            }
+        }
     }
 
     /// Gives the answer of a turn that ended to whoever asked. Returns whether anybody did.

@@ -17,7 +17,7 @@ const TOOLS: &str = "team-tools = true\n";
 
 async fn call(turn_input: &TurnInput, tool: &str, arguments: Value) -> TeamAnswer {
     let Value::Object(arguments) = arguments else { panic!("no arguments") };
-    turn_input.team_tools.as_ref().expect("tools").call(tool, arguments).await
+    turn_input.team_tools.as_ref().unwrap().call(tool, arguments).await
 }
 
 async fn ask(turn_input: &TurnInput, to: &str, text: &str) -> TeamAnswer {

@@ -72,7 +72,7 @@ impl Tools for DirectoryTools {
         })
     }
 
-    fn instructions(&self) -> &str {
+    fn instructions(&self) -> &'static str {
         "What coding agents load in a directory, what they send to their models, and the prompt engine of Convoke."
     }
 }

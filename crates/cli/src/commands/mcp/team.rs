@@ -41,7 +41,7 @@ impl Tools for TeamClient {
         Some(ToolResult { text, is_error })
     }
 
-    fn instructions(&self) -> &str {
+    fn instructions(&self) -> &'static str {
         "Tools to reach your teammates and the people of your team while you work. Your reply still ends your turn."
     }
 }

@@ -1,6 +1,7 @@
 //! Reading of earlier messages, by their number or by words.
 
 use std::collections::VecDeque;
+use std::fmt::Write as _;
 
 use convoke_core::marker::strip_all_markers;
 use convoke_core::name::NameKey;
@@ -80,7 +81,7 @@ fn shown(message: &ConversationMessage, text: &str) -> Value {
     let cut = text.len() - kept;
     let mut shown = text[..kept].to_owned();
     if cut > 0 {
-        shown += &format!("\n[… {cut} bytes cut]");
+        let _ = write!(shown, "\n[… {cut} bytes cut]");
     }
     json!({
         "id": message.id,
