@@ -33,6 +33,7 @@
 //! A program that does this begins its `main` with [`process::guardian::run_if_asked`].
 
 pub mod adapter;
+mod claude_settings;
 pub mod config;
 pub mod diagnostics;
 pub mod endpoint;

@@ -19,6 +19,7 @@ pub mod prompt;
 pub mod replay;
 pub mod request;
 pub mod routing;
+pub mod sent_turn;
 pub mod session;
 #[allow(
     clippy::duplicate_mod,
@@ -38,6 +39,7 @@ pub use coordinator::{
 };
 pub use event::{SessionEvent, SessionEventKind, ShownMessage, StopReason};
 pub use id::{AttemptRef, Head, MemberName, MessageNumber, Millis, SessionId, ThreadId, TurnId};
+pub use sent_turn::SentTurn;
 pub use session::{
     FoundMessage, MemberCost, NewSession, NumberedMessage, Rehearsal, RemovedSession, Session,
     State, Summary,
