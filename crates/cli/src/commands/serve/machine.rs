@@ -125,7 +125,7 @@ impl Host for Machine {
                 written.strip_prefix("~").map_or_else(|_| cwd.join(&written), |it| home.join(it))
             },
         );
-        blocking(move || explain::report(directory))
+        blocking(move || explain::report(directory, Vec::new()))
     }
 
     fn cache(&self, session: SessionId) -> HostFuture<Vec<CacheRow>> {
