@@ -1,14 +1,16 @@
 //! Times the engine beside a copy of the same bytes, and counts its allocations.
 //!
-//! `cargo run --release -p bench [history | context | budget | markers | growth | relay | confine | nodes]` prints tables in Markdown.
+//! `cargo run --release -p bench [GROUP…]` prints tables in Markdown.
 
 #![expect(clippy::print_stdout, reason = "tables are printed")]
 
 mod allocations;
 mod budget;
+mod changes;
 #[path = "../../crates/session/tests/postgres/cluster.rs"]
 #[expect(clippy::unwrap_used, clippy::panic, reason = "a benchmark that cannot go on ends")]
 mod cluster;
+mod commands;
 mod confine;
 mod context;
 mod growth;
@@ -16,6 +18,7 @@ mod history;
 mod markers;
 mod measure;
 mod nodes;
+mod page;
 mod relay;
 mod table;
 mod texts;
@@ -23,7 +26,7 @@ mod texts;
 use std::process::ExitCode;
 
 /// A group of measurements, by name.
-const GROUPS: [(&str, fn()); 8] = [
+const GROUPS: [(&str, fn()); 11] = [
     ("history", history::run),
     ("context", context::run),
     ("budget", budget::run),
@@ -31,6 +34,9 @@ const GROUPS: [(&str, fn()); 8] = [
     ("growth", growth::run),
     ("relay", relay::run),
     ("confine", confine::run),
+    ("changes", changes::run),
+    ("commands", commands::run),
+    ("page", page::run),
     ("nodes", nodes::run),
 ];
 
@@ -40,11 +46,15 @@ fn main() -> ExitCode {
         return code;
     }
     let wanted: Vec<String> = std::env::args().skip(1).collect();
+    if let [read, name, input, size] = &wanted[..]
+        && read == "read"
+    {
+        growth::read_once(name, input, size.parse().unwrap_or_default());
+        return ExitCode::SUCCESS;
+    }
     if let Some(unknown) = wanted.iter().find(|name| !GROUPS.iter().any(|(n, _)| n == name)) {
-        println!(
-            "there is no group `{unknown}`; there are history, context, budget, markers, growth, \
-             relay, confine and nodes"
-        );
+        let names = GROUPS.map(|(name, _)| name).join(", ");
+        println!("there is no group `{unknown}`; there are {names}");
         return ExitCode::from(2);
     }
     for (name, run) in GROUPS {

@@ -20,6 +20,7 @@ pub mod prompt;
 pub mod replay;
 pub mod request;
 pub mod routing;
+pub mod sent_turn;
 pub mod session;
 pub mod shared;
 #[allow(
@@ -27,6 +28,7 @@ pub mod shared;
     reason = "the queries of `store/sql` are compiled for each database"
 )]
 pub mod store;
+pub mod team_tools;
 pub mod thread;
 pub mod transfer;
 pub mod turn;
@@ -39,6 +41,7 @@ pub use coordinator::{
 };
 pub use event::{SessionEvent, SessionEventKind, ShownMessage, StopReason};
 pub use id::{AttemptRef, Head, MemberName, MessageNumber, Millis, SessionId, ThreadId, TurnId};
+pub use sent_turn::SentTurn;
 pub use session::{
     FoundMessage, MemberCost, NewSession, NumberedMessage, Rehearsal, RemovedSession, Session,
     State, Summary,

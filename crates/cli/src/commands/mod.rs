@@ -12,6 +12,7 @@ mod docs;
 mod doctor;
 mod explain;
 mod init;
+mod mcp;
 mod node;
 mod nodes;
 mod prompt;
@@ -50,6 +51,7 @@ pub enum Command {
     Assemble(assemble::Arguments),
     Rpc(rpc::Arguments),
     Acp(acp::Arguments),
+    Mcp(mcp::Arguments),
     Node(node::Arguments),
     Nodes(nodes::Arguments),
     Capture(capture::Arguments),
@@ -89,6 +91,7 @@ pub fn run<C: CommandFactory>(
         Command::Assemble(arguments) => assemble::run(&arguments),
         Command::Rpc(arguments) => rpc::run(&arguments),
         Command::Acp(arguments) => acp::run(&arguments),
+        Command::Mcp(arguments) => mcp::run(&arguments),
         Command::Node(arguments) => node::run(arguments),
         Command::Nodes(arguments) => nodes::run(&arguments),
         Command::Capture(arguments) => capture::run(&arguments),

@@ -6,6 +6,7 @@ mod controls;
 mod prepare;
 mod shared;
 mod team_agents;
+mod team_calls;
 mod turn_runner;
 
 use convoke_agent::thread::ThreadStoreError;
@@ -318,7 +319,7 @@ impl<S: Store> Coordinator<S> {
     ) -> Result<Option<MessageId>, CoordinatorError> {
         self.person_of(&given)?;
         if !self.is_held_or_claimed().await? {
-            self.say(&given).await?;
+            self.put_into_inbox(&given).await?;
             return Ok(None);
         }
         self.refresh().await?;

@@ -150,7 +150,10 @@ impl<S: Store> Coordinator<S> {
     }
 
     /// Puts a message into the inbox of a session that another process holds.
-    pub(super) async fn say(&mut self, message: &PersonMessage) -> Result<(), StoreError> {
+    pub(super) async fn put_into_inbox(
+        &mut self,
+        message: &PersonMessage,
+    ) -> Result<(), StoreError> {
         let Some(sharing) = &self.sharing else {
             return Err(StoreError::LeaseLost { session: self.session });
         };
@@ -291,7 +294,7 @@ impl<S: Store> Coordinator<S> {
     async fn follow_once(&mut self, is_asked_for: bool) -> Result<Next, CoordinatorError> {
         self.catch_up().await?;
         while let Ok(message) = self.inbox.try_recv() {
-            self.say(&message).await?;
+            self.put_into_inbox(&message).await?;
         }
         let Some(sharing) = &mut self.sharing else { return Ok(Next::Claim(None)) };
         let standing = sharing.store.shared_standing(self.session).await?;
@@ -320,7 +323,7 @@ impl<S: Store> Coordinator<S> {
             } => {}
             message = self.inbox.recv() => {
                 if let Some(message) = message {
-                    self.say(&message).await?;
+                    self.put_into_inbox(&message).await?;
                 }
             }
         }
