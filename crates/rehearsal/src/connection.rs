@@ -140,7 +140,7 @@ async fn respond(
             let message = format!("the body is larger than {limit} bytes");
             return Ok(refusal(&parts, StatusCode::PAYLOAD_TOO_LARGE, message));
         }
-        Err(_) => return Ok(refusal(&parts, StatusCode::BAD_REQUEST, "the body broke off")),
+        Err(_) => return Ok(refusal(&parts, StatusCode::BAD_REQUEST, "the body ended early")),
     };
     let body = match encoding::unpacked(&parts.headers, body, shared.limits.body_bytes) {
         Ok(body) => body,

@@ -1,5 +1,5 @@
-//! The facts of an answer: the tokens that the provider counted, and the model that it named. Read piece by
-//! piece, while the answer streams by.
+//! The facts of an answer: the tokens that the provider counted, and the model that it named. They are read piece by
+//! piece from the stream.
 
 use std::collections::VecDeque;
 
@@ -10,7 +10,7 @@ use crate::sse::{Data, SseEvent, SseReader};
 use crate::usage::{self, Usage};
 use crate::wire::Wire;
 
-/// A longer event, or a longer answer in one piece, is passed over.
+/// The maximum size of an event, or of an answer in one piece; a longer one is skipped.
 const LONGEST: usize = 16 << 20;
 
 /// The facts of an answer.
@@ -22,9 +22,9 @@ pub struct AnswerFacts {
     pub model: Option<String>,
     /// The provider's own reason for a cache miss, for example `tools_changed` (Anthropic).
     pub cache_miss: Option<String>,
-    /// Whether the answer came to its end.
+    /// Whether the answer is complete.
     pub is_complete: bool,
-    /// The error that the answer carries, if it does.
+    /// The error in the answer.
     pub error: Option<String>,
 }
 
@@ -73,7 +73,7 @@ impl AnswerReader {
         }
     }
 
-    /// Returns the facts, as far as the answer came.
+    /// Returns the facts so far.
     pub fn finish(mut self) -> AnswerFacts {
         match &mut self.form {
             Form::Events(reader, _) => {
@@ -104,9 +104,9 @@ fn read_event(wire: Wire, event: &SseEvent, facts: &mut AnswerFacts) {
         facts.is_complete = true;
         return;
     }
-    // Most events are deltas, and say nothing of interest.
-    let telling = ["usage", "message_stop", "error", "finish", "\"model\""];
-    if telling.iter().any(|word| memmem::find(data.as_bytes(), word.as_bytes()).is_some())
+    // Most events are deltas without any of these facts.
+    let relevant = ["usage", "message_stop", "error", "finish", "\"model\""];
+    if relevant.iter().any(|word| memmem::find(data.as_bytes(), word.as_bytes()).is_some())
         && let Ok(value) = serde_json::from_str(data)
     {
         read(wire, &value, facts);
