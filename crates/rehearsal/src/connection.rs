@@ -110,10 +110,6 @@ impl Shared {
         self.state().requests.get(seen..).unwrap_or_default().to_vec()
     }
 
-    pub fn unused_answers(&self) -> Vec<usize> {
-        self.state().playback.unused()
-    }
-
     pub fn arrivals(&self) -> watch::Receiver<usize> {
         self.arrivals.subscribe()
     }

@@ -28,12 +28,6 @@ impl Playback {
         }
         (Answered::Default, self.script.default.clone())
     }
-
-    /// Returns the indices of the unused answers.
-    pub fn unused(&self) -> Vec<usize> {
-        let unused = self.used.iter().enumerate().filter(|(_, used)| !**used);
-        unused.map(|(index, _)| index).collect()
-    }
 }
 
 fn fits(when: &Condition, call: &ModelCall, body: &[u8]) -> bool {

@@ -85,11 +85,6 @@ impl Rehearsal {
         RequestFeed { shared: Arc::clone(&self.shared), arrivals, seen, waiting: VecDeque::new() }
     }
 
-    /// Returns the indices of the script's unused answers.
-    pub fn unused_answers(&self) -> Vec<usize> {
-        self.shared.unused_answers()
-    }
-
     /// Waits until there are `count` model calls, without side requests; `false` after `time_limit`.
     pub async fn has_model_calls(&self, count: usize, time_limit: Duration) -> bool {
         let mut arrivals = self.shared.arrivals();

@@ -7,6 +7,7 @@ use super::owned;
 
 /// The rule that was applied to a piece of text, with its figures.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Rule<'a> {
     /// It fitted.
     Fits,
