@@ -15,7 +15,7 @@ use convoke_agent::{Agent, AgentTurn, TurnInput, TurnResult, Verdict};
 use convoke_core::Diagnostic;
 use convoke_relay::Relay;
 use convoke_wire::Exchange;
-use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::mpsc::Receiver;
 
 use super::ledger::HandedOver;
 use super::relayed_program::{Program, Reach, Relayed};
@@ -75,10 +75,12 @@ impl RelayingAgent {
         };
         let failed = relay.failure();
         let refused = relay.refused_hosts();
-        relay.shutdown().await;
-        while let Ok(exchange) = exchanges.try_recv() {
-            record.exchanged(exchange, side).await;
-        }
+        let rest = async {
+            while let Some(exchange) = exchanges.recv().await {
+                record.exchanged(exchange, side).await;
+            }
+        };
+        tokio::join!(relay.shutdown(), rest);
         result.diagnostics.extend(record.finish(side).await);
         if !refused.is_empty() {
             let message = format!(
@@ -100,7 +102,7 @@ impl RelayingAgent {
         &mut self,
         turn_input: &TurnInput,
         private: &PrivateDir,
-    ) -> Result<(Relay, UnboundedReceiver<Exchange>), Failure> {
+    ) -> Result<(Relay, Receiver<Exchange>), Failure> {
         let asked = turn_input.permissions;
         let permissions = self.definition.permissions.map_or(asked, |widest| asked.min(widest));
         let program = Program {

@@ -29,7 +29,7 @@ use crate::query::{
 use crate::stored::{self, ListedSession, MOST_ROWS, PAGE, Standing};
 use crate::views::conversation::more;
 use crate::views::inspector::{self, Around};
-use crate::views::sessions::Directory;
+use crate::views::sessions::{Directory, Found};
 use crate::views::text::{SHOWN, exact, slice};
 use crate::views::{self, conversation};
 use crate::{App, Scope, stream as events};
@@ -56,11 +56,15 @@ pub(super) async fn sessions(
         .filter(|word| word.contains(char::is_alphanumeric))
         .map(str::to_owned)
         .collect();
+    let mut has_more = false;
     let found = if words.is_empty() {
         None
     } else {
-        let mut found = app.store.search(&words, MOST_FOUND).await?;
-        found.retain(|message| summaries.iter().any(|summary| summary.id == message.session));
+        let within: Vec<SessionId> = summaries.iter().map(|summary| summary.id).collect();
+        // One more than is shown tells whether there are more.
+        let mut found = app.store.search(&words, Some(&within), MOST_FOUND + 1).await?;
+        has_more = found.len() > MOST_FOUND;
+        found.truncate(MOST_FOUND);
         summaries.retain(|summary| found.iter().any(|message| message.session == summary.id));
         Some(found)
     };
@@ -72,7 +76,10 @@ pub(super) async fn sessions(
     }
     let json = || {
         let sessions: Vec<Value> = rows.iter().map(ListedSession::json).collect();
-        json!({"version": 1, "sessions": sessions, "total": total, "messages": found})
+        json!({
+            "version": 1, "sessions": sessions, "total": total, "messages": found,
+            "isComplete": !has_more,
+        })
     };
     Ok(reply(form, json, || {
         let mut directories: Vec<Directory> = Vec::new();
@@ -87,7 +94,8 @@ pub(super) async fn sessions(
             Scope::All => app.host.no_new_session(),
             Scope::One(_) => Some("this page shows one conversation".to_owned()),
         };
-        views::sessions::list(&directories, &query.q, found.as_deref(), no_new.as_deref())
+        let found = found.as_deref().map(|messages| Found { messages, has_more });
+        views::sessions::list(&directories, &query.q, found.as_ref(), no_new.as_deref())
     }))
 }
 

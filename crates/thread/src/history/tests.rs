@@ -41,7 +41,7 @@ fn sent(history: &History) -> Vec<String> {
         ResponseItem::CustomToolCall(it) => format!("custom {}", it.call_id),
         ResponseItem::FunctionCallOutput(it) => format!("output {}", it.call_id),
         ResponseItem::CustomToolCallOutput(it) => format!("custom output {}", it.call_id),
-        other if other.role() == Some("user") => other.texts().collect(),
+        other if user_text_ranges(other).is_some() => other.texts().collect(),
         _ => "other".to_owned(),
     };
     sent.iter().map(|it| short(&it.item)).collect()

@@ -6,9 +6,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use convoke_core::ledger::estimate_tokens;
-use convoke_explain::{
-    AgentReport, DirectoryReport, Edition, Limit, LoadReason, Rule,
-};
+use convoke_explain::{AgentReport, DirectoryReport, Edition, Limit, LoadReason, Rule};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::findings::{Finding, Findings};
