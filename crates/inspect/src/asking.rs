@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn a_process_that_is_left_behind_is_not_waited_for() {
-        let answer = ask_shell(PATIENCE, "sleep 1000 & echo 1.2.3; echo oh >&2; exit 3").unwrap();
+        let answer = ask_shell(TIME_LIMIT, "sleep 1000 & echo 1.2.3; echo oh >&2; exit 3").unwrap();
         assert_eq!((answer.code, answer.output.as_str()), (Some(3), "1.2.3\noh\n"));
     }
 
@@ -144,9 +144,9 @@ mod tests {
             pid.display()
         );
         let begin = Instant::now();
-        let answer = ask_shell(PATIENCE * 10, &script).unwrap();
+        let answer = ask_shell(TIME_LIMIT * 10, &script).unwrap();
         assert_eq!(answer.output, "1\n");
-        assert!(begin.elapsed() < PATIENCE * 5, "the pipes were waited for");
+        assert!(begin.elapsed() < TIME_LIMIT * 5, "the pipes were waited for");
         let left = std::fs::read_to_string(pid).unwrap().trim().parse().unwrap();
         nix::sys::signal::kill(Pid::from_raw(left), Signal::SIGKILL).unwrap();
     }
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn a_long_answer_is_cut_and_its_program_ends() {
-        let answer = ask_shell(PATIENCE, "head -c 1000000 /dev/zero | tr '\\0' x").unwrap();
+        let answer = ask_shell(TIME_LIMIT, "head -c 1000000 /dev/zero | tr '\\0' x").unwrap();
         assert_eq!((answer.code, answer.output.len()), (Some(0), LONGEST));
     }
 }

@@ -36,6 +36,11 @@ macro_rules! words {
                     $(Self::$value => $word),+
                 }
             }
+
+            /// Parses its word.
+            pub fn parse(word: &str) -> Option<Self> {
+                Word::parse(word)
+            }
         }
 
         impl Word for $type {
