@@ -398,7 +398,7 @@ mod tests {
             (r#"{"code":70000,"message":"no"}"#, FailureReason::Server, true),
         ];
         for (error, reason, passing) in cases {
-            let error = CallError::said(&serde_json::from_str(error).unwrap());
+            let error = CallError::from_event(&serde_json::from_str(error).unwrap());
             assert_eq!((error.reason(), error.is_passing()), (reason, passing), "{error}");
         }
     }
