@@ -1,11 +1,24 @@
 //! Typed values of an agent's settings, as the team file and `agents.toml` write them.
 
+use convoke_core::name::nearest;
 use serde::{Deserialize, Serialize};
 
 /// A setting that is one of a few words.
-pub(crate) trait Word: Copy + 'static {
+pub trait Word: Copy + 'static {
     /// Every word with its meaning.
     const WORDS: &'static [(&'static str, Self)];
+
+    /// Words of other programs, each with the word that it means here.
+    const FOREIGN: &'static [(&'static str, &'static str)] = &[];
+
+    /// Returns the word that a wrong one probably means.
+    fn nearest(written: &str) -> Option<&'static str> {
+        let written = written.to_ascii_lowercase().replace('_', "-");
+        let foreign = Self::FOREIGN.iter().find(|(word, _)| *word == written);
+        foreign
+            .map(|(_, word)| *word)
+            .or_else(|| nearest(&written, Self::WORDS.iter().map(|(word, _)| *word)))
+    }
 
     /// Parses a word.
     fn parse(written: &str) -> Option<Self> {
@@ -86,6 +99,25 @@ impl Word for Permissions {
         (Self::EditAndNetwork.as_str(), Self::EditAndNetwork),
         (Self::Full.as_str(), Self::Full),
     ];
+    const FOREIGN: &'static [(&'static str, &'static str)] = &[
+        ("readonly", "read-only"),
+        ("read", "read-only"),
+        ("plan", "read-only"),
+        ("default", "read-only"),
+        ("strict", "read-only"),
+        ("on-request", "ask"),
+        ("prompt", "ask"),
+        ("write", "edit"),
+        ("read-write", "edit"),
+        ("workspace", "edit"),
+        ("workspace-write", "edit"),
+        ("acceptedits", "edit"),
+        ("auto-edit", "edit"),
+        ("network", "edit-and-network"),
+        ("danger-full-access", "full"),
+        ("bypasspermissions", "full"),
+        ("yolo", "full"),
+    ];
 }
 
 /// The extent to which an agent's requests are recorded: `record` in a team file.
@@ -130,6 +162,14 @@ impl WorkspaceChoice {
 impl Word for WorkspaceChoice {
     const WORDS: &'static [(&'static str, Self)] =
         &[(Self::Own.as_str(), Self::Own), (Self::Shared.as_str(), Self::Shared)];
+    const FOREIGN: &'static [(&'static str, &'static str)] = &[
+        ("private", "own"),
+        ("copy", "own"),
+        ("clone", "own"),
+        ("worktree", "own"),
+        ("isolated", "own"),
+        ("same", "shared"),
+    ];
 }
 
 /// The wire format of an OpenAI-compatible endpoint.
@@ -146,6 +186,8 @@ pub enum ApiWire {
 impl Word for ApiWire {
     const WORDS: &'static [(&'static str, Self)] =
         &[("responses", Self::Responses), ("chat", Self::Chat)];
+    const FOREIGN: &'static [(&'static str, &'static str)] =
+        &[("openai", "chat"), ("completions", "chat"), ("chat-completions", "chat")];
 }
 
 /// The role of developer messages on the Chat wire: not every server knows `developer`.
