@@ -464,13 +464,13 @@ fn read_window(section: &mut Section<'_>) -> Option<usize> {
     section.read("window", &form, |value| usize::try_from(whole_number(&value)?).ok())
 }
 
-/// The least budget: the mark of a cut and a few words.
-const LEAST_BYTES: u64 = 64;
+/// The least budget: no header and no mark of a cut is shorter.
+const LEAST_BYTES: u64 = 16;
 
 fn read_max_bytes(section: &mut Section<'_>) -> Option<u64> {
     let form = Form {
         types: &["string", "integer"],
-        must_be: "a size of 64 bytes or more, in bytes, KiB or MiB",
+        must_be: "a size of 16 bytes or more, in bytes, KiB or MiB",
         example: "max-bytes = \"768 KiB\"",
     };
     let size = |value: &DeValue<'_>| match value {

@@ -176,7 +176,7 @@ fn a_program_that_is_not_signed_in_has_sent_nothing() {
 
 #[test]
 fn a_request_in_a_wire_format_that_the_server_does_not_speak_stays_on_record() {
-    let model = Model::new([Answer::error(404), Answer::say("Yes.")]);
+    let model = Model::new([Answer::error(405), Answer::say("Yes.")]);
     let context = TestContext::new()
         .file(".git/HEAD", "ref: refs/heads/main\n")
         .env("OPENAI_BASE_URL", &format!("{}/v1", model.server().base_url()))

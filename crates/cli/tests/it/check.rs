@@ -107,7 +107,7 @@ const BAD: &[(&str, &str, &[Expected])] = &[
     (
         "a misspelt agent",
         "[[member]]\nname = \"x\"\nagnt = \"claude\"\nmodel = \"m\"\n",
-        &[(3, "unknown-setting", "write `agent`")],
+        &[(3, "unknown-setting", "write `agent = \"claude\"`")],
     ),
     (
         "an underscore",
@@ -181,7 +181,7 @@ const BAD: &[(&str, &str, &[Expected])] = &[
     (
         "a number as a variable",
         "MAXenv = { A = 1 }\n",
-        &[(4, "invalid-value", "env = { NAME = \"value\" }")],
+        &[(4, "invalid-value", "put the value in double quotes")],
     ),
     (
         "a model that is an option",
@@ -346,7 +346,7 @@ const BAD: &[(&str, &str, &[Expected])] = &[
     (
         "type for agent",
         "[[member]]\nname = \"x\"\ntype = \"claude\"\n",
-        &[(3, "unknown-setting", "write `agent`")],
+        &[(3, "unknown-setting", "write `agent = \"claude\"`")],
     ),
     (
         "prompt for instructions",
@@ -457,17 +457,17 @@ const BAD: &[(&str, &str, &[Expected])] = &[
     (
         "a budget of nothing",
         "[context]\nmax-bytes = 0\nMAX",
-        &[(2, "invalid-value", "64 bytes or more")],
+        &[(2, "invalid-value", "16 bytes or more")],
     ),
     (
         "a budget of a word",
         "[context]\nmax-bytes = 10\nMAX",
-        &[(2, "invalid-value", "64 bytes or more")],
+        &[(2, "invalid-value", "16 bytes or more")],
     ),
     (
         "a member's budget of nothing",
         "MAXmax-bytes = \"0 KiB\"\n",
-        &[(4, "invalid-value", "64 bytes or more")],
+        &[(4, "invalid-value", "16 bytes or more")],
     ),
     ("no turns", "[limits]\nturns = 0\nMAX", &[(2, "invalid-value", "1 or more")]),
     ("no queue", "[limits]\nqueue = 0\nMAX", &[(2, "invalid-value", "1 or more")]),

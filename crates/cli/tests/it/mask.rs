@@ -58,13 +58,15 @@ pub fn times(text: &str) -> String {
 /// the ages of other lines.
 pub fn ages(text: &str) -> String {
     let lines = text.split_inclusive('\n').map(|line| {
-        let Some((before, after)) =
-            ["just now", " min ago"].iter().find_map(|age| line.split_once(age))
-        else {
+        let old = line
+            .split_once(" min ago")
+            .map(|(before, after)| (before.trim_end_matches(|c: char| c.is_ascii_digit()), after));
+        let Some((before, after)) = old.or_else(|| line.split_once("just now")) else {
             return line.to_owned();
         };
-        let before = before.trim_end_matches(|c: char| c.is_ascii_digit() || c == ' ');
-        let gap = if before.is_empty() { "" } else { "  " };
+        let gap = if before.ends_with("  ") { "  " } else { " " };
+        let before = before.trim_end_matches(' ');
+        let gap = if before.is_empty() { "" } else { gap };
         match after.strip_prefix("  ") {
             Some(after) => format!("{before}{gap}just now  {}", after.trim_start_matches(' ')),
             None => format!("{before}{gap}just now{after}"),

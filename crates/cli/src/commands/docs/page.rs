@@ -177,7 +177,13 @@ fn plain(text: &str) -> String {
         });
         match parts {
             Some((name, address, end)) => {
-                shown.push_str(name);
+                // A page that is named by its file.
+                match name.strip_suffix(".md") {
+                    Some(topic) => {
+                        let _ = write!(shown, "`convoke docs {topic}`");
+                    }
+                    None => shown.push_str(name),
+                }
                 if address.starts_with("http") && address != name {
                     let _ = write!(shown, " ({address})");
                 }
@@ -197,7 +203,7 @@ fn plain(text: &str) -> String {
 mod tests {
     use super::*;
 
-    const TEXT: &str = "# A *page*\n\nSome words that are\nbroken, with a [link](run.md#x) and `a [b]`.\n\n\
+    const TEXT: &str = "# A *page*\n\nSome words that are\nbroken, with a [link](run.md#x), [run.md](run.md) and `a [b]`.\n\n\
         <!-- setup\nmkdir x\n-->\n```console\n$ convoke run\n```\n\n    code stays   as it is\n\n\
         - one item that is longer than the screen\n  and goes on\n- two\n\n\
         | name | meaning |\n|---|---|\n| `a` | the first letter of the alphabet |\n| `b` | the second |\n";
@@ -208,7 +214,8 @@ mod tests {
         A *page*
 
         Some words that are broken, with
-        a link and `a [b]`.
+        a link, `convoke docs run` and
+        `a [b]`.
 
             $ convoke run
 

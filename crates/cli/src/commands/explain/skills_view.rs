@@ -175,7 +175,8 @@ impl View<'_> {
             count => format!("{count} skills"),
         };
         let title = format!("{} {}", agent.edition.title(), agent.edition.version());
-        let title = self.paint.text(Tone::Strong, padded(&title, 19));
+        let title = if self.is_narrow() { title } else { padded(&title, 19) };
+        let title = self.paint.text(Tone::Strong, title);
         let is_narrow = self.width < 80;
         let budget = agent.skills_budget.map(|budget| match budget.limit {
             Some(limit) => {

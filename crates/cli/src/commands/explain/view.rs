@@ -254,8 +254,9 @@ impl View<'_> {
                 format!("  {title}{files:>9}{:>10}{tokens:>12}  {bar} {words}", bytes(total));
             push_line(out, &line);
         }
-        let note = "  tok: tokens, estimated at four bytes each";
-        push_line(out, &self.paint.text(Tone::Faint, note));
+        for line in wrapped("tok: tokens, estimated at four bytes each", self.width - 2) {
+            push_line(out, &format!("  {}", self.paint.text(Tone::Faint, line)));
+        }
     }
 
     pub(super) fn bar(&self, percent: u64, cells: usize) -> String {
