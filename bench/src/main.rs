@@ -1,11 +1,13 @@
 //! Times the engine beside a copy of the same bytes, and counts its allocations.
 //!
-//! `cargo run --release -p bench [history | context | budget | markers | growth | relay | confine]` prints tables in Markdown.
+//! `cargo run --release -p bench [GROUP…]` prints tables in Markdown.
 
 #![expect(clippy::print_stdout, reason = "tables are printed")]
 
 mod allocations;
 mod budget;
+mod changes;
+mod commands;
 mod confine;
 mod context;
 mod growth;
@@ -19,7 +21,7 @@ mod texts;
 use std::process::ExitCode;
 
 /// A group of measurements, by name.
-const GROUPS: [(&str, fn()); 7] = [
+const GROUPS: [(&str, fn()); 9] = [
     ("history", history::run),
     ("context", context::run),
     ("budget", budget::run),
@@ -27,6 +29,8 @@ const GROUPS: [(&str, fn()); 7] = [
     ("growth", growth::run),
     ("relay", relay::run),
     ("confine", confine::run),
+    ("changes", changes::run),
+    ("commands", commands::run),
 ];
 
 fn main() -> ExitCode {
@@ -35,11 +39,15 @@ fn main() -> ExitCode {
         return code;
     }
     let wanted: Vec<String> = std::env::args().skip(1).collect();
+    if let [read, name, input, size] = &wanted[..]
+        && read == "read"
+    {
+        growth::read_once(name, input, size.parse().unwrap_or_default());
+        return ExitCode::SUCCESS;
+    }
     if let Some(unknown) = wanted.iter().find(|name| !GROUPS.iter().any(|(n, _)| n == name)) {
-        println!(
-            "there is no group `{unknown}`; there are history, context, budget, markers, growth, \
-             relay and confine"
-        );
+        let names = GROUPS.map(|(name, _)| name).join(", ");
+        println!("there is no group `{unknown}`; there are {names}");
         return ExitCode::from(2);
     }
     for (name, run) in GROUPS {

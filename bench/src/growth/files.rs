@@ -9,7 +9,7 @@ use convoke_explain::{Edition, Session, explain};
 use convoke_files::{FileKind, MemoryTree};
 use convoke_pipe::assemble::assemble_lines;
 
-use super::{MIB, Reader, repeated};
+use super::{MIB, Reader, numbered, repeated};
 
 /// The largest document that Claude Code takes.
 const DOCUMENT: usize = 4 * MIB;
@@ -110,12 +110,6 @@ pub(super) const READERS: &[Reader] = &[
         read: |text| assert!(assemble_lines(text.as_bytes(), std::io::sink(), 1 << 10).is_ok()),
     },
 ];
-
-/// Joins so many texts, each made of its number.
-fn numbered(count: usize, text: impl Fn(usize) -> String) -> String {
-    let texts: Vec<_> = (0..count).map(text).collect();
-    texts.concat()
-}
 
 /// The most bytes of a file of a kind.
 #[expect(clippy::cast_possible_truncation, reason = "limits fit into memory")]

@@ -33,6 +33,7 @@
 //! A program that does this begins its `main` with [`process::guardian::run_if_asked`].
 
 pub mod adapter;
+mod claude_settings;
 pub mod config;
 pub mod diagnostics;
 pub mod endpoint;
@@ -47,6 +48,7 @@ pub mod relayed;
 pub mod sandbox;
 pub mod start;
 pub mod stream;
+pub mod team_tools;
 pub mod thread;
 pub mod turn;
 pub mod turn_input;

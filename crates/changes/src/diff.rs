@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
-use similar::{Algorithm, ChangeTag, TextDiff};
+use convoke_diff::LineDiff;
 
 use crate::change::{Change, Content, Node, Oid, Status};
 use crate::error::ChangesError;
@@ -119,25 +119,14 @@ fn header(change: &Change) -> String {
 }
 
 fn write_diff(out: &mut String, change: &Change, before: &str, after: &str) -> LineCounts {
-    let diff = TextDiff::configure()
-        .algorithm(Algorithm::Myers)
-        .timeout(DIFF_TIME)
-        .diff_lines(before, after);
-    let mut counts = LineCounts::default();
-    for line in diff.iter_all_changes() {
-        match line.tag() {
-            ChangeTag::Insert => counts.added += 1,
-            ChangeTag::Delete => counts.removed += 1,
-            ChangeTag::Equal => {}
-        }
-    }
+    let diff = LineDiff::new(before, after, DIFF_TIME);
     if before != after {
         let name = |node: &Option<Node>, side: &str| match node {
             None => "/dev/null".to_owned(),
             Some(_) => format!("{side}/{}", change.path),
         };
         let (old, new) = (name(&change.before, "a"), name(&change.after, "b"));
-        let _ = write!(out, "{}", diff.unified_diff().context_radius(3).header(&old, &new));
+        let _ = write!(out, "--- {old}\n+++ {new}\n{}", diff.unified(3));
     }
-    counts
+    LineCounts { added: diff.added() as u64, removed: diff.removed() as u64 }
 }

@@ -31,7 +31,8 @@ pub(crate) struct WorkTree {
     patterns: Vec<u8>,
     /// The directory of the index; `None` without a repository.
     git_dir: Option<PathBuf>,
-    tracked: OnceCell<TrackedPaths>,
+    /// The paths of the index, once they were needed; `None` if it could not be read.
+    tracked: OnceCell<Option<TrackedPaths>>,
 }
 
 impl WorkTree {
@@ -118,15 +119,21 @@ impl WorkTree {
         let names =
             finished.stdout.split(|&byte| byte == 0).filter_map(|name| name.strip_prefix(b"./"));
         let untracked = names.filter(|name| {
-            let tracked = self.tracked();
-            !tracked.contains(name) && !tracked.contains_below(name)
+            let tracked = self.tracked.get_or_init(|| match self.git_dir.as_deref() {
+                Some(git_dir) => TrackedPaths::load(git_dir),
+                None => Some(TrackedPaths::default()),
+            });
+            let is_tracked =
+                |tracked: &TrackedPaths| tracked.contains(name) || tracked.contains_below(name);
+            !tracked.as_ref().is_some_and(is_tracked)
         });
         Ok(untracked.map(|name| self.recorded_path(name)).collect())
     }
 
-    fn tracked(&self) -> &TrackedPaths {
-        let load = || self.git_dir.as_deref().map(TrackedPaths::load).unwrap_or_default();
-        self.tracked.get_or_init(load)
+    /// Returns the index that was needed and could not be read.
+    pub(crate) fn unreadable_index(&self) -> Option<PathBuf> {
+        let is_unreadable = matches!(self.tracked.get(), Some(None));
+        self.git_dir.as_ref().filter(|_| is_unreadable).map(|git_dir| git_dir.join("index"))
     }
 
     fn path_in_tree(&self, path: &TreePath) -> Vec<u8> {

@@ -20,7 +20,6 @@ pub mod diagnostics;
 mod diff;
 mod entry;
 mod error;
-mod failpoint;
 mod git;
 mod ignore_rules;
 mod journal;
@@ -37,9 +36,9 @@ mod undo;
 mod workspace;
 
 pub use change::{Change, Content, FileMode, Node, Oid, Status};
+pub use convoke_files::failpoint::Failpoint;
 pub use diff::{FileDiff, LineCounts};
 pub use error::ChangesError;
-pub use failpoint::Failpoint;
 pub use git::Host;
 pub use limits::Limits;
 pub use record::{Applied, Author, Record, RecordId, TurnKey};

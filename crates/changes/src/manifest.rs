@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use convoke_files::limit::FileKind as ReadKind;
 use convoke_files::{Disk, Files as _};
@@ -27,6 +27,9 @@ pub(crate) struct Manifest {
     /// A hash of the ignore rules that lie outside the recorded directory.
     pub(crate) rules: [u8; 32],
     pub(crate) directories: BTreeMap<TreePath, Directory>,
+    /// The indexes of repositories that the scan could not read, so that files which they track may be missing. Not
+    /// stored.
+    pub(crate) unreadable_indexes: Vec<PathBuf>,
 }
 
 /// A directory that is not ignored.
@@ -131,6 +134,18 @@ impl Manifest {
         self.directories.iter().flat_map(|(path, directory)| {
             directory.files.iter().map(move |(name, entry)| (path.join(name), entry))
         })
+    }
+
+    /// Returns what could not be read below the recorded directory or about it, so that changes may be missing.
+    pub(crate) fn unreadable(&self, root: &Path) -> Vec<String> {
+        let directories = self.directories.iter().flat_map(|(path, directory)| {
+            let left_out = directory.left_out.iter();
+            let unreadable = left_out.filter(|(_, left_out)| **left_out == LeftOut::Unreadable);
+            unreadable.map(|(name, _)| path.join(name).to_string())
+        });
+        let indexes = self.unreadable_indexes.iter();
+        let indexes = indexes.map(|index| index.strip_prefix(root).unwrap_or(index));
+        directories.chain(indexes.map(|index| index.display().to_string())).collect()
     }
 
     /// Reads the manifest at a path. One that is missing or damaged is empty.
@@ -316,7 +331,7 @@ fn decode(bytes: &[u8]) -> Option<Manifest> {
         let path = TreePath::new(input.bytes()?);
         directories.insert(path, input.directory()?);
     }
-    (input.0 == END).then_some(Manifest { rules, directories })
+    (input.0 == END).then_some(Manifest { rules, directories, ..Manifest::default() })
 }
 
 #[cfg(test)]
@@ -351,7 +366,8 @@ mod tests {
         };
         let directories =
             [(TreePath::default(), root), (TreePath::new(b"\xff"), Directory::default())];
-        let manifest = Manifest { rules: [3; 32], directories: directories.into() };
+        let directories = directories.into();
+        let manifest = Manifest { rules: [3; 32], directories, ..Manifest::default() };
         let bytes = manifest.encode();
         assert_eq!(decode(&bytes).as_ref(), Some(&manifest));
         for end in 0..bytes.len() {

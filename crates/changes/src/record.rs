@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::change::{Change, Content, Node};
 use crate::error::ChangesError;
-use crate::failpoint::Failpoint;
+use convoke_files::failpoint::Failpoint;
 
 /// The number of a record in its session, from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -61,6 +61,10 @@ pub struct Record {
     pub interrupted: bool,
     /// Turns that ran in the directory at the same time.
     pub shared_with: Vec<TurnKey>,
+    /// Directories that could not be read, and indexes of repositories: what lies in them, or is tracked by them, is not
+    /// recorded.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unread: Vec<String>,
     /// The merge that made the changes, or that this record took back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applied: Option<Applied>,
@@ -103,9 +107,11 @@ impl Record {
         self.paths(|node| matches!(node.content(), Some(Content::HashOnly(_))))
     }
 
-    /// Returns the files that could not be read.
+    /// Returns the files and directories that could not be read.
     pub fn unreadable(&self) -> Vec<String> {
-        self.paths(|node| node.content() == Some(Content::Unreadable))
+        let mut paths = self.paths(|node| node.content() == Some(Content::Unreadable));
+        paths.extend_from_slice(&self.unread);
+        paths
     }
 }
 

@@ -49,6 +49,12 @@ impl Scan<'_> {
             state.ask_again();
         }
         state.settle_unknown()?;
+        let indexes = state.work_trees.iter().filter_map(WorkTree::unreadable_index);
+        state.new.unreadable_indexes = indexes.collect();
+        if !state.new.unreadable_indexes.is_empty() {
+            // The next scan asks again.
+            state.new.rules = [0; 32];
+        }
         Ok(state.new)
     }
 }

@@ -12,13 +12,13 @@ use crate::change::Oid;
 use crate::content::{ContentWriter, Copied, fill};
 use crate::copier::Copier;
 use crate::error::ChangesError;
-use crate::failpoint::Failpoint;
 use crate::git::{Deadline, Git, Host};
 use crate::limits::Limits;
 use crate::manifest::Manifest;
 use crate::record::{Record, SessionRecords, private_directory, write_cache, write_whole};
 use crate::scan::Scan;
 use crate::tree_path::hex;
+use convoke_files::failpoint::Failpoint;
 
 /// The attributes of every file: its bytes are recorded as they are.
 pub(crate) const ATTRIBUTES: &str =

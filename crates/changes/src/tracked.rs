@@ -1,8 +1,9 @@
 //! The paths in the index of a user's repository, read without starting a program in it.
 //!
-//! A tracked file is recorded even if a pattern ignores it. An index that cannot be read counts as empty:
-//! then such files are left out as git would leave out untracked ones.
+//! A tracked file is recorded even if a pattern ignores it. Of an index that cannot be read nothing is known: such files are
+//! left out then, which the record of the turn says.
 
+use std::io;
 use std::path::Path;
 
 use convoke_files::limit::FileKind;
@@ -17,11 +18,16 @@ const MOST_BYTES: usize = 64 << 20;
 pub(crate) struct TrackedPaths(Vec<Vec<u8>>);
 
 impl TrackedPaths {
-    pub(crate) fn load(git_dir: &Path) -> Self {
-        let bytes = Disk.read(&git_dir.join("index"), FileKind::Input).unwrap_or_default();
-        let mut paths = parse(&bytes).unwrap_or_default();
+    /// Reads the index of a repository. `None` if it cannot be read, is too large, or has an unknown format; a repository
+    /// without an index tracks nothing.
+    pub(crate) fn load(git_dir: &Path) -> Option<Self> {
+        let mut paths = match Disk.read(&git_dir.join("index"), FileKind::Input) {
+            Ok(bytes) => parse(&bytes)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+            Err(_) => return None,
+        };
         paths.sort_unstable();
-        Self(paths)
+        Some(Self(paths))
     }
 
     pub(crate) fn contains(&self, path: &[u8]) -> bool {

@@ -117,6 +117,7 @@ impl RunningTurn {
             undoes: None,
             interrupted: false,
             shared_with: self.shared_with()?,
+            unread: after.unreadable(&self.place.directory),
             applied: None,
         };
         self.place.changes.session(&self.key.session).add(&mut record)?;
@@ -199,6 +200,7 @@ impl Place {
             undoes: None,
             interrupted: false,
             shared_with: Vec::new(),
+            unread: new.unreadable(&self.directory),
             applied: None,
         };
         self.changes.session(&next.session).add(&mut record)?;
@@ -227,6 +229,7 @@ impl Place {
                 undoes: None,
                 interrupted: true,
                 shared_with: Vec::new(),
+                unread: after.unreadable(&self.directory),
                 applied: None,
             };
             let records = self.changes.session(&record.turn.session);

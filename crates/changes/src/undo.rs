@@ -109,6 +109,7 @@ impl Changes {
             undoes: Some(plan.undoes),
             interrupted: false,
             shared_with: Vec::new(),
+            unread: Vec::new(),
             applied: plan.applied.clone(),
         };
         Journal::write(&place, record)?.run(&place)

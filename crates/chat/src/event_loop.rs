@@ -10,8 +10,8 @@ use convoke_core::marker::TextPolicy;
 use convoke_session::event_queue::{EventQueue, EventReceiver, Observer, Ready, merge_text};
 use convoke_session::file_changes::{ChangeRecorder, UndoRequest};
 use convoke_session::{
-    Controls, Coordinator, CoordinatorError, MemberName, PersonMessage, SessionEvent,
-    SessionEventKind, SessionId, Store, StoreError, TurnId,
+    Controls, Coordinator, CoordinatorError, PersonMessage, SessionEvent, SessionEventKind,
+    SessionId, Store, StoreError, TurnId,
 };
 use crossterm::event::Event as TerminalEvent;
 use tokio::sync::mpsc::error::TrySendError;
@@ -254,7 +254,7 @@ impl<S: Store> EffectRunner<S> {
                 self.controls.answer(&question, answer);
                 None
             }
-            Effect::Read(member, turn, view) => Some(self.read(member, turn, view).await),
+            Effect::Read(turn, view) => Some(self.read(turn, view).await),
             Effect::Attach(message) => Some(Input::Attached(self.attachments.attach(message))),
             Effect::ReadEarlier(page) => {
                 let read = history::read_earlier(&self.store, self.session, page, self.policy);
@@ -287,8 +287,8 @@ impl<S: Store> EffectRunner<S> {
         }
     }
 
-    async fn read(&self, member: MemberName, turn: TurnId, what: PromptView) -> Input {
-        match sent_prompt::read(&self.store, self.session, member, turn).await {
+    async fn read(&self, turn: TurnId, what: PromptView) -> Input {
+        match sent_prompt::read(&self.store, self.session, turn).await {
             Ok(sheet) => Input::SentPrompt(sheet, what),
             Err(error) => Input::Remark(error.to_string()),
         }

@@ -31,7 +31,7 @@ pub use event_loop::{
 };
 pub use model::{Chat, Effect, Input, RemoteRequest, Setup, Waiting};
 pub use overlay::help;
-pub use sent_prompt::{SentPrompt, read as read_sheet};
+pub use sent_prompt::{SentPrompt, read_last as read_last_prompt};
 pub use text::{is_dangerous, printable};
 pub use transcript::EarlierPage;
 pub use user_action::{InputParser, PromptView, UserAction};

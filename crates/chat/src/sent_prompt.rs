@@ -1,7 +1,11 @@
 //! A stored prompt with its ledger.
 
-use convoke_core::ledger::{Ledger, Style, Table};
-use convoke_session::{Attempt, MemberName, SessionId, Store, StoreError, TurnId};
+use convoke_core::ledger::{Style, Table};
+use convoke_session::sent_turn::find_turn;
+use convoke_session::{MemberName, SentTurn, SessionId, Store, StoreError, Turn, TurnId};
+
+/// The number of turns that are read at a time.
+const TURNS_AT_ONCE: usize = 256;
 
 /// The prompt of one turn, as it was sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,27 +43,39 @@ impl SentPrompt {
 pub async fn read(
     store: &impl Store,
     session: SessionId,
-    member: MemberName,
     turn: TurnId,
 ) -> Result<Option<SentPrompt>, StoreError> {
-    let Some(Attempt { number, prompt, system, ledger, .. }) =
-        store.attempts(session, turn).await?.pop()
-    else {
-        return Ok(None);
-    };
-    let ledger = store.content(ledger.hash).await?;
-    let ledger: Ledger<'static> = serde_json::from_str(&ledger)
-        .map_err(|error| StoreError::Damaged(format!("the ledger of turn {turn}: {error}")))?;
-    let system = match system {
-        Some(system) => Some(store.content(system.hash).await?),
-        None => None,
-    };
+    let Some(turn) = find_turn(store, session, turn).await? else { return Ok(None) };
+    let Some(sent) = SentTurn::read(store, session, turn, None).await? else { return Ok(None) };
+    let SentTurn { turn, attempt, prompt, system, ledger, .. } = sent;
+    let table = Table { ledger: &ledger, style: Style::default() }.to_string();
     Ok(Some(SentPrompt {
-        member,
-        turn,
-        attempt: number,
-        table: Table { ledger: &ledger, style: Style::default() }.to_string(),
+        member: turn.member,
+        turn: turn.id,
+        attempt: attempt.number,
+        table,
         system,
-        prompt: store.content(prompt.hash).await?,
+        prompt,
     }))
+}
+
+/// Reads the last prompt that was sent, to one member or to anybody. Reads every turn of the session.
+pub async fn read_last(
+    store: &impl Store,
+    session: SessionId,
+    member: Option<&MemberName>,
+) -> Result<Option<SentPrompt>, StoreError> {
+    let (mut after, mut last) = (TurnId::default(), None);
+    loop {
+        let turns = store.turns_after(session, after, TURNS_AT_ONCE).await?;
+        let Some(end) = turns.last() else { break };
+        after = end.id;
+        let is_meant =
+            |turn: &&Turn| turn.attempts > 0 && member.is_none_or(|member| *member == turn.member);
+        last = turns.iter().rev().find(is_meant).map(|turn| turn.id).or(last);
+    }
+    match last {
+        Some(turn) => read(store, session, turn).await,
+        None => Ok(None),
+    }
 }

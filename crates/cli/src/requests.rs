@@ -34,14 +34,6 @@ impl FromStr for Wanted {
     }
 }
 
-/// Returns the bytes of a request that were sent.
-pub fn sent_bytes<T>(record: &RequestRecord<T>) -> u64 {
-    match record.outcome.end {
-        Some(RequestEnd::Unsent) => 0,
-        _ => record.meta.bytes,
-    }
-}
-
 /// Returns a stored request as JSON, with its texts.
 pub fn json(record: &RequestRecord<()>, texts: &RequestTexts) -> serde_json::Result<Value> {
     let RequestRecord { thread, number, attempt, meta, outcome, .. } = record;
@@ -50,7 +42,7 @@ pub fn json(record: &RequestRecord<()>, texts: &RequestTexts) -> serde_json::Res
     Ok(json!({
         "thread": thread, "request": number,
         "turn": attempt.map(|it| it.turn), "attempt": attempt.map(|it| it.attempt),
-        "at": meta.at, "path": meta.path, "purpose": meta.purpose, "bytes": sent_bytes(record),
+        "at": meta.at, "path": meta.path, "purpose": meta.purpose, "bytes": record.sent_bytes(),
         "unchangedBytes": meta.unchanged_bytes, "redacted": meta.redacted, "wire": meta.wire,
         "sentSha256": meta.sent_sha256, "masked": meta.masked, "headers": headers,
         "failedAttempts": outcome.failed, "ended": outcome.end, "usage": outcome.usage,
@@ -59,21 +51,6 @@ pub fn json(record: &RequestRecord<()>, texts: &RequestTexts) -> serde_json::Res
         "elapsedMs": outcome.elapsed.map(milliseconds::whole),
         "cacheMiss": outcome.cache_miss, "ledger": texts.parse_ledger(meta)?, "body": texts.body,
     }))
-}
-
-/// Returns the title of a request: number, purpose, size and unchanged bytes.
-pub fn title<T>(record: &RequestRecord<T>) -> String {
-    let RequestMeta { purpose, bytes, unchanged_bytes, .. } = &record.meta;
-    if sent_bytes(record) == 0 {
-        return format!("request {}, {}, 0 bytes sent", record.number, purpose.as_str());
-    }
-    format!(
-        "request {}, {}, {} bytes, {} unchanged",
-        record.number,
-        purpose.as_str(),
-        number(*bytes),
-        number(*unchanged_bytes)
-    )
 }
 
 /// Returns notes on the outcome of a request and on redactions in its stored body.

@@ -5,6 +5,7 @@
 //! not be read hold in each. [`FileKind`] says how large a file may be.
 
 mod disk;
+pub mod failpoint;
 pub mod git;
 pub mod limit;
 mod memory;

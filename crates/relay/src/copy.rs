@@ -1,6 +1,9 @@
 //! From the copies of a request and its answer to what may be stored.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::time::Duration;
 
 use bytes::Bytes;
 use convoke_redact::Redactor;
@@ -15,10 +18,14 @@ use hyper::http::uri::PathAndQuery;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::stored;
-use crate::tee::{AnswerContent, AnswerCopy, BodyCopy};
+use crate::tee::{AnswerContent, AnswerCopy, BodyCopy, KeptBytes};
 
 /// The most bytes of a body, when it is decoded.
 const LONGEST_BODY: usize = 64 << 20;
+
+/// The time that an answer has to begin before the request is read. Reading a large one takes milliseconds, which a quick
+/// answer would wait for on a busy machine.
+const HEAD_START: Duration = Duration::from_millis(20);
 
 /// The status and headers of an answer, and the copy of its body to come.
 pub(crate) type AnswerHead = (u16, HeaderMap, oneshot::Receiver<AnswerCopy>);
@@ -31,24 +38,31 @@ pub(crate) struct Passing {
     pub target: PathAndQuery,
     pub body: oneshot::Receiver<BodyCopy>,
     pub answer: oneshot::Receiver<Result<AnswerHead, String>>,
+    /// The bytes of all requests that are kept.
+    pub kept_bytes: Arc<AtomicUsize>,
 }
 
 impl Passing {
     /// Waits for the request and its answer, and reports both if it calls a model.
-    pub async fn report(self, exchanges: mpsc::UnboundedSender<Exchange>) {
-        let Self { number, head, target, body, answer } = self;
+    pub async fn report(self, exchanges: mpsc::Sender<Exchange>) {
+        let Self { number, head, target, body, mut answer, kept_bytes } = self;
         let Ok(copy) = body.await else { return };
+        let early = tokio::time::timeout(HEAD_START, &mut answer).await.ok();
         let secrets = stored::credentials(&head.headers, &target);
         let redactor = secrets.iter().fold(Redactor::default(), |it, secret| it.and_key(secret));
         let read = {
             let redactor = redactor.clone();
-            move || sent(number, &head, &target, copy, &redactor)
+            move || sent(number, &head, &target, copy, kept_bytes, &redactor)
         };
         // Nothing else waits while a large body is read.
         let Ok(Some(request)) = tokio::task::spawn_blocking(read).await else { return };
         let wire = request.call.wire;
-        let _ = exchanges.send(Exchange::Sent(request));
-        let answer = match answer.await {
+        let _ = exchanges.send(Exchange::Sent(request)).await;
+        let answer = match early {
+            Some(answer) => answer,
+            None => answer.await,
+        };
+        let answer = match answer {
             Err(_) => failed("the program ended the request".to_owned()),
             Ok(Err(reason)) => failed(reason),
             Ok(Ok((status, headers, copy))) => match copy.await {
@@ -60,7 +74,7 @@ impl Passing {
             },
         };
         let answer = redacted(answer, &redactor);
-        let _ = exchanges.send(Exchange::Answered { number, answer });
+        let _ = exchanges.send(Exchange::Answered { number, answer }).await;
     }
 }
 
@@ -69,6 +83,7 @@ fn sent(
     head: &Parts,
     target: &PathAndQuery,
     copy: BodyCopy,
+    kept_bytes: Arc<AtomicUsize>,
     redactor: &Redactor,
 ) -> Option<SentRequest> {
     let BodyCopy { kept, bytes, sha256 } = copy;
@@ -90,13 +105,14 @@ fn sent(
     let mut places = Vec::new();
     let body = body.and_then(|body| {
         let (stored, found) = masked(call.wire, &body).ok()?;
+        drop(body);
         places = found;
         let mut text = String::from_utf8(stored).ok()?;
         let removed = redactor.redact_in_place(&mut text);
         if removed > 0 {
             places.push(format!("{removed} secrets"));
         }
-        Some(Bytes::from(text))
+        KeptBytes::of(text.into_bytes(), kept_bytes).map(Bytes::from_owner)
     });
     Some(SentRequest {
         number,

@@ -68,7 +68,9 @@ pub(crate) async fn answer(
     let forwarded = forwarded.map(|()| RequestTee::new(body, kept, body_done));
     if wire.is_some() {
         let number = shared.numbers.fetch_add(1, Ordering::Relaxed) + 1;
-        let passing = Passing { number, head, target, body: body_copy, answer: answer_copy };
+        let kept_bytes = Arc::clone(&shared.kept_bytes);
+        let (body, answer) = (body_copy, answer_copy);
+        let passing = Passing { number, head, target, body, answer, kept_bytes };
         shared.report(passing).await;
     }
     let since = Instant::now();

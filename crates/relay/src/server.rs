@@ -14,7 +14,7 @@ use hyper::service::service_fn;
 use hyper::{HeaderMap, Method, Request};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Mutex, mpsc, watch};
+use tokio::sync::{Mutex, Semaphore, mpsc, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
 use crate::access::{Access, is_of_this_user};
@@ -26,6 +26,13 @@ use crate::upstream::Upstream;
 
 /// The most connections of a program at a time; more wait to be accepted.
 const MOST_CONNECTIONS: usize = 256;
+
+/// The most exchanges that wait to be taken.
+const MOST_WAITING: usize = 64;
+
+/// The most requests that are not reported whole. Beyond it a request waits before it is forwarded, so that what nobody
+/// takes does not pile up.
+const MOST_REPORTS: usize = 2 * MOST_CONNECTIONS;
 
 /// The time that copies have to be read when the relay ends.
 const GRACE: Duration = Duration::from_secs(5);
@@ -94,8 +101,9 @@ pub(crate) struct Shared {
     /// The bytes of all requests that are kept at the moment.
     pub kept_bytes: Arc<AtomicUsize>,
     own_user_agents: Vec<String>,
-    exchanges: mpsc::UnboundedSender<Exchange>,
+    exchanges: mpsc::Sender<Exchange>,
     reports: Mutex<JoinSet<()>>,
+    report_slots: Arc<Semaphore>,
     failure: StdMutex<Option<String>>,
 }
 
@@ -108,9 +116,14 @@ impl std::fmt::Debug for Shared {
 impl Shared {
     /// Reports a request and its answer when they have passed.
     pub async fn report(&self, passing: Passing) {
+        let Ok(slot) = Arc::clone(&self.report_slots).acquire_owned().await else { return };
+        let exchanges = self.exchanges.clone();
         let mut reports = self.reports.lock().await;
         while reports.try_join_next().is_some() {}
-        reports.spawn(passing.report(self.exchanges.clone()));
+        reports.spawn(async move {
+            passing.report(exchanges).await;
+            drop(slot);
+        });
     }
 
     /// Notes why a request was not forwarded, or not answered.
@@ -128,10 +141,11 @@ impl Shared {
 }
 
 impl Relay {
-    /// Starts a relay on a free port of 127.0.0.1. The exchanges end when the relay has.
+    /// Starts a relay on a free port of 127.0.0.1. The exchanges end when the relay has; requests wait while nobody takes
+    /// them.
     pub async fn start(
         options: RelayOptions,
-    ) -> Result<(Self, mpsc::UnboundedReceiver<Exchange>), StartError> {
+    ) -> Result<(Self, mpsc::Receiver<Exchange>), StartError> {
         let RelayOptions {
             upstream,
             env,
@@ -145,7 +159,7 @@ impl Relay {
         // but pollutes the record.
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
-        let (exchanges, receiver) = mpsc::unbounded_channel();
+        let (exchanges, receiver) = mpsc::channel(MOST_WAITING);
         let shared = Arc::new(Shared {
             access: Access::new(address, &upstream),
             upstream,
@@ -157,6 +171,7 @@ impl Relay {
             own_user_agents,
             exchanges,
             reports: Mutex::default(),
+            report_slots: Arc::new(Semaphore::new(MOST_REPORTS)),
             failure: StdMutex::default(),
         });
         let (stop, stopped) = watch::channel(false);
@@ -190,7 +205,8 @@ impl Relay {
         self.shared.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Ends the relay: open requests are cut, and the copies of all that passed are reported.
+    /// Ends the relay: open requests are cut, and the copies of all that passed are reported. The exchanges have to be
+    /// taken meanwhile.
     pub async fn shutdown(mut self) {
         self.stop.send_replace(true);
         // It can only fail by panicking.

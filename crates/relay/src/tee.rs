@@ -14,7 +14,8 @@ use tokio::sync::oneshot;
 
 use convoke_wire::AnswerReader;
 
-/// The most bytes of all requests that are kept at a time. A program that an agent runs can send many at once.
+/// The most bytes of all requests that are kept at a time, those that nobody has taken from the queue included. A program
+/// that an agent runs can send many at once.
 const MOST_KEPT: usize = 256 << 20;
 
 /// Bytes that count towards a limit of their own, and towards one that all of a relay share.
@@ -40,6 +41,13 @@ impl KeptBytes {
             self.bytes.extend_from_slice(data);
         }
         is_kept
+    }
+
+    /// Creates a copy of bytes that are counted with others; `None` if the limit of all does not allow it.
+    pub fn of(bytes: Vec<u8>, of_all: Arc<AtomicUsize>) -> Option<Self> {
+        let fits = |all: usize| all.checked_add(bytes.len()).filter(|&all| all <= MOST_KEPT);
+        of_all.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).ok()?;
+        Some(Self { limit: bytes.len(), bytes, of_all })
     }
 }
 

@@ -5,6 +5,7 @@
 
 use std::io::Write as _;
 use std::sync::Arc;
+use std::time::Duration;
 
 use convoke_relay::{Relay, RelayOptions, Upstream};
 use convoke_wire::{Exchange, ReceivedAnswer, SentRequest};
@@ -146,7 +147,7 @@ async fn serve(
 /// A relay, and the path that a program below it uses.
 struct Place {
     relay: Relay,
-    exchanges: mpsc::UnboundedReceiver<Exchange>,
+    exchanges: mpsc::Receiver<Exchange>,
     path: String,
 }
 
@@ -425,6 +426,41 @@ async fn only_the_program_reaches_only_the_endpoint() {
     assert_eq!(sent.headers[0].1, "claude-cli/2.1");
     own.relay.shutdown().await;
     assert!(own.exchanges.try_recv().is_err());
+}
+
+#[tokio::test]
+async fn requests_that_nobody_takes_do_not_pile_up() {
+    let mut server = ModelServer::start().await;
+    let mut place = Place::new(RelayOptions::new(server.upstream())).await;
+    // The requests that are not reported whole, and those whose two exchanges wait in the queue.
+    let (least, most) = (512, 512 + 64 / 2);
+    let more = most + 40;
+    for _ in 0..more {
+        server.reply(whole("200 OK", &[], "{}"));
+    }
+    let (head, port) =
+        (place.head("POST", "/v1/messages", &["Content-Length: 2"]), place.relay.port());
+    let client = tokio::spawn(async move {
+        let mut stream = BufReader::new(TcpStream::connect(("127.0.0.1", port)).await.unwrap());
+        for _ in 0..more {
+            stream.write_all(format!("{head}{{}}").as_bytes()).await.unwrap();
+            read_message(&mut stream).await.unwrap();
+        }
+    });
+    for _ in 0..least {
+        server.got.recv().await.unwrap();
+    }
+    let mut forwarded = least;
+    let pause = Duration::from_millis(500);
+    while tokio::time::timeout(pause, server.got.recv()).await.is_ok() {
+        forwarded += 1;
+    }
+    assert!(forwarded <= most, "{forwarded} requests were forwarded");
+    assert!(!client.is_finished(), "the program waits");
+    for _ in 0..2 * more {
+        place.exchanges.recv().await.unwrap();
+    }
+    client.await.unwrap();
 }
 
 #[tokio::test]

@@ -2,12 +2,12 @@
 
 use std::io::Write;
 
-use convoke_session::{AnyStore, MessageNumber, SessionId, Store as _, TurnId};
+use convoke_session::{AnyStore, MessageNumber, SentTurn, SessionId, Store as _, TurnId};
 use maud::{DOCTYPE, PreEscaped, html};
 
 use crate::assets::STYLE;
 use crate::query::Grouping;
-use crate::stored::{SentTurn, Standing, messages_after, team_of};
+use crate::stored::{Standing, messages_after, team_of};
 use crate::views::text::{exact, line};
 use crate::views::{conversation, inspector, number};
 

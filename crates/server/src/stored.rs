@@ -2,16 +2,13 @@
 
 use std::ops::Range;
 
-use convoke_agent::id::{Millis, ThreadId};
+use convoke_agent::id::Millis;
 use convoke_agent::permission::{PermissionAnswer, PermissionQuestion};
-use convoke_agent::thread::{RequestRecord, ThreadStore as _};
 use convoke_core::Diagnostic;
-use convoke_core::ledger::Ledger;
 use convoke_core::marker::strip_all_markers;
-use convoke_session::progress::SoFar;
 use convoke_session::{
-    AnyStore, Attempt, MemberCost, MemberName, MessageNumber, NumberedMessage, Session, SessionId,
-    StopReason, Store as _, StoreError, Summary, Turn, TurnId, TurnState,
+    AnyStore, MemberCost, MemberName, MessageNumber, NumberedMessage, Session, StopReason,
+    Store as _, StoreError, Summary, Turn, TurnId, TurnState,
 };
 use convoke_team::Team;
 use serde::Serialize;
@@ -262,109 +259,6 @@ async fn turns_answering(
             return Ok(found);
         }
     }
-}
-
-/// A turn with the texts of one attempt.
-#[derive(Debug, Clone)]
-pub struct SentTurn {
-    /// The turn.
-    pub turn: Turn,
-    /// All attempts.
-    pub attempts: Vec<Attempt>,
-    /// The attempt that is shown.
-    pub attempt: Attempt,
-    /// The prompt.
-    pub prompt: String,
-    /// The system text.
-    pub system: Option<String>,
-    /// The ledger, as it was stored.
-    pub ledger_json: String,
-    /// The ledger.
-    pub ledger: Ledger<'static>,
-}
-
-/// Reads a turn; `None` if there is none.
-pub async fn turn(
-    store: &AnyStore,
-    session: SessionId,
-    id: TurnId,
-) -> Result<Option<Turn>, StoreError> {
-    let before = TurnId(id.0.saturating_sub(1));
-    let turn = store.turns_after(session, before, 1).await?.pop();
-    Ok(turn.filter(|turn| turn.id == id))
-}
-
-impl SentTurn {
-    /// Reads a turn and an attempt, by default the last; `None` if nothing was sent in it.
-    pub async fn read(
-        store: &AnyStore,
-        session: SessionId,
-        turn: Turn,
-        attempt: Option<u32>,
-    ) -> Result<Option<Self>, StoreError> {
-        let attempts = store.attempts(session, turn.id).await?;
-        let found = match attempt {
-            None => attempts.last(),
-            Some(number) => attempts.iter().find(|attempt| attempt.number == number),
-        };
-        let Some(attempt) = found.cloned() else { return Ok(None) };
-        let prompt = store.content(attempt.prompt.hash).await?;
-        let system = match attempt.system {
-            Some(system) => Some(store.content(system.hash).await?),
-            None => None,
-        };
-        let ledger_json = store.content(attempt.ledger.hash).await?;
-        let ledger = serde_json::from_str(&ledger_json).map_err(|error| {
-            StoreError::Damaged(format!("the ledger of turn {}: {error}", turn.id))
-        })?;
-        Ok(Some(Self { turn, attempts, attempt, prompt, system, ledger_json, ledger }))
-    }
-
-    /// Returns the JSON form, as `sessions show --turn N --json` writes it.
-    pub fn json(&self) -> Value {
-        let ledger: Value = serde_json::from_str(&self.ledger_json).unwrap_or_default();
-        json!({
-            "turn": self.turn, "attempts": self.attempts, "attempt": self.attempt.number,
-            "prompt": self.prompt, "systemFlag": self.system, "ledger": ledger,
-            "sentBytes": self.attempt.sent_bytes(),
-        })
-    }
-
-    /// Returns the stored events, and the partial reply.
-    pub async fn came_back(
-        &self,
-        store: &AnyStore,
-        session: SessionId,
-    ) -> Result<SoFar, StoreError> {
-        let Attempt { turn, number, ended, .. } = &self.attempt;
-        let Some(ended) = ended else {
-            return Ok(SoFar::read(&store.progress(session, *turn, *number).await?));
-        };
-        let mut so_far = SoFar::default();
-        if let Some(partial) = ended.partial {
-            so_far.said = store.content(partial.hash).await?;
-        }
-        if let Some(events) = ended.events {
-            so_far.events = store.content(events.hash).await?;
-        }
-        Ok(so_far)
-    }
-}
-
-/// Reads the requests of an attempt, by default those of the last attempt with requests.
-pub async fn requests(
-    store: &AnyStore,
-    session: SessionId,
-    turn: &Turn,
-    attempt: Option<u32>,
-) -> Result<Vec<RequestRecord<()>>, StoreError> {
-    let thread = ThreadId::of_member(session, turn.member.as_str());
-    let mut found = store.requests(&thread).await?;
-    found.retain(|record| record.attempt.is_some_and(|it| it.turn == turn.id));
-    let last = found.iter().filter_map(|record| record.attempt).map(|it| it.attempt).max();
-    let attempt = attempt.or(last);
-    found.retain(|record| record.attempt.map(|it| it.attempt) == attempt);
-    Ok(found)
 }
 
 /// Returns the time between two moments, in milliseconds.

@@ -1,5 +1,8 @@
 //! The difference between two prompts of one member, and how much of the earlier one a provider's cache can reuse.
 
+use std::time::Duration;
+
+use convoke_diff::LineDiff;
 use serde::Serialize;
 
 use crate::id::{MemberName, SessionId, TurnId};
@@ -144,7 +147,7 @@ pub fn text_diff(earlier: &str, later: &str) -> TextDiff {
         earlier_bytes: earlier.len() as u64,
         later_bytes: later.len() as u64,
         common_prefix: earlier.floor_char_boundary(same) as u64,
-        lines: diff_lines(&lines_of(earlier), &lines_of(later)),
+        lines: diff_lines(earlier, later),
     }
 }
 
@@ -152,58 +155,20 @@ fn lines_of(text: &str) -> Vec<&str> {
     if text.is_empty() { Vec::new() } else { text.split('\n').collect() }
 }
 
-/// The maximum number of comparisons; beyond it the whole changed part is shown as replaced.
-const MOST_COMPARISONS: usize = 16 << 20;
+/// The time after which a difference is approximated.
+const DIFF_TIME: Duration = Duration::from_millis(500);
 
-fn diff_lines(earlier: &[&str], later: &[&str]) -> Vec<DiffLine> {
-    let line = |change| move |text: &&str| DiffLine { change, text: (*text).to_owned() };
-    let head = earlier.iter().zip(later).take_while(|(a, b)| a == b).count();
-    let tail = earlier[head..].iter().rev().zip(later[head..].iter().rev());
-    let tail = tail.take_while(|(a, b)| a == b).count();
-    let old = &earlier[head..earlier.len() - tail];
-    let new = &later[head..later.len() - tail];
-
-    let mut lines: Vec<DiffLine> = earlier[..head].iter().map(line(LineChange::Same)).collect();
-    if old.len().saturating_mul(new.len()) > MOST_COMPARISONS {
-        lines.extend(old.iter().map(line(LineChange::Removed)));
-        lines.extend(new.iter().map(line(LineChange::Added)));
-    } else {
-        let longest = longest_common(old, new);
-        let width = new.len() + 1;
-        let (mut i, mut j) = (0, 0);
-        while i < old.len() || j < new.len() {
-            if i < old.len() && j < new.len() && old[i] == new[j] {
-                lines.push(line(LineChange::Same)(&old[i]));
-                (i, j) = (i + 1, j + 1);
-            } else if j == new.len()
-                || (i < old.len() && longest[(i + 1) * width + j] >= longest[i * width + j + 1])
-            {
-                lines.push(line(LineChange::Removed)(&old[i]));
-                i += 1;
-            } else {
-                lines.push(line(LineChange::Added)(&new[j]));
-                j += 1;
-            }
-        }
-    }
-    lines.extend(earlier[earlier.len() - tail..].iter().map(line(LineChange::Same)));
-    lines
-}
-
-/// Returns the table of the longest common subsequences of all suffixes.
-fn longest_common(old: &[&str], new: &[&str]) -> Vec<u32> {
-    let width = new.len() + 1;
-    let mut longest = vec![0; (old.len() + 1) * width];
-    for i in (0..old.len()).rev() {
-        for j in (0..new.len()).rev() {
-            longest[i * width + j] = if old[i] == new[j] {
-                longest[(i + 1) * width + j + 1] + 1
-            } else {
-                longest[(i + 1) * width + j].max(longest[i * width + j + 1])
-            };
-        }
-    }
-    longest
+fn diff_lines(earlier: &str, later: &str) -> Vec<DiffLine> {
+    let diff = LineDiff::of_lines(lines_of(earlier), lines_of(later), DIFF_TIME);
+    let lines = diff.lines().map(|(change, text)| {
+        let change = match change {
+            convoke_diff::LineChange::Same => LineChange::Same,
+            convoke_diff::LineChange::Removed => LineChange::Removed,
+            convoke_diff::LineChange::Added => LineChange::Added,
+        };
+        DiffLine { change, text: text.to_owned() }
+    });
+    lines.collect()
 }
 
 #[cfg(test)]

@@ -19,12 +19,14 @@ pub mod prompt;
 pub mod replay;
 pub mod request;
 pub mod routing;
+pub mod sent_turn;
 pub mod session;
 #[allow(
     clippy::duplicate_mod,
     reason = "the queries of `store/sql` are compiled for each database"
 )]
 pub mod store;
+pub mod team_tools;
 pub mod thread;
 pub mod transfer;
 pub mod turn;
@@ -37,6 +39,7 @@ pub use coordinator::{
 };
 pub use event::{SessionEvent, SessionEventKind, ShownAttachment, ShownMessage, StopReason};
 pub use id::{AttemptRef, Head, MemberName, MessageNumber, Millis, SessionId, ThreadId, TurnId};
+pub use sent_turn::SentTurn;
 pub use session::{
     FoundMessage, MemberCost, NewSession, NumberedMessage, Rehearsal, RemovedSession, Session,
     State, Summary,

@@ -73,6 +73,7 @@ fn read_team(mut top: Section<'_>, problems: &mut Vec<Problem>) -> (Team, Vec<Re
         members: Vec::new(),
     };
     let record = top.word("record");
+    let team_tools = top.boolean(TEAM_TOOLS);
     let copy = read_paths(&mut top, WORKSPACE_COPY);
     let link = read_paths(&mut top, WORKSPACE_LINK);
     let (mut members, is_there) = read_members(&mut top, problems);
@@ -80,6 +81,7 @@ fn read_team(mut top: Section<'_>, problems: &mut Vec<Problem>) -> (Team, Vec<Re
     for read in &mut members {
         if let MemberKind::Agent(settings) = &mut read.member.kind {
             settings.record = settings.record.or(record);
+            settings.team_tools = settings.team_tools.or(team_tools);
             let of_team = [
                 (WORKSPACE_COPY, &mut settings.workspace_copy, &copy),
                 (WORKSPACE_LINK, &mut settings.workspace_link, &link),
@@ -339,12 +341,14 @@ fn read_agent(section: &mut Section<'_>, agent: String) -> AgentSettings {
         context_window: section.tokens("context-window"),
         tools: section.word("tools"),
         record: section.word("record"),
+        team_tools: section.boolean(TEAM_TOOLS),
         workspace: section.word("workspace"),
         workspace_copy: read_paths(section, WORKSPACE_COPY),
         workspace_link: read_paths(section, WORKSPACE_LINK),
     }
 }
 
+const TEAM_TOOLS: &str = "team-tools";
 const WORKSPACE_COPY: &str = "workspace-copy";
 const WORKSPACE_LINK: &str = "workspace-link";
 
@@ -371,6 +375,7 @@ const TOP: &[&str] = &[
     "briefing",
     "require-sandbox",
     "record",
+    TEAM_TOOLS,
     "workspace",
     WORKSPACE_COPY,
     WORKSPACE_LINK,
@@ -398,6 +403,7 @@ const MEMBER: &[&str] = &[
     "cwd",
     "sandbox",
     "record",
+    TEAM_TOOLS,
     "workspace",
     WORKSPACE_COPY,
     WORKSPACE_LINK,

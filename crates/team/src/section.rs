@@ -233,6 +233,7 @@ impl<'t> Section<'t> {
     }
 
     /// Takes a table out of this one; an absent one is empty.
+    #[must_use]
     pub fn table(&mut self, key: &'static str) -> Section<'t> {
         let example = format!("[{key}]");
         let form = Form { types: &["table"], must_be: "a table", example: &example };
@@ -255,13 +256,12 @@ impl<'t> Section<'t> {
         for (name, value) in tables.unwrap_or_default() {
             let (place, name) = (name.span(), name.into_inner().into_owned());
             let path = self.field(&format!("{key}.{}", shortened(&name)));
-            match value.into_inner() {
-                DeValue::Table(table) => found.push((name, place, Self::new(path, table))),
-                _ => {
-                    let message = format!("`{path}` must be a table");
-                    let fix = format!("write its settings below `[{key}.NAME]`");
-                    self.problem(place, TeamFileCode::WrongType, message, fix);
-                }
+            if let DeValue::Table(table) = value.into_inner() {
+                found.push((name, place, Self::new(path, table)));
+            } else {
+                let message = format!("`{path}` must be a table");
+                let fix = format!("write its settings below `[{key}.NAME]`");
+                self.problem(place, TeamFileCode::WrongType, message, fix);
             }
         }
         found

@@ -130,6 +130,8 @@ pub fn gate(settings: &AgentSettings, baseline: Baseline, trust: Trust) -> Gated
         context_window: _,
         tools,
         record,
+        // They reach the team and nothing else.
+        team_tools: _,
         // A copy of what the agent reads anyway, in which it can change as much.
         workspace: _,
         workspace_copy: _,

@@ -3,10 +3,10 @@
 
 use std::collections::VecDeque;
 
-use memchr::memmem;
 use serde_json::Value;
 
-use crate::sse::{Data, SseEvent, SseReader};
+use crate::sse::{Data, SseEvent, SseReader, end_of_event, end_of_last_event};
+use crate::telling::TellingWords;
 use crate::usage::{self, Usage};
 use crate::wire::Wire;
 
@@ -59,10 +59,7 @@ impl AnswerReader {
     pub fn push(&mut self, piece: &[u8]) {
         match &mut self.form {
             Form::Events(reader, events) => {
-                reader.push(piece, events);
-                for event in events.drain(..) {
-                    read_event(self.wire, &event, &mut self.facts);
-                }
+                read_events(self.wire, reader, events, piece, &mut self.facts);
             }
             Form::Whole(kept) => match kept {
                 Some(bytes) if bytes.len() + piece.len() <= LONGEST => {
@@ -98,15 +95,39 @@ impl AnswerReader {
     }
 }
 
+/// Reads the events of a piece. Most are deltas without facts: those that are whole in the piece are neither copied nor
+/// parsed.
+fn read_events(
+    wire: Wire,
+    reader: &mut SseReader,
+    events: &mut VecDeque<SseEvent>,
+    piece: &[u8],
+    facts: &mut AnswerFacts,
+) {
+    let mut words = TellingWords::in_text(piece);
+    let mut at = 0;
+    while at < piece.len() {
+        let mut telling = at;
+        if reader.is_between_events() {
+            telling = words.next(at, facts.model.is_some()).unwrap_or(piece.len());
+            at += end_of_last_event(&piece[at..telling]);
+        }
+        let end = telling + end_of_event(&piece[telling..]);
+        reader.push(&piece[at..end], events);
+        for event in events.drain(..) {
+            read_event(wire, &event, facts);
+        }
+        at = end;
+    }
+}
+
 fn read_event(wire: Wire, event: &SseEvent, facts: &mut AnswerFacts) {
     let Data::Whole(data) = &event.data else { return };
     if data.trim() == "[DONE]" {
         facts.is_complete = true;
         return;
     }
-    // Most events are deltas, and say nothing of interest.
-    let telling = ["usage", "message_stop", "error", "finish", "\"model\""];
-    if telling.iter().any(|word| memmem::find(data.as_bytes(), word.as_bytes()).is_some())
+    if TellingWords::in_text(data.as_bytes()).next(0, facts.model.is_some()).is_some()
         && let Ok(value) = serde_json::from_str(data)
     {
         read(wire, &value, facts);
@@ -236,6 +257,21 @@ data: {"type":"message_stop"}
         let failed = "data: {\"type\":\"response.failed\",\"response\":{\"error\":{\"message\":\"too long\"}}}\n\n";
         let failed = facts(Wire::Responses, "text/event-stream", failed);
         assert_eq!((failed.error.as_deref(), failed.is_complete), (Some("too long"), false));
+    }
+
+    #[test]
+    fn events_without_facts_are_passed_over_and_the_others_are_found() {
+        let delta = "data: {\"choices\":[{\"delta\":{\"content\":\"a word\"},\"finish_reason\":null}],\"usage\":null}";
+        let named = "data: {\"model\":\"g\",\"choices\":[]}";
+        let told = "data: {\"model\":\"g\",\"choices\":[{\"finish_reason\":\"stop\"}],\"usage\":{\"prompt_tokens\":5,\"completion_tokens\":1}}";
+        let expected = "g input=5,cached=0,cache-write=0,output=1,reasoning=0 complete";
+        for end in ["\n\n", "\r\n\r\n", "\r\r", "\n\r\n"] {
+            let many = format!("{delta}{end}").repeat(40);
+            let others = format!(": a comment{end}event: x\nid: 3{end}{end}");
+            let text = format!("{named}{end}{many}{others}{told}{end}{many}");
+            let found = facts(Wire::Chat, "text/event-stream", &text);
+            assert_eq!(shown(&found), expected, "{end:?}");
+        }
     }
 
     #[test]

@@ -28,6 +28,7 @@ pub mod mask;
 pub mod parts;
 pub mod recognition;
 pub mod sse;
+mod telling;
 pub mod usage;
 mod wire;
 

@@ -76,6 +76,16 @@ impl SseReader {
         whole.then(|| self.take_event())
     }
 
+    /// Tells whether the stream is at the beginning of an event, so that whole events may be passed over.
+    pub(crate) fn is_between_events(&self) -> bool {
+        let is_inside = self.has_data || self.oversized || self.line_is_oversized;
+        !is_inside
+            && !self.at_start
+            && !self.after_return
+            && self.line.is_empty()
+            && self.name.is_empty()
+    }
+
     fn extend_line(&mut self, part: &[u8]) {
         if self.line_is_oversized {
             return;
@@ -139,6 +149,24 @@ impl SseReader {
             },
         }
     }
+}
+
+/// Returns the position after the first blank line, or the end.
+pub(crate) fn end_of_event(text: &[u8]) -> usize {
+    memchr::memchr_iter(b'\n', text)
+        .find_map(|at| match &text[at + 1..] {
+            [b'\n', ..] => Some(at + 2),
+            [b'\r', b'\n', ..] => Some(at + 3),
+            _ => None,
+        })
+        .unwrap_or(text.len())
+}
+
+/// Returns the position after the last blank line, or 0.
+pub(crate) fn end_of_last_event(text: &[u8]) -> usize {
+    memchr::memrchr_iter(b'\n', text)
+        .find(|&at| text[..at].ends_with(b"\n") || text[..at].ends_with(b"\n\r"))
+        .map_or(0, |at| at + 1)
 }
 
 fn split_field(line: &[u8]) -> (&[u8], &[u8]) {

@@ -15,12 +15,14 @@ use serde::Deserialize;
 use serde_json::json;
 
 use self::question::Questions;
-use super::{Context, ProgramCall};
+use super::{Context, ProgramCall, start_failure};
+use crate::claude_settings;
 use crate::process::{Decision, Dialogue, Input};
 use crate::sandbox::sign_in::{self, SignIn};
 use crate::start::Start;
 use crate::stream::claude::Claude;
 use crate::stream::{Reader, Sink};
+use crate::team_tools::SERVER;
 use crate::turn_input::Permissions;
 use crate::vendor::Vendor;
 use crate::verdict::Failure;
@@ -31,7 +33,8 @@ pub const TAIL: &str = "Reply to the message above.";
 /// Prepares a call.
 pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
     let turn_input = context.turn_input;
-    let mut args = context.users_args();
+    let (users_args, given_settings) = claude_settings::split(&context.definition.args);
+    let mut args: Vec<OsString> = users_args.into_iter().map(OsString::from).collect();
     args.extend(
         [
             "-p",
@@ -45,10 +48,8 @@ pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
         .map(OsString::from),
     );
     args.extend(permissions(context).iter().map(OsString::from));
-    if !context.definition.args.iter().any(|given| given.starts_with("--settings")) {
-        args.push("--settings".into());
-        args.push(own_sandbox(context).into());
-    }
+    args.extend(team_tools(context)?);
+    args.extend([claude_settings::FLAG.into(), settings(context, given_settings)?]);
     args.extend(Start::of(Vendor::Claude, turn_input.trust).args.into_iter().map(OsString::from));
     if let Some(model) = context.model() {
         args.extend(["--model", model].map(OsString::from));
@@ -87,6 +88,20 @@ pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
     }
     call.addresses.push(users_settings(context));
     Ok(call)
+}
+
+/// Returns the arguments that hand over the team tools, which need no permission. The file is private: it holds the
+/// secret of the turn.
+fn team_tools(context: &Context<'_>) -> Result<Vec<OsString>, Failure> {
+    let Some(server) = &context.team_server else { return Ok(Vec::new()) };
+    let mut settings = server.settings();
+    settings["type"] = "stdio".into();
+    // Otherwise the program may list tools only when the model searches for them.
+    settings["alwaysLoad"] = true.into();
+    let servers = json!({ "mcpServers": { SERVER: settings } });
+    let path = context.write_private("mcp.json", &servers.to_string())?;
+    let allowed = format!("mcp__{SERVER}");
+    Ok(vec!["--mcp-config".into(), path.into(), "--allowedTools".into(), allowed.into()])
 }
 
 /// Returns the program's own directory.
@@ -141,10 +156,20 @@ fn permissions(context: &Context<'_>) -> Vec<&'static str> {
     }
 }
 
-/// Returns the settings of the program's own sandbox: off within ours, which it cannot start in.
-fn own_sandbox(context: &Context<'_>) -> String {
+/// Returns the settings of a turn: those that the user or a relay gives, with the program's own sandbox off within ours, which
+/// it cannot start in. Given settings may hold keys, so they go into a file.
+fn settings(context: &Context<'_>, given: Option<String>) -> Result<OsString, Failure> {
     let is_on = !context.enforcer.is_kernel() && context.permissions() < Permissions::Full;
-    json!({ "sandbox": { "enabled": is_on } }).to_string()
+    let Some(given) = given else {
+        return Ok(json!({ "sandbox": { "enabled": is_on } }).to_string().into());
+    };
+    let mut settings = claude_settings::read(&given, &context.turn_input.cwd)
+        .map_err(|error| start_failure(error.to_string()))?;
+    if !settings["sandbox"].is_object() {
+        settings["sandbox"] = json!({});
+    }
+    settings["sandbox"]["enabled"] = json!(is_on);
+    Ok(context.write_private("settings.json", &settings.to_string())?.into())
 }
 
 struct Conversation {

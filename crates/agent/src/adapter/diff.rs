@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
-use similar::TextDiff;
+use convoke_diff::LineDiff;
 
 /// The most bytes of both texts that are compared. A model chooses the texts, and their question waits for the result.
 const COMPARED: usize = 1 << 20;
@@ -17,8 +17,14 @@ pub(crate) fn unified(path: &Path, before: &str, after: &str) -> String {
     if before.len() + after.len() > COMPARED {
         return replaced(&name, before, after);
     }
-    let diff = TextDiff::configure().timeout(DIFF_TIME).diff_lines(before, after);
-    diff.unified_diff().header(&name, &name).missing_newline_hint(false).to_string()
+    // Pieces of a file need not end with a line break: only where one of the two does, it is a change.
+    let is_piece = !before.ends_with('\n') && !after.ends_with('\n');
+    let [before, after] = [before, after].map(|text| {
+        let end = if is_piece && !text.is_empty() { "\n" } else { "" };
+        format!("{text}{end}")
+    });
+    let changes = LineDiff::new(&before, &after, DIFF_TIME).unified(3);
+    if changes.is_empty() { changes } else { format!("--- {name}\n+++ {name}\n{changes}") }
 }
 
 fn replaced(name: &str, before: &str, after: &str) -> String {

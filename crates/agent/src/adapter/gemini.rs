@@ -76,6 +76,8 @@ pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
         let settings = SessionSettings {
             started_model: context.model().map(str::to_owned),
             title_is_command: true,
+            // Those of its home need no permission.
+            servers: Vec::new(),
             ..acp::settings(context)
         };
         acp::program_call(context, args, &turn_input.prompt, settings)

@@ -43,6 +43,8 @@ use crate::process::{self, Dialogue, Launch, PrivateDir};
 use crate::sandbox::stopped::Watched;
 use crate::sandbox::{Enforcer, ProgramState, Sandbox, SandboxSettings};
 use crate::stream::{is_signed_out, is_unconnected};
+use crate::team_tools::McpServer;
+use crate::team_tools::socket::TeamSocket;
 use crate::turn::{Agent, AgentTurn, TurnResult, TurnSide};
 use crate::turn_input::{Permissions, ResumeHandle, Trust, TurnInput};
 use crate::vendor::Vendor;
@@ -146,6 +148,8 @@ struct Context<'a> {
     vendor: Option<Vendor>,
     /// The enforcer of the permissions.
     enforcer: Enforcer,
+    /// The MCP server of the team tools, if the turn has them.
+    team_server: Option<McpServer>,
 }
 
 impl<'a> Context<'a> {
@@ -157,7 +161,8 @@ impl<'a> Context<'a> {
     ) -> Self {
         let vendor = definition.vendor();
         let enforcer = Enforcer::on_this_machine(vendor, host.sandbox.newest_abi);
-        Self { turn_input, definition, host, private_dir, vendor, enforcer }
+        let team_server = None;
+        Self { turn_input, definition, host, private_dir, vendor, enforcer, team_server }
     }
 }
 
@@ -317,6 +322,9 @@ impl CliAgent {
         let program = program::find(&context)?;
         // A CLI that is run as any other program has its state too.
         context.vendor = context.vendor.or_else(|| Vendor::of(&program));
+        // Open until the turn is over.
+        let team_socket = team_socket(&context)?;
+        context.team_server = team_socket.as_ref().map(|(_, server)| server.clone());
         let mut call = prepare(&context)?;
         let sandbox = context.sandbox(&call);
         let partial = sandbox.report().map_err(start_failure)?;
@@ -383,6 +391,22 @@ impl CliAgent {
         env.insert("TMPDIR".into(), context.private_dir.into());
         env.into_iter().collect()
     }
+}
+
+/// Opens the socket of the team tools, if the turn has them and its program can be handed a server.
+fn team_socket(context: &Context<'_>) -> Result<Option<(TeamSocket, McpServer)>, Failure> {
+    let tools = context.turn_input.team_tools.clone();
+    let Some(tools) = tools.filter(|_| context.definition.kind.takes_tools()) else {
+        return Ok(None);
+    };
+    let opened = context.host.guardian.program().and_then(|program| {
+        let socket = TeamSocket::open(context.private_dir, tools)?;
+        let server = McpServer::new(program, &socket);
+        Ok((socket, server))
+    });
+    let failed =
+        |error| start_failure(format!("cannot open the socket of the team tools: {error}"));
+    opened.map(Some).map_err(failed)
 }
 
 fn leads_outside(name: &OsStr) -> bool {

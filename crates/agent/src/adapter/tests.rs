@@ -4,7 +4,7 @@ use convoke_files::{Disk, FileKind, Files as _};
 
 use super::*;
 use crate::config::Protocol;
-use crate::sandbox::SandboxSettings;
+use crate::sandbox::{Enforcer, SandboxSettings};
 use crate::turn_input::Trust;
 use crate::verdict::{Ending, Exit};
 
@@ -28,13 +28,7 @@ fn prepare_with(
     newest_abi: Option<u8>,
 ) -> (Vec<String>, String) {
     let dir = tempfile::tempdir().unwrap();
-    let host = Host {
-        guardian: Guardian::from_program("/none"),
-        env: vec![("HOME".into(), dir.path().into())],
-        temp_root: dir.path().to_owned(),
-        state_dir: dir.path().join("state"),
-        sandbox: SandboxSettings { newest_abi, ..SandboxSettings::default() },
-    };
+    let host = host_in(dir.path(), newest_abi);
     let mut turn_input = TurnInput::new(PROMPT, dir.path());
     turn_input.permissions = permissions;
     turn_input.trust = trust;
@@ -50,6 +44,17 @@ fn prepare_with(
     let call = call.unwrap();
     let args = call.args.iter().map(|arg| arg.to_str().unwrap().to_owned()).collect();
     (args, format!("{:?}", call.env))
+}
+
+/// A machine with a home, whose Landlock is at most this one.
+fn host_in(home: &Path, newest_abi: Option<u8>) -> Host {
+    Host {
+        guardian: Guardian::from_program("/none"),
+        env: vec![("HOME".into(), home.into())],
+        temp_root: home.to_owned(),
+        state_dir: home.join("state"),
+        sandbox: SandboxSettings { newest_abi, ..SandboxSettings::default() },
+    }
 }
 
 #[test]
@@ -201,6 +206,61 @@ fn a_session_goes_on_with_its_model_unless_another_is_named() {
         let context = Context::new(&turn_input, &definition, &host, private_dir);
         assert_eq!(context.model(), Some(expected));
     }
+}
+
+#[test]
+fn the_own_sandbox_of_claude_is_off_within_ours_whatever_settings_are_given() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("given.json");
+    std::fs::write(&file, r#"{"env":{"A":"key"},"sandbox":{"enabled":true,"x":1}}"#).unwrap();
+    let file = file.to_str().unwrap();
+    for (newest_abi, is_on) in [(None, false), (Some(0), true)] {
+        if newest_abi.is_none() && !Enforcer::on_this_machine(None, None).is_kernel() {
+            println!("not run: this kernel has no Landlock");
+            continue;
+        }
+        let given = [vec![], vec!["--settings".to_owned(), file.to_owned()]];
+        let given = given.into_iter().chain([vec![format!("--settings={file}")]]);
+        for arguments in given {
+            let is_given = !arguments.is_empty();
+            let mut definition = Definition::built_in(AgentKind::Claude);
+            definition.args = arguments;
+            let settings = claude_settings(&definition, newest_abi);
+            assert_eq!(settings["sandbox"]["enabled"], is_on, "{settings}");
+            if is_given {
+                assert_eq!(
+                    (&settings["env"]["A"], &settings["sandbox"]["x"]),
+                    (&"key".into(), &1.into())
+                );
+            }
+        }
+    }
+    let mut definition = Definition::built_in(AgentKind::Claude);
+    definition.args = vec!["--settings".to_owned(), "[]".to_owned()];
+    let dir = tempfile::tempdir().unwrap();
+    let turn_input = TurnInput::new(PROMPT, dir.path());
+    let host = host_in(dir.path(), None);
+    let context = Context::new(&turn_input, &definition, &host, dir.path());
+    let refused = claude::call(&context).err().unwrap();
+    assert_eq!(refused.reason, FailureReason::Start, "{}", refused.message);
+}
+
+/// Returns the settings that Claude Code is started with, of which there is one set.
+fn claude_settings(definition: &Definition, newest_abi: Option<u8>) -> serde_json::Value {
+    let dir = tempfile::tempdir().unwrap();
+    let turn_input = TurnInput::new(PROMPT, dir.path());
+    let host = host_in(dir.path(), newest_abi);
+    let context = Context::new(&turn_input, definition, &host, dir.path());
+    let call = claude::call(&context).unwrap();
+    let args: Vec<&str> = call.args.iter().map(|arg| arg.to_str().unwrap()).collect();
+    assert_eq!(args.iter().filter(|arg| arg.starts_with("--settings")).count(), 1, "{args:?}");
+    let at = args.iter().position(|arg| *arg == "--settings").unwrap();
+    let text = match args[at + 1] {
+        json if json.starts_with('{') => json.to_owned(),
+        path => Disk.read_text(Path::new(path), FileKind::State).unwrap(),
+    };
+    assert!(!args.iter().any(|arg| arg.contains("key")), "{args:?}");
+    serde_json::from_str(&text).unwrap()
 }
 
 #[test]

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::gemini::GOOGLE_SIGN_IN;
 use super::{CannotRelay, ModelEndpoint, Pointed, Pointer, Started, is_on, write};
+use crate::claude_settings;
 use crate::turn_input::Trust;
 
 const FIRST_PARTY: &str = "https://api.anthropic.com";
@@ -65,8 +66,9 @@ pub(super) fn point(
     variables: &[(&str, &str)],
     private_dir: &Path,
 ) -> Result<Pointed, CannotRelay> {
-    let mut settings = match users_settings(started) {
-        Some(given) => read_settings(started, &given)?,
+    let (mut arguments, given) = claude_settings::split(started.arguments);
+    let mut settings = match given {
+        Some(given) => claude_settings::read(&given, started.cwd)?,
         None => json!({}),
     };
     if !settings["env"].is_object() {
@@ -76,8 +78,7 @@ pub(super) fn point(
         settings["env"][*name] = json!(value);
     }
     let path = write(private_dir.join("relay-settings.json"), &settings.to_string())?;
-    let mut arguments = without_settings(started.arguments);
-    arguments.extend(["--settings".to_owned(), path.display().to_string()]);
+    arguments.extend([claude_settings::FLAG.to_owned(), path.display().to_string()]);
     Ok(Pointed { arguments, env: Vec::new() })
 }
 
@@ -90,8 +91,8 @@ struct Settings<'a> {
 impl<'a> Settings<'a> {
     fn read(started: &'a Started<'a>) -> Result<Self, CannotRelay> {
         let mut files = Vec::new();
-        if let Some(given) = users_settings(started) {
-            files.push(read_settings(started, &given)?);
+        if let (_, Some(given)) = claude_settings::split(started.arguments) {
+            files.push(claude_settings::read(&given, started.cwd)?);
         }
         let directory = started.variable("CLAUDE_CONFIG_DIR").map(PathBuf::from);
         let users = directory.unwrap_or_else(|| started.home().join(".claude"));
@@ -116,49 +117,5 @@ impl<'a> Settings<'a> {
             _ => None,
         });
         set.filter(|value| !value.is_empty()).or_else(|| self.started.text(name))
-    }
-}
-
-/// Returns the last value of `--settings`: JSON, or the path of a file.
-fn users_settings(started: &Started<'_>) -> Option<String> {
-    let mut found = None;
-    let mut arguments = started.arguments.iter();
-    while let Some(argument) = arguments.next() {
-        if argument == "--settings" {
-            found = arguments.next().cloned();
-        } else if let Some(value) = argument.strip_prefix("--settings=") {
-            found = Some(value.to_owned());
-        }
-    }
-    found
-}
-
-fn without_settings(arguments: &[String]) -> Vec<String> {
-    let mut kept = Vec::new();
-    let mut rest = arguments.iter();
-    while let Some(argument) = rest.next() {
-        if argument == "--settings" {
-            rest.next();
-        } else if !argument.starts_with("--settings=") {
-            kept.push(argument.clone());
-        }
-    }
-    kept
-}
-
-fn read_settings(started: &Started<'_>, given: &str) -> Result<Value, CannotRelay> {
-    let text = if given.trim_start().starts_with('{') {
-        given.to_owned()
-    } else {
-        let path = started.cwd.join(given);
-        let text = Disk.read_text(&path, FileKind::Configuration);
-        text.map_err(|source| CannotRelay::File { path, source })?
-    };
-    let parsed: Result<Value, _> = serde_json::from_str(&text);
-    match parsed {
-        Ok(value) if value.is_object() => Ok(value),
-        _ => {
-            Err(CannotRelay::Unsupported("the value of `--settings` is no JSON object".to_owned()))
-        }
     }
 }

@@ -9,6 +9,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use crate::adapter::write_private;
+use crate::claude_settings::SettingsError;
 use crate::turn_input::Trust;
 use crate::vendor::Vendor;
 
@@ -98,6 +99,15 @@ pub enum CannotRelay {
         /// The reason.
         source: std::io::Error,
     },
+}
+
+impl From<SettingsError> for CannotRelay {
+    fn from(error: SettingsError) -> Self {
+        match error {
+            SettingsError::File { path, source } => Self::File { path, source },
+            SettingsError::NoObject => Self::Unsupported(error.to_string()),
+        }
+    }
 }
 
 /// The way in which Codex is signed in.

@@ -1,6 +1,7 @@
 //! "Everything but": Landlock knows no exceptions, so a directory that holds one is replaced by what
 //! else is in it.
 
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 /// The directories that are looked into at the most: a ruleset has to be built before every turn.
@@ -11,15 +12,16 @@ const MOST_DIRECTORIES: usize = 256;
 /// Symbolic links are left out, because a rule would hold for what they lead to; what is there is
 /// covered, or excepted, by its own path. An exception that `root` itself lies in does not count.
 pub fn carve(root: &Path, except: &[PathBuf]) -> Vec<PathBuf> {
+    let excepted: HashSet<&Path> = except.iter().map(PathBuf::as_path).collect();
+    let holders: HashSet<&Path> = except.iter().flat_map(|it| it.ancestors().skip(1)).collect();
     let mut covered = Vec::new();
     let mut open = vec![root.to_owned()];
     let mut looked_into = 0;
     while let Some(path) = open.pop() {
-        if path != root && except.contains(&path) {
+        if path != root && excepted.contains(path.as_path()) {
             continue;
         }
-        let holds_exception = except.iter().any(|it| it != &path && it.starts_with(&path));
-        if !holds_exception {
+        if !holders.contains(path.as_path()) {
             covered.push(path);
             continue;
         }
@@ -35,8 +37,25 @@ pub fn carve(root: &Path, except: &[PathBuf]) -> Vec<PathBuf> {
     covered
 }
 
-/// Returns a path without symbolic links, also when its end does not exist.
-pub fn real(path: &Path) -> PathBuf {
+/// Paths without symbolic links, also when their ends do not exist. Those of one directory need one look at it.
+#[derive(Debug, Default)]
+pub struct RealPaths {
+    directories: HashMap<PathBuf, PathBuf>,
+}
+
+impl RealPaths {
+    /// Returns the real path.
+    pub fn of(&mut self, path: &Path) -> PathBuf {
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+            return real(path);
+        };
+        let known = self.directories.entry(parent.to_owned());
+        let found = known.or_insert_with(|| real(parent)).join(name);
+        if found.read_link().is_ok() { real(&found) } else { found }
+    }
+}
+
+fn real(path: &Path) -> PathBuf {
     for ancestor in path.ancestors() {
         if let Ok(found) = ancestor.canonicalize() {
             let rest = path.strip_prefix(ancestor).unwrap_or(Path::new(""));
@@ -104,7 +123,15 @@ mod tests {
         let dir = tree(&["real/a"]);
         std::os::unix::fs::symlink("real", dir.path().join("link")).unwrap();
         let root = dir.path().canonicalize().unwrap();
-        assert_eq!(real(&dir.path().join("link/b/c")), root.join("real/b/c"));
-        assert_eq!(real(&dir.path().join("link")), root.join("real"));
+        let mut paths = RealPaths::default();
+        for (path, expected) in [
+            ("link/b/c", "real/b/c"),
+            ("link", "real"),
+            ("link/a", "real/a"),
+            ("real/a/", "real/a"),
+        ] {
+            assert_eq!(paths.of(&dir.path().join(path)), root.join(expected), "{path}");
+        }
+        assert_eq!(paths.of(Path::new("/")), Path::new("/"));
     }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use convoke_core::figures::thousands;
 use convoke_core::ledger::Ledger;
 use convoke_wire::Wire;
 use serde::{Deserialize, Serialize};
@@ -33,6 +34,25 @@ impl<T> RequestRecord<T> {
     pub fn with_texts<U>(self, texts: U) -> RequestRecord<U> {
         let Self { thread, number, attempt, meta, outcome, texts: _ } = self;
         RequestRecord { thread, number, attempt, meta, outcome, texts }
+    }
+
+    /// Returns the bytes of the request that were sent.
+    pub fn sent_bytes(&self) -> u64 {
+        match self.outcome.end {
+            Some(RequestEnd::Unsent) => 0,
+            _ => self.meta.bytes,
+        }
+    }
+
+    /// Returns the title of the request: number, purpose, size and unchanged bytes.
+    pub fn title(&self) -> String {
+        let RequestMeta { purpose, bytes, unchanged_bytes, .. } = &self.meta;
+        let (number, purpose) = (self.number, purpose.as_str());
+        if self.sent_bytes() == 0 {
+            return format!("request {number}, {purpose}, 0 bytes sent");
+        }
+        let (bytes, unchanged) = (thousands(*bytes), thousands(*unchanged_bytes));
+        format!("request {number}, {purpose}, {bytes} bytes, {unchanged} unchanged")
     }
 }
 

@@ -26,8 +26,17 @@ try port 'perl -MSocket -e "socket(S, AF_INET, SOCK_STREAM, 0); connect(S, pack_
 echo x >$OUTSIDE/shown
 "#;
 
+/// The attempts that succeed under each permission. The others are stopped.
+const OPEN: [(Permissions, &[&str]); 4] = [
+    (Permissions::ReadOnly, &[]),
+    (Permissions::Edit, &["inside"]),
+    (Permissions::EditAndNetwork, &["inside", "port"]),
+    (Permissions::Full, &["inside", "outside", "home", "hook", "skill", "port"]),
+];
+const ATTEMPTS: [&str; 8] = ["inside", "outside", "home", "ssh", "others", "hook", "skill", "port"];
+
 async fn stops_what_a_hostile_model_tries(cli: Cli) {
-    for (permissions, inside) in [(Permissions::ReadOnly, "stopped"), (Permissions::Edit, "open")] {
+    for (permissions, open) in OPEN {
         let script = Script::new([cli.shell("sh hostile.sh 2>&1"), Answer::say("Done.")]);
         let Some(test) = TestHost::new(cli, script).await else {
             return;
@@ -67,15 +76,18 @@ async fn stops_what_a_hostile_model_tries(cli: Cli) {
             }
         }
         let outcome = turn.result().await;
-        assert_eq!(outcome.verdict, Verdict::Done, "{outcome:?}");
-        for name in ["outside", "home", "ssh", "others", "hook", "skill", "port"] {
+        assert_eq!(outcome.verdict, Verdict::Done, "{permissions:?}: {outcome:?}");
+        for name in ATTEMPTS {
+            let expected = if open.contains(&name) { "open" } else { "stopped" };
             assert!(
-                output.contains(&format!("{name}=stopped")),
-                "{permissions:?} {name}: {output}"
+                output.contains(&format!("{name}={expected}")),
+                "{permissions:?} {name} should be {expected}: {output}"
             );
         }
-        assert!(output.contains(&format!("inside={inside}")), "{permissions:?}: {output}");
-        assert_eq!(test.work.path().join("inside").exists(), inside == "open");
+        assert_eq!(test.work.path().join("inside").exists(), open.contains(&"inside"));
+        if permissions == Permissions::Full {
+            continue;
+        }
         assert_eq!(std::fs::read(&configuration).unwrap_or_default(), before);
         assert!(!outside.path().join("shown").exists());
         // The agent went on as if nothing had happened.

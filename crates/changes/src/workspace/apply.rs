@@ -68,6 +68,7 @@ impl Changes {
             undoes: None,
             interrupted: false,
             shared_with: Vec::new(),
+            unread: Vec::new(),
             applied: Some(Applied {
                 member: workspace.member.clone(),
                 workspace: path.read()?.created,

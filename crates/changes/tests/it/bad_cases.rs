@@ -349,7 +349,7 @@ fn unreadable_files_are_named_and_the_others_are_recorded() {
         tree.chmod("closed", 0);
     });
     assert_eq!(shown(&record), ["modified closed", "modified open"]);
-    assert_eq!(record.unreadable(), ["closed"]);
+    assert_eq!(record.unreadable(), ["closed", "directory"]);
     let plan = tree.changes().plan_undo(SESSION, None).unwrap();
     assert_eq!((plan.changes.len(), plan.left_alone.len()), (1, 1), "{plan:?}");
     tree.changes().undo(&plan).unwrap();

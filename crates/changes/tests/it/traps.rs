@@ -61,6 +61,28 @@ fn a_tracked_file_is_recorded_though_it_is_ignored() {
 }
 
 #[test]
+fn an_index_that_cannot_be_read_is_named_and_asked_again() {
+    let tree = Tree::repository();
+    tree.write("a.log", "1");
+    tree.write(".gitignore", "*.log\n");
+    tree.git(&["add", "-f", "a.log"]);
+    let index = fs::read(tree.path(".git/index")).unwrap();
+    for damaged in [&b"no index"[..], &index[..index.len() / 2]] {
+        tree.write(".git/index", damaged);
+        let record = tree.turn(1, |tree| tree.write("a.log", "2"));
+        assert_eq!(record.unreadable(), [".git/index"]);
+        assert!(record.changes.is_empty());
+    }
+    tree.write(".git/index", &index);
+    let record = tree.turn(2, |tree| tree.write("a.log", "3"));
+    assert_eq!((shown(&record), record.unreadable()), (vec!["modified a.log".to_owned()], vec![]));
+    // A repository without an index tracks nothing.
+    fs::remove_file(tree.path(".git/index")).unwrap();
+    tree.write("b.log", "1");
+    assert!(tree.turn(3, |_| {}).unreadable().is_empty());
+}
+
+#[test]
 fn what_was_ignored_before_is_not_taken_for_new() {
     let tree = Tree::repository();
     tree.write(".gitignore", "data\n");

@@ -124,7 +124,7 @@ pub enum Effect {
     /// Store the pending messages and quit.
     Close(Vec<PersonMessage>),
     /// Read a prompt from the store.
-    Read(MemberName, TurnId, PromptView),
+    Read(TurnId, PromptView),
     /// Answer a question of an agent.
     Answer(String, PermissionAnswer),
     /// Read the files that a message attaches.
@@ -492,7 +492,7 @@ impl Chat {
             Some(member) => sent.find(|(name, _)| name == member),
         };
         match (found, member) {
-            (Some((name, turn)), _) => Some(Effect::Read(name.clone(), *turn, what)),
+            (Some((_, turn)), _) => Some(Effect::Read(*turn, what)),
             (None, Some(member)) => self.remark(format!("no prompt was sent to {member} yet")),
             (None, None) => self.remark("no prompt was sent yet"),
         }
@@ -568,7 +568,8 @@ fn with_files(message: &ShownMessage) -> String {
         if !text.is_empty() {
             text.push('\n');
         }
-        text.push_str(&format!("+ {file}"));
+        text += "+ ";
+        text += &file.to_string();
     }
     text
 }

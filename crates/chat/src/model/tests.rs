@@ -221,10 +221,10 @@ fn another_person_who_is_asked_gets_the_word() {
 fn the_ledger_is_one_key_away() {
     let mut chat = at_work();
     chat.happen(started(2, "lin"));
-    let read = |member: &str, turn, what| Some(Effect::Read(member.into(), TurnId(turn), what));
-    assert_eq!(chat.press(KeyCode::F(2)), read("lin", 2, PromptView::Ledger));
-    assert_eq!(chat.ctrl('l'), read("lin", 2, PromptView::Ledger));
-    assert_eq!(chat.enter_line("/prompt ada"), read("ada", 1, PromptView::Prompt));
+    let read = |turn, what| Some(Effect::Read(TurnId(turn), what));
+    assert_eq!(chat.press(KeyCode::F(2)), read(2, PromptView::Ledger));
+    assert_eq!(chat.ctrl('l'), read(2, PromptView::Ledger));
+    assert_eq!(chat.enter_line("/prompt ada"), read(1, PromptView::Prompt));
 }
 
 #[test]

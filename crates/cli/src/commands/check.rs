@@ -36,7 +36,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let user = UserConfiguration::load(&Home::of(&host_environment)).inspect_err(|error| {
         // A mistake in the user's own files is reported in the same form.
         if let Some(report) = error.downcast_ref::<TeamFileReport>().filter(|_| arguments.json) {
-            let _ = write_json(&mut out, &report.file, errors(report));
+            let _ = write_json(&mut out, &report.file, &errors(report));
         }
     })?;
     let found = || find_team_file(&host_environment).unwrap_or_else(|| TEAM_FILE.into());
@@ -44,7 +44,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let checked = Project::read(&path, &user);
     if arguments.json {
         let errors = checked.as_ref().err().map(errors).unwrap_or_default();
-        write_json(&mut out, &path.display().to_string(), errors)?;
+        write_json(&mut out, &path.display().to_string(), &errors)?;
     } else if let Ok(project) = &checked {
         let count = match project.team.members.len() {
             1 => "1 member".to_owned(),
@@ -56,7 +56,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-fn write_json(out: &mut impl Write, file: &str, errors: Vec<Value>) -> io::Result<()> {
+fn write_json(out: &mut impl Write, file: &str, errors: &[Value]) -> io::Result<()> {
     writeln!(out, "{}", json!({"file": file, "errors": errors}))
 }
 

@@ -24,6 +24,7 @@ mod context;
 mod doctor;
 mod init;
 mod mask;
+mod mcp;
 mod model;
 mod output;
 mod prompt;

@@ -115,6 +115,30 @@ fn messages_are_searched() {
 }
 
 #[test]
+fn a_search_says_whether_there_are_more_messages() {
+    let project = talked();
+    let all = project.run(&["sessions", "search", "the"]);
+    assert!(!all.contains("More messages"), "{all}");
+    let one = project.run(&["sessions", "search", "the", "--limit", "1"]);
+    assert!(one.contains("More messages have these words; `--limit` shows more."), "{one}");
+    let is_complete = |arguments: &[&str]| {
+        let found = project.output(arguments, b"").stdout;
+        let found: Value = serde_json::from_slice(&found).unwrap();
+        found["isComplete"].clone()
+    };
+    assert_eq!(is_complete(&["sessions", "search", "the", "--json"]), true);
+    assert_eq!(is_complete(&["sessions", "search", "the", "--json", "--limit", "1"]), false);
+    // Matches of other directories take no place of those of this one.
+    let elsewhere = tempfile::tempdir().unwrap();
+    std::fs::write(elsewhere.path().join("convoke.toml"), TEAM).unwrap();
+    let mut search = project.command(&["sessions", "search", "the", "--limit", "1"]);
+    let output = search.current_dir(elsewhere.path()).output().unwrap();
+    let none = String::from_utf8(output.stdout).unwrap();
+    assert!(none.contains("No message has these words"), "{none}");
+    assert!(!none.contains("More messages"), "{none}");
+}
+
+#[test]
 fn a_session_is_renamed() {
     let project = talked();
     let rename = |name| project.run(&["sessions", "rename", "last", name]);

@@ -8,9 +8,9 @@ use std::hash::Hash;
 use std::time::Duration;
 
 use convoke_core::ledger::estimate_tokens;
+use convoke_diff::LineDiff;
 use convoke_wire::{Part, PartKind, RequestParts};
 use serde::Serialize;
-use similar::{ChangeTag, TextDiff};
 
 use super::{Capture, CaptureError};
 
@@ -205,16 +205,15 @@ impl Pairs<'_> {
 }
 
 fn changed(before: &Part, after: &Part) -> Change {
-    let diff = TextDiff::configure().timeout(DIFF_TIME).diff_lines(&before.text, &after.text);
-    let count = |tag| diff.iter_all_changes().filter(|change| change.tag() == tag).count();
+    let diff = LineDiff::new(&before.text, &after.text, DIFF_TIME);
     Change::Changed {
         part: after.kind,
         place: after.place.clone(),
         title: after.title.clone(),
         bytes_before: before.text.len() as u64,
         bytes: after.text.len() as u64,
-        lines_added: count(ChangeTag::Insert),
-        lines_removed: count(ChangeTag::Delete),
-        diff: diff.unified_diff().context_radius(1).to_string(),
+        lines_added: diff.added(),
+        lines_removed: diff.removed(),
+        diff: diff.unified(1),
     }
 }

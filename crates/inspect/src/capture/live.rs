@@ -8,10 +8,12 @@ use convoke_agent::Vendor;
 use convoke_agent::endpoint;
 use convoke_agent::process::PrivateDir;
 use convoke_agent::turn_input::Trust;
+use convoke_core::Diagnostic;
 use convoke_rehearsal::{Answered, Recorded};
 use convoke_wire::{Exchange, ReceivedAnswer, RequestKind, SentRequest};
 
 use super::{Capture, CaptureError, CaptureOptions, UserHome, as_text, child, ownership};
+use crate::diagnostics;
 use crate::explained::explained_with;
 use crate::host_environment::HostEnvironment;
 use crate::installed::Installed;
@@ -58,21 +60,31 @@ pub async fn capture_live(
         stdin: order.stdin.clone(),
         patience: order.patience,
     };
-    let ended = child::run(&run, &order.guardian, std::future::pending()).await;
-    let mut exchanges = relayed.exchanges;
-    relayed.relay.shutdown().await;
+    let (relay, mut exchanges) = (relayed.relay, relayed.exchanges);
+    let run = async {
+        let ended = child::run(&run, &order.guardian, std::future::pending()).await;
+        relay.shutdown().await;
+        ended
+    };
     let mut requests: Vec<Recorded> = Vec::new();
-    while let Ok(exchange) = exchanges.try_recv() {
-        match exchange {
-            Exchange::Sent(request) => requests.push(recorded(request)),
-            Exchange::Answered { number, answer } => {
-                let found = requests.iter_mut().find(|it| it.number as u64 == number);
-                if let Some(request) = found {
-                    note_answer(request, &answer);
+    let mut without_body = 0;
+    let take = async {
+        while let Some(exchange) = exchanges.recv().await {
+            match exchange {
+                Exchange::Sent(request) => {
+                    without_body += u64::from(request.body.is_none());
+                    requests.push(recorded(request));
+                }
+                Exchange::Answered { number, answer } => {
+                    let found = requests.iter_mut().find(|it| it.number as u64 == number);
+                    if let Some(request) = found {
+                        note_answer(request, &answer);
+                    }
                 }
             }
         }
-    }
+    };
+    let (ended, ()) = tokio::join!(run, take);
     let user = UserHome::of(vendor, host_environment);
     let given = ownership::Given {
         arguments: &words,
@@ -92,8 +104,14 @@ pub async fn capture_live(
         ended,
         requests,
         yours,
-        notes: Vec::new(),
+        notes: bodies_left_out(without_body).into_iter().collect(),
     })
+}
+
+/// Requests that were forwarded and are too large, alone or together, to be shown.
+fn bodies_left_out(count: u64) -> Option<Diagnostic> {
+    let message = format!("the bodies of {count} requests are not shown: they are over the limit");
+    (count > 0).then(|| Diagnostic::new(diagnostics::RECORD_LIMIT, message).with_count(count))
 }
 
 fn recorded(request: SentRequest) -> Recorded {

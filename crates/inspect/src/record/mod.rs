@@ -12,11 +12,13 @@ mod residency;
 mod turn_record;
 
 use std::path::PathBuf;
+use std::pin::pin;
 use std::sync::Arc;
 
 use convoke_agent::event::EventKind;
 use convoke_agent::id::ThreadId;
 use convoke_agent::thread::ThreadStore;
+use convoke_agent::turn::TurnSide;
 use convoke_agent::{Agent, AgentTurn, TurnInput, TurnResult, Vendor};
 use convoke_redact::Redactor;
 use convoke_rehearsal::RequestFeed;
@@ -76,33 +78,44 @@ impl Agent for RecordingAgent {
             let mut feed = feed.lock().await;
             // A request that came after the end of the last turn belongs to none.
             while feed.take().is_some() {}
-            let mut turn = agent.start(turn_input);
-            let (canceller, answerer) = (turn.canceller(), turn.answerer());
-            let mut is_cancelled = false;
-            loop {
-                tokio::select! {
-                    biased;
-                    request = feed.next() => record.rehearsed(request, &side).await,
-                    event = turn.next() => match event {
-                        Some(event) if matches!(event.kind, EventKind::Finished { .. }) => {}
-                        Some(event) => side.send(event).await,
-                        None => break,
-                    },
-                    (question, answer) = side.answer() => answerer.answer(&question, answer),
-                    () = side.cancelled(), if !is_cancelled => {
-                        is_cancelled = true;
-                        canceller.cancel();
+            let mut result = {
+                let mut forwarded = pin!(forward(agent.start(turn_input), &side));
+                loop {
+                    tokio::select! {
+                        biased;
+                        request = feed.next() => record.rehearsed(request, &side).await,
+                        result = &mut forwarded => break result,
                     }
                 }
-            }
+            };
             while let Some(request) = feed.take() {
                 record.rehearsed(request, &side).await;
             }
             drop(feed);
-            let mut result: TurnResult = turn.result().await;
             result.diagnostics.extend(record.finish(&side).await);
             side.finish(result).await;
         });
         turn
+    }
+}
+
+/// Passes on the events of a turn, and to the turn the answers and the cancellation. Returns its result.
+async fn forward(mut turn: AgentTurn, side: &TurnSide) -> TurnResult {
+    let (canceller, answerer) = (turn.canceller(), turn.answerer());
+    let mut is_cancelled = false;
+    loop {
+        tokio::select! {
+            biased;
+            event = turn.next() => match event {
+                Some(event) if matches!(event.kind, EventKind::Finished { .. }) => {}
+                Some(event) => side.send(event).await,
+                None => return turn.result().await,
+            },
+            (question, answer) = side.answer() => answerer.answer(&question, answer),
+            () = side.cancelled(), if !is_cancelled => {
+                is_cancelled = true;
+                canceller.cancel();
+            }
+        }
     }
 }

@@ -8,7 +8,7 @@ use convoke_agent::relayed::{self, CodexSignIn, ModelEndpoint, Pointed, RelayAdd
 use convoke_agent::turn_input::Trust;
 use convoke_relay::{Relay, RelayOptions, Upstream};
 use convoke_wire::Exchange;
-use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::mpsc::Receiver;
 
 use super::residency;
 use crate::asking::ask;
@@ -37,7 +37,7 @@ pub(crate) enum Reach {
 /// A relay, and the program as it is started to use it.
 pub(crate) struct Relayed {
     pub relay: Relay,
-    pub exchanges: UnboundedReceiver<Exchange>,
+    pub exchanges: Receiver<Exchange>,
     pub pointed: Pointed,
     /// Whether it is Gemini CLI with a key that its settings do not select, which it refuses beside a base
     /// URL.

@@ -1,11 +1,11 @@
 //! An agent whose program is pointed to a relay, one for each turn.
 
 use std::path::PathBuf;
+use std::pin::pin;
 use std::sync::Arc;
 
 use convoke_agent::adapter::{Host, agent};
 use convoke_agent::config::Definition;
-use convoke_agent::event::EventKind;
 use convoke_agent::process::PrivateDir;
 use convoke_agent::sandbox::Route;
 use convoke_agent::turn::TurnSide;
@@ -15,12 +15,12 @@ use convoke_agent::{Agent, AgentTurn, TurnInput, TurnResult, Verdict};
 use convoke_core::Diagnostic;
 use convoke_relay::Relay;
 use convoke_wire::Exchange;
-use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::mpsc::Receiver;
 
-use super::Recording;
 use super::ledger::HandedOver;
 use super::relayed_program::{Program, Reach, Relayed};
 use super::turn_record::TurnRecord;
+use super::{Recording, forward};
 use crate::diagnostics;
 
 /// An agent whose requests are recorded on their way to the endpoint that it would use.
@@ -64,32 +64,23 @@ impl RelayingAgent {
         let recording = Arc::new(self.recording);
         let handed_over = HandedOver::new(&turn_input, recording.vendor);
         let mut record = TurnRecord::new(recording, handed_over, &turn_input);
-        let mut turn = agent(self.definition, self.host).start(turn_input);
-        let (canceller, answerer) = (turn.canceller(), turn.answerer());
-        let mut is_cancelled = false;
-        loop {
+        let turn = agent(self.definition, self.host).start(turn_input);
+        let mut forwarded = pin!(forward(turn, side));
+        let mut result = loop {
             tokio::select! {
                 biased;
                 Some(exchange) = exchanges.recv() => record.exchanged(exchange, side).await,
-                event = turn.next() => match event {
-                    Some(event) if matches!(event.kind, EventKind::Finished { .. }) => {}
-                    Some(event) => side.send(event).await,
-                    None => break,
-                },
-                (question, answer) = side.answer() => answerer.answer(&question, answer),
-                () = side.cancelled(), if !is_cancelled => {
-                    is_cancelled = true;
-                    canceller.cancel();
-                }
+                result = &mut forwarded => break result,
             }
-        }
-        let mut result = turn.result().await;
+        };
         let failed = relay.failure();
         let refused = relay.refused_hosts();
-        relay.shutdown().await;
-        while let Ok(exchange) = exchanges.try_recv() {
-            record.exchanged(exchange, side).await;
-        }
+        let rest = async {
+            while let Some(exchange) = exchanges.recv().await {
+                record.exchanged(exchange, side).await;
+            }
+        };
+        tokio::join!(relay.shutdown(), rest);
         result.diagnostics.extend(record.finish(side).await);
         if !refused.is_empty() {
             let message = format!(
@@ -111,7 +102,7 @@ impl RelayingAgent {
         &mut self,
         turn_input: &TurnInput,
         private: &PrivateDir,
-    ) -> Result<(Relay, UnboundedReceiver<Exchange>), Failure> {
+    ) -> Result<(Relay, Receiver<Exchange>), Failure> {
         let asked = turn_input.permissions;
         let permissions = self.definition.permissions.map_or(asked, |widest| asked.min(widest));
         let program = Program {

@@ -11,8 +11,9 @@ use axum::response::{IntoResponse as _, Response};
 use convoke_agent::milliseconds;
 use convoke_agent::thread::{RequestRecord, RequestTexts, ThreadStore as _};
 use convoke_session::diff::diff as prompt_diff;
+use convoke_session::sent_turn::{self, requests_of};
 use convoke_session::{
-    Content, MessageNumber, Session, SessionId, Store as _, StoreError, Turn, TurnId,
+    Content, MessageNumber, SentTurn, Session, SessionId, Store as _, StoreError, Turn, TurnId,
 };
 use maud::html;
 use serde::Deserialize;
@@ -25,10 +26,10 @@ use crate::query::{
     ExplainQuery, ExportQuery, Form, ListQuery, MessagesQuery, StreamQuery, TextQuery, TurnQuery,
     TurnsQuery,
 };
-use crate::stored::{self, ListedSession, MOST_ROWS, PAGE, SentTurn, Standing};
+use crate::stored::{self, ListedSession, MOST_ROWS, PAGE, Standing};
 use crate::views::conversation::more;
 use crate::views::inspector::{self, Around};
-use crate::views::sessions::Directory;
+use crate::views::sessions::{Directory, Found};
 use crate::views::text::{SHOWN, exact, slice};
 use crate::views::{self, conversation};
 use crate::{App, Scope, stream as events};
@@ -55,11 +56,15 @@ pub(super) async fn sessions(
         .filter(|word| word.contains(char::is_alphanumeric))
         .map(str::to_owned)
         .collect();
+    let mut has_more = false;
     let found = if words.is_empty() {
         None
     } else {
-        let mut found = app.store.search(&words, MOST_FOUND).await?;
-        found.retain(|message| summaries.iter().any(|summary| summary.id == message.session));
+        let within: Vec<SessionId> = summaries.iter().map(|summary| summary.id).collect();
+        // One more than is shown tells whether there are more.
+        let mut found = app.store.search(&words, Some(&within), MOST_FOUND + 1).await?;
+        has_more = found.len() > MOST_FOUND;
+        found.truncate(MOST_FOUND);
         summaries.retain(|summary| found.iter().any(|message| message.session == summary.id));
         Some(found)
     };
@@ -71,7 +76,10 @@ pub(super) async fn sessions(
     }
     let json = || {
         let sessions: Vec<Value> = rows.iter().map(ListedSession::json).collect();
-        json!({"version": 1, "sessions": sessions, "total": total, "messages": found})
+        json!({
+            "version": 1, "sessions": sessions, "total": total, "messages": found,
+            "isComplete": !has_more,
+        })
     };
     Ok(reply(form, json, || {
         let mut directories: Vec<Directory> = Vec::new();
@@ -86,7 +94,8 @@ pub(super) async fn sessions(
             Scope::All => app.host.no_new_session(),
             Scope::One(_) => Some("this page shows one conversation".to_owned()),
         };
-        views::sessions::list(&directories, &query.q, found.as_deref(), no_new.as_deref())
+        let found = found.as_deref().map(|messages| Found { messages, has_more });
+        views::sessions::list(&directories, &query.q, found.as_ref(), no_new.as_deref())
     }))
 }
 
@@ -208,11 +217,11 @@ async fn find_turn(app: &App, session: SessionId, turn: &str) -> ApiResult<Turn>
     // A session that is not there has no turns either, and says so.
     app.store.session(session).await?;
     let id = turn_id(turn)?;
-    let turn = stored::turn(&app.store, session, id).await?;
+    let turn = sent_turn::find_turn(&app.store, session, id).await?;
     turn.ok_or_else(|| ApiError::not_found(format!("there is no turn {id}")))
 }
 
-async fn sent_turn(
+async fn read_sent(
     app: &App,
     session: SessionId,
     turn: &str,
@@ -236,11 +245,11 @@ pub(super) async fn turn(
     headers: HeaderMap,
 ) -> ApiResult<Response> {
     let id = app.session_id(&id)?;
-    let sent = sent_turn(&app, id, &turn, query.attempt).await?;
+    let sent = read_sent(&app, id, &turn, query.attempt).await?;
     if Form::of(&headers) == Form::Json {
-        return Ok(reply(Form::Json, || sent.json(), || html! {}));
+        return Ok(reply(Form::Json, || sent.json().unwrap_or_default(), || html! {}));
     }
-    let requests = stored::requests(&app.store, id, &sent.turn, Some(sent.attempt.number)).await?;
+    let requests = requests_of(&app.store, id, &sent.turn, Some(sent.attempt.number)).await?;
     let after = TurnId(sent.turn.id.0.saturating_sub(OTHERS / 2));
     let near = app.store.turns_after(id, after, usize::try_from(OTHERS).unwrap_or(0)).await?;
     let is_other = |turn: &&Turn| {
@@ -256,7 +265,7 @@ pub(super) async fn prompt(
     Query(query): Query<TurnQuery>,
 ) -> ApiResult<Response> {
     let id = app.session_id(&id)?;
-    let sent = sent_turn(&app, id, &turn, query.attempt).await?;
+    let sent = read_sent(&app, id, &turn, query.attempt).await?;
     Ok(file(sent.prompt, "prompt.txt"))
 }
 
@@ -266,7 +275,7 @@ pub(super) async fn system(
     Query(query): Query<TurnQuery>,
 ) -> ApiResult<Response> {
     let id = app.session_id(&id)?;
-    let sent = sent_turn(&app, id, &turn, query.attempt).await?;
+    let sent = read_sent(&app, id, &turn, query.attempt).await?;
     let system = sent.system.ok_or_else(|| ApiError::not_found("it has no system text"))?;
     Ok(file(system, "system.txt"))
 }
@@ -290,7 +299,7 @@ pub(super) async fn ledger(
     headers: HeaderMap,
 ) -> ApiResult<Response> {
     let id = app.session_id(&id)?;
-    let sent = sent_turn(&app, id, &turn, query.attempt).await?;
+    let sent = read_sent(&app, id, &turn, query.attempt).await?;
     let json = || serde_json::from_str(&sent.ledger_json).unwrap_or_default();
     Ok(reply(Form::of(&headers), json, || inspector::ledger_view(&sent.ledger, query.by)))
 }
@@ -336,7 +345,7 @@ pub(super) async fn bytes(
     headers: HeaderMap,
 ) -> ApiResult<Response> {
     let id = app.session_id(&id)?;
-    let sent = sent_turn(&app, id, &turn, query.attempt).await?;
+    let sent = read_sent(&app, id, &turn, query.attempt).await?;
     let text = match query.target.as_str() {
         "system" => sent.system.unwrap_or_default(),
         _ => sent.prompt,
@@ -352,7 +361,7 @@ pub(super) async fn steps(
     headers: HeaderMap,
 ) -> ApiResult<Response> {
     let id = app.session_id(&id)?;
-    let sent = sent_turn(&app, id, &turn, query.attempt).await?;
+    let sent = read_sent(&app, id, &turn, query.attempt).await?;
     let so_far = sent.came_back(&app.store, id).await?;
     let json = || {
         let events: Vec<Value> = so_far
@@ -399,7 +408,7 @@ pub(super) async fn diff(
     let (a, b) = (turn_id(&turn)?, turn_id(&other)?);
     let (earlier, later) = (a.min(b), a.max(b));
     let found = prompt_diff(&app.store, id, earlier, later).await?;
-    let sent = sent_turn(&app, id, &later.to_string(), None).await?;
+    let sent = read_sent(&app, id, &later.to_string(), None).await?;
     let json = || {
         json!({
             "session": id, "earlier": earlier, "later": later,
@@ -418,7 +427,7 @@ pub(super) async fn requests(
 ) -> ApiResult<Response> {
     let id = app.session_id(&id)?;
     let turn = find_turn(&app, id, &turn).await?;
-    let requests = stored::requests(&app.store, id, &turn, query.attempt).await?;
+    let requests = requests_of(&app.store, id, &turn, query.attempt).await?;
     let list: Vec<Value> = requests.iter().map(|record| request_json(record, None)).collect();
     Ok(reply(Form::Json, || json!({"requests": list}), || html! {}))
 }

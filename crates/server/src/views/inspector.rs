@@ -1,9 +1,9 @@
 //! The inspector: what was sent in a turn, to the byte, and what came back.
 
 use convoke_agent::milliseconds;
-use convoke_agent::thread::{RequestMeta, RequestRecord};
+use convoke_agent::thread::RequestRecord;
 use convoke_core::ledger::{Entry, Ledger, State, Target};
-use convoke_session::{Attempt, SessionId, Turn, TurnId};
+use convoke_session::{Attempt, SentTurn, SessionId, Turn, TurnId};
 use maud::{Markup, html};
 use serde_json::Value;
 
@@ -12,7 +12,7 @@ use super::text::{beginning, exact, line};
 use super::{dollars, download, moment, number, percent, seconds, short};
 use crate::host::{CacheRow, TurnChanges};
 use crate::query::{Grouping, TurnQuery};
-use crate::stored::{SentTurn, elapsed, excerpt};
+use crate::stored::{elapsed, excerpt};
 
 /// The most bytes of one part that are shown at once.
 const PART_SHOWN: usize = 16 << 10;
@@ -233,7 +233,7 @@ fn request_list(
     html! {
         (time_line(requests, attempt))
         ul { @for record in requests { li {
-            a href=(format!("/sessions/{id}/turns/{turn}/requests/{}", record.number)) { (request_title(record)) }
+            a href=(format!("/sessions/{id}/turns/{turn}/requests/{}", record.number)) { (record.title()) }
             @if let Some(usage) = record.outcome.usage { " — " (number(usage.input)) " tokens in, " (number(usage.cached)) " from the cache, " (number(usage.output)) " out" }
         } } }
     }
@@ -258,23 +258,11 @@ fn time_line(requests: &[RequestRecord<()>], attempt: &Attempt) -> Markup {
             @for (row, record) in requests.iter().enumerate() {
                 @let from = elapsed(attempt.began_at, record.meta.at);
                 rect.part.c0 x=(at(from)) y=(row * 14 + 2) width=(at(record.outcome.elapsed.map_or(0, milliseconds::whole).max(whole / 200))) height="10" {
-                    title { (request_title(record)) ", " (seconds(from)) " after the start" @if let Some(took) = record.outcome.elapsed.map(milliseconds::whole) { ", took " (seconds(took)) } }
+                    title { (record.title()) ", " (seconds(from)) " after the start" @if let Some(took) = record.outcome.elapsed.map(milliseconds::whole) { ", took " (seconds(took)) } }
                 }
             }
         }
     }
-}
-
-/// Returns the title of a request, as the terminal shows it.
-pub fn request_title(record: &RequestRecord<()>) -> String {
-    let RequestMeta { purpose, bytes, unchanged_bytes, .. } = &record.meta;
-    format!(
-        "request {}, {}, {} bytes, {} unchanged",
-        record.number,
-        purpose.as_str(),
-        number(*bytes),
-        number(*unchanged_bytes)
-    )
 }
 
 /// Renders a request that a model received.
@@ -290,7 +278,7 @@ pub(crate) fn request(
     let outcome = &record.outcome;
     html! {
         (crumbs(id, Some(turn)))
-        h1 { "Turn " (turn) ", " (request_title(record)) }
+        h1 { "Turn " (turn) ", " (record.title()) }
         dl.facts {
             dt { "Sent" } dd { (moment(record.meta.at)) " to " code { (record.meta.path) } }
             dt { "Unchanged" } dd { (number(record.meta.unchanged_bytes)) " bytes at the beginning are those of the request before: " (percent(record.meta.unchanged_bytes, record.meta.bytes)) ", which a cache can reuse" }

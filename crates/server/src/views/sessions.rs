@@ -16,11 +16,19 @@ pub struct Directory {
     pub sessions: Vec<ListedSession>,
 }
 
+/// The messages that a search found.
+pub struct Found<'a> {
+    /// The messages that are shown.
+    pub messages: &'a [FoundMessage],
+    /// Whether there are more.
+    pub has_more: bool,
+}
+
 /// Renders the list; `found` are messages with the words that were searched for.
 pub fn list(
     directories: &[Directory],
     words: &str,
-    found: Option<&[FoundMessage]>,
+    found: Option<&Found<'_>>,
     no_new: Option<&str>,
 ) -> Markup {
     html! {
@@ -34,10 +42,13 @@ pub fn list(
             None => p { (action("New conversation", "/api/sessions", &json!({}))) },
             Some(why) => p.faint { "No new conversation can be started here: " (why) },
         }
-        @if let Some(found) = found {
-            p role="status" { (count(found.len() as u64, "message")) " found" }
+        @if let Some(Found { messages, has_more }) = found {
+            p role="status" {
+                (count(messages.len() as u64, "message"))
+                @if *has_more { " shown; more words narrow the search" } @else { " found" }
+            }
             ol.hits {
-                @for message in found {
+                @for message in *messages {
                     li {
                         a href=(format!("/sessions/{}#message-{}", message.session, message.number)) { (short(message.session)) ", message " (message.number) }
                         " " (line(&message.excerpt))

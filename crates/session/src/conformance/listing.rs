@@ -69,7 +69,7 @@ pub(super) async fn words_are_found(store: &impl Store) -> Result<(), StoreError
     ] {
         let words: Vec<String> = words.iter().copied().chain([&*own]).map(str::to_owned).collect();
         let mut found: Vec<u64> = Vec::new();
-        for message in store.search(&words, 9).await? {
+        for message in store.search(&words, None, 9).await? {
             assert_eq!(message.session, new.id, "{words:?}");
             found.push(message.number.0);
         }
@@ -77,11 +77,16 @@ pub(super) async fn words_are_found(store: &impl Store) -> Result<(), StoreError
         assert_eq!(found, expected, "{words:?}");
     }
     let words = [own.clone()];
-    assert_eq!(store.search(&words, 2).await?.len(), 2, "no more than the limit");
+    let other = [SessionId::generate()];
+    assert!(store.search(&words, Some(&other), 9).await?.is_empty(), "of no other session");
+    assert!(store.search(&words, Some(&[]), 9).await?.is_empty(), "of no session");
+    let both = [other[0], new.id];
+    assert_eq!(store.search(&words, Some(&both), 9).await?.len(), 3, "of the named sessions");
+    assert_eq!(store.search(&words, None, 2).await?.len(), 2, "no more than the limit");
     store.set_removed(new.id, Some(Millis(1))).await?;
-    assert!(store.search(&words, 9).await?.is_empty(), "removed sessions are not searched");
+    assert!(store.search(&words, None, 9).await?.is_empty(), "removed sessions are not searched");
     store.remove(new.id).await?;
-    assert!(store.search(&words, 9).await?.is_empty(), "deleted sessions are not searched");
+    assert!(store.search(&words, None, 9).await?.is_empty(), "deleted sessions are not searched");
     Ok(())
 }
 

@@ -135,9 +135,10 @@ impl Store for AnyStore {
     async fn search(
         &self,
         words: &[String],
+        within: Option<&[SessionId]>,
         limit: usize,
     ) -> Result<Vec<FoundMessage>, StoreError> {
-        either!(self, store => store.search(words, limit).await)
+        either!(self, store => store.search(words, within, limit).await)
     }
 
     async fn costs(&self, session: SessionId) -> Result<Vec<MemberCost>, StoreError> {

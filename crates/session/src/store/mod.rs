@@ -6,7 +6,7 @@
 
 mod any;
 mod excerpt;
-pub mod failpoint;
+pub use convoke_files::failpoint;
 pub mod postgres;
 pub mod sqlite;
 
@@ -93,11 +93,12 @@ pub trait Store: ThreadStore + Sized + 'static {
         name: &str,
     ) -> impl Future<Output = Result<(), StoreError>> + Send;
 
-    /// Finds at most `limit` messages that contain every word, the best match first. Sessions that are marked
-    /// as removed are left out.
+    /// Finds at most `limit` messages that contain every word, the best match first, in all sessions or in some. Sessions
+    /// that are marked as removed are left out.
     fn search(
         &self,
         words: &[String],
+        within: Option<&[SessionId]>,
         limit: usize,
     ) -> impl Future<Output = Result<Vec<FoundMessage>, StoreError>> + Send;
 

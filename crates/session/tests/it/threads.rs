@@ -62,7 +62,7 @@ async fn a_file_of_any_earlier_format_is_brought_to_this_one() {
         let rehearsal = if back.is_empty() { new.rehearsal } else { None };
         let began = NewSession { rehearsal, ..new.clone() };
         assert_eq!(other.session(new.id).await.unwrap().began, began);
-        let found = other.search(&["migration".to_owned()], 9).await.unwrap();
+        let found = other.search(&["migration".to_owned()], None, 9).await.unwrap();
         assert_eq!(found[0].session, new.id, "messages of earlier formats are found");
     }
 }

@@ -135,7 +135,7 @@ async fn every_character_comes_back() {
     store.commit(new.id, step.clone()).await.unwrap();
     assert_eq!(store.session(new.id).await.unwrap().began, new);
     assert_eq!(store.messages_after(new.id, MessageNumber(0), 9).await.unwrap(), step.messages);
-    let found = store.search(&["worde".to_owned(), "end".to_owned()], 9).await.unwrap();
+    let found = store.search(&["worde".to_owned(), "end".to_owned()], None, 9).await.unwrap();
     assert_eq!(found.len(), 1);
 }
 

@@ -26,6 +26,8 @@ pub struct Preset {
     pub(crate) env: &'static [(&'static str, &'static str)],
     /// What points the program to a model server, where that of its CLI does not.
     pub(crate) endpoint: Option<&'static PresetEndpoint>,
+    /// The option that names a file of MCP servers, where the program ignores those of a session.
+    pub(crate) servers_option: Option<&'static str>,
     /// The program acts on commands and files that the last block of a prompt names.
     pub(crate) scans_last_block: bool,
     /// The program reports failures as text.
@@ -50,6 +52,7 @@ const BASE: Preset = Preset {
     state: &[],
     env: &[],
     endpoint: None,
+    servers_option: None,
     scans_last_block: false,
     tells_failures_as_text: false,
 };
@@ -92,6 +95,7 @@ pub static PRESETS: [Preset; 8] = [
         state: &[".cache/Microsoft/DeveloperTools", ".cache/copilot", ".copilot"],
         env: &[("COPILOT_AUTO_UPDATE", "false")],
         endpoint: Some(&COPILOT),
+        servers_option: Some("--additional-mcp-config"),
         tells_failures_as_text: true,
         ..BASE
     },

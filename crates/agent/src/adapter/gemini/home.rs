@@ -9,11 +9,13 @@ use std::fs::DirBuilder;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use convoke_files::{Disk, FileKind, Files};
 use serde_json::{Value, json};
 
 use crate::adapter::{Context, write_private};
+use crate::team_tools::{McpServer, SERVER};
 use crate::verdict::Failure;
 
 /// The entries of the user's home that are not shared.
@@ -48,6 +50,9 @@ pub(super) fn prepare(context: &Context<'_>) -> io::Result<PathBuf> {
     let is_set = |name: &str| context.variable(name).is_some_and(|value| !value.is_empty());
     if is_set("GOOGLE_GEMINI_BASE_URL") && is_set("GEMINI_API_KEY") {
         select_key(&mut settings);
+    }
+    if let Some(server) = &context.team_server {
+        add_team_tools(&mut settings, server, context.turn_input.limits.turn);
     }
     write_private(&ours.join("settings.json"), settings.to_string().as_bytes())?;
     Ok(home)
@@ -131,6 +136,17 @@ fn select_key(settings: &mut Value) {
     if auth["selectedType"].is_null() {
         auth["selectedType"] = json!("gemini-api-key");
     }
+}
+
+/// Adds the server of the team tools, which needs no permission.
+fn add_team_tools(settings: &mut Value, server: &McpServer, timeout: Duration) {
+    if !settings["mcpServers"].is_object() {
+        settings["mcpServers"] = json!({});
+    }
+    let mut own = server.settings();
+    own["trust"] = true.into();
+    own["timeout"] = json!(u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
+    settings["mcpServers"][SERVER] = own;
 }
 
 fn link_all(users: &Path, ours: &Path) -> io::Result<()> {

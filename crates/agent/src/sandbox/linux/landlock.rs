@@ -1,15 +1,18 @@
 //! Landlock: file, port and scope rules that the kernel enforces on a program and all that it starts.
 
+use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use landlock::{
     ABI, Access as _, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible as _, NetPort,
-    PathBeneath, PathFd, Ruleset, RulesetAttr as _, RulesetCreated, RulesetCreatedAttr as _,
-    RulesetError, RulesetStatus, Scope,
+    PathBeneath, Ruleset, RulesetAttr as _, RulesetCreated, RulesetCreatedAttr as _, RulesetError,
+    RulesetStatus, Scope,
 };
+use nix::fcntl::OFlag;
 
-use crate::sandbox::carve::{carve, real};
+use crate::sandbox::carve::{RealPaths, carve};
 use crate::sandbox::policy::{FilePath, Network, Policy, Writes};
 
 /// The newest version of Landlock whose rules are used. Later ones add rules that no test has seen.
@@ -83,11 +86,13 @@ fn add(
     path: &Path,
     access: BitFlags<AccessFs>,
 ) -> Result<RulesetCreated, RulesetError> {
-    let Ok(file) = PathFd::new(path) else {
+    let opened = OpenOptions::new().read(true).custom_flags(OFlag::O_PATH.bits()).open(path);
+    let Ok(file) = opened else {
         return Ok(ruleset);
     };
     // Only a directory has the rights to what is in it.
-    let access = if path.is_dir() { access } else { access & AccessFs::from_file(ABI::V7) };
+    let is_directory = file.metadata().is_ok_and(|it| it.is_dir());
+    let access = if is_directory { access } else { access & AccessFs::from_file(ABI::V7) };
     if access.is_empty() {
         return Ok(ruleset);
     }
@@ -119,12 +124,14 @@ impl Rights {
     }
 
     fn rules(&self, policy: &Policy) -> Vec<(PathBuf, BitFlags<AccessFs>)> {
-        let hidden: Vec<PathBuf> = policy.hidden.iter().map(real_path).collect();
+        let mut paths = RealPaths::default();
+        let mut real = |path: &FilePath| paths.of(path.as_path());
+        let hidden: Vec<PathBuf> = policy.hidden.iter().map(&mut real).collect();
         let mut but_devices = hidden.clone();
         but_devices.push(DEVICE_DIRECTORY.into());
         let everything = carve(Path::new("/"), &but_devices);
         let mut rules: Vec<_> = everything.into_iter().map(|path| (path, self.read)).collect();
-        for shown in policy.shown.iter().map(real_path) {
+        for shown in policy.shown.iter().map(&mut real) {
             rules.extend(carve(&shown, &hidden).into_iter().map(|path| (path, self.read)));
         }
         rules.extend(SOURCES.iter().map(|path| (PathBuf::from(path), self.read)));
@@ -137,18 +144,14 @@ impl Rights {
             }
             Writes::Beneath { roots, except } => {
                 let mut kept = hidden;
-                kept.extend(except.iter().map(real_path));
-                for root in roots.iter().map(real_path) {
+                kept.extend(except.iter().map(&mut real));
+                for root in roots.iter().map(&mut real) {
                     rules.extend(carve(&root, &kept).into_iter().map(|path| (path, all)));
                 }
             }
         }
         rules
     }
-}
-
-fn real_path(path: &FilePath) -> PathBuf {
-    real(path.as_path())
 }
 
 /// A process was not restricted.

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::fmt::Write as _;
 use std::rc::Rc;
 
-use convoke_chat::{InputParser, PromptView, UserAction, read_sheet};
+use convoke_chat::{InputParser, PromptView, UserAction, read_last_prompt};
 use convoke_core::marker::strip_all_markers;
 use convoke_inspect::HostEnvironment;
 use convoke_session::event::StopReason;
@@ -350,13 +350,7 @@ impl Replies {
     async fn look(&self, what: PromptView, member: Option<MemberName>) -> anyhow::Result<()> {
         let coordinator = &self.conversation.coordinator;
         let (store, session) = (coordinator.store(), coordinator.session());
-        let turns = store.turns_after(session, TurnId::default(), usize::MAX).await?;
-        let is_meant = |name: &MemberName| member.as_ref().is_none_or(|member| member == name);
-        let turn = turns.into_iter().rev().find(|turn| turn.attempts > 0 && is_meant(&turn.member));
-        let sheet = match turn {
-            Some(turn) => read_sheet(store, session, turn.member, turn.id).await?,
-            None => None,
-        };
+        let sheet = read_last_prompt(store, session, member.as_ref()).await?;
         let text = match (sheet, what) {
             (None, _) => "no prompt was sent yet".to_owned(),
             (Some(sheet), PromptView::Ledger) => {

@@ -17,7 +17,7 @@ use super::Arguments;
 use super::shown::{Fresh, Shown};
 use crate::diagnostics;
 use crate::program;
-use crate::requests::{retry, sent_bytes, tokens, write_ledger};
+use crate::requests::{retry, tokens, write_ledger};
 use crate::terminal::{Paint, Screen, ledger_style, printable, stderr, stdout};
 use crate::threads::{BroughtBack, compacted};
 
@@ -262,7 +262,7 @@ fn write_json(account: &Account<'_>) -> io::Result<()> {
         let meta = &record.meta;
         Ok(json!({
             "path": meta.path,
-            "bytes": sent_bytes(record),
+            "bytes": record.sent_bytes(),
             "unchangedPrefixBytes": meta.unchanged_bytes,
             "ledger": texts.parse_ledger(meta)?,
         }))

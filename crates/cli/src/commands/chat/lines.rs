@@ -5,13 +5,14 @@ use std::io::{self, BufRead as _, Write as _};
 use std::time::Instant;
 
 use convoke_chat::{
-    Attachments as _, InputParser, PromptView, SentPrompt, UserAction, help, printable, read_sheet,
+    Attachments as _, InputParser, PromptView, SentPrompt, UserAction, help, printable,
+    read_last_prompt,
 };
 use convoke_server::{ActionError, Done, SessionRequest};
 use convoke_session::event::StopReason;
 use convoke_session::event_queue::{EventQueue, EventReceiver};
 use convoke_session::file_changes::UndoRequest;
-use convoke_session::{MemberName, PersonMessage, SessionEvent, Store as _, TurnId};
+use convoke_session::{MemberName, PersonMessage, SessionEvent, TurnId};
 use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{Receiver, channel};
@@ -245,13 +246,7 @@ impl LineChat {
     async fn look(&self, what: PromptView, member: Option<MemberName>) -> anyhow::Result<()> {
         let coordinator = &self.conversation.coordinator;
         let (store, session) = (coordinator.store(), coordinator.session());
-        let turns = store.turns_after(session, TurnId::default(), usize::MAX).await?;
-        let is_meant = |name: &MemberName| member.as_ref().is_none_or(|member| member == name);
-        let turn = turns.into_iter().rev().find(|turn| turn.attempts > 0 && is_meant(&turn.member));
-        let sheet = match turn {
-            Some(turn) => read_sheet(store, session, turn.member, turn.id).await?,
-            None => None,
-        };
+        let sheet = read_last_prompt(store, session, member.as_ref()).await?;
         let text = match (&sheet, what) {
             _ if self.form == Form::Json => return write_json(&sheet_event(sheet.as_ref())),
             (None, _) => "no prompt was sent yet\n".to_owned(),

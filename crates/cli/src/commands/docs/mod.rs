@@ -41,6 +41,7 @@ const PAGES: &[(&str, &str)] = &pages![
     "agents",
     "acp",
     "editors",
+    "mcp",
     "models",
     "sessions",
     "store",

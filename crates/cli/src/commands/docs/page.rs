@@ -175,25 +175,20 @@ fn plain(text: &str) -> String {
             (!link[1..middle].contains('['))
                 .then(|| (&link[1..middle], &link[middle + 2..end], end))
         });
-        match parts {
-            Some((name, address, end)) => {
-                // A page that is named by its file.
-                match name.strip_suffix(".md") {
-                    Some(topic) => {
-                        let _ = write!(shown, "`convoke docs {topic}`");
-                    }
-                    None => shown.push_str(name),
-                }
-                if address.starts_with("http") && address != name {
-                    let _ = write!(shown, " ({address})");
-                }
-                rest = &link[end + 1..];
-            }
-            None => {
-                shown.push('[');
-                rest = &link[1..];
-            }
+        let Some((name, address, end)) = parts else {
+            shown.push('[');
+            rest = &link[1..];
+            continue;
+        };
+        // A page may be named by its file.
+        match name.strip_suffix(".md") {
+            Some(topic) => shown.extend(["`convoke docs ", topic, "`"]),
+            None => shown.push_str(name),
         }
+        if address.starts_with("http") && address != name {
+            shown.extend([" (", address, ")"]);
+        }
+        rest = &link[end + 1..];
     }
     shown.push_str(rest);
     shown.replace("**", "")

@@ -9,18 +9,20 @@ use convoke_agent::permission::PermissionAnswer;
 use convoke_server::{SessionRequest, interject};
 use convoke_session::{Controls, SessionEventKind};
 use serde::Deserialize;
-use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::sync::mpsc::{Receiver, channel};
 
 use crate::commands::serve::page::{self, SessionPage};
 use crate::conversation::Conversation;
 
 /// The bytes of a line that are read.
 const LINE_LIMIT: u64 = 64 << 10;
+/// The most lines that wait to be looked at; a program that writes more waits.
+const LINES_WAITING: usize = 64;
 
 /// Answers questions.
 pub(in crate::commands) struct Answers {
     form: Form,
-    lines: Option<UnboundedReceiver<Line>>,
+    lines: Option<Receiver<Line>>,
     /// The questions that wait, the oldest first.
     open: VecDeque<String>,
     /// The page of the conversation, on which people take part too.
@@ -185,13 +187,13 @@ impl Answers {
 
 /// Reads standard input on a thread of its own: a read cannot be given up, and must not keep the
 /// program from ending.
-fn read_lines() -> UnboundedReceiver<Line> {
-    let (sender, lines) = unbounded_channel();
+fn read_lines() -> Receiver<Line> {
+    let (sender, lines) = channel(LINES_WAITING);
     std::thread::spawn(move || {
         loop {
             let next = read_line(&mut stdin().lock());
             let is_end = matches!(next, Line::End);
-            if sender.send(next).is_err() || is_end {
+            if sender.blocking_send(next).is_err() || is_end {
                 return;
             }
         }

@@ -107,7 +107,7 @@ impl Host for Machine {
 
     fn explain(&self, directory: Option<PathBuf>) -> HostFuture<DirectoryReport> {
         let directory = directory.unwrap_or_else(|| self.host_environment.cwd.clone());
-        blocking(move || explain::report(directory))
+        blocking(move || explain::report(directory, Vec::new()))
     }
 
     fn cache(&self, session: SessionId) -> HostFuture<Vec<CacheRow>> {

@@ -17,7 +17,6 @@ use super::sent::requests_by_member;
 use super::write_json;
 use crate::figures::{number, percent};
 use crate::outcome::UsageError;
-use crate::requests::sent_bytes;
 use crate::terminal::{Paint, printable, stdout};
 
 /// A request of a session, compared with the one before it of the same member and purpose.
@@ -105,7 +104,7 @@ impl Row {
         json!({
             "turn": record.attempt.map(|attempt| attempt.turn), "number": record.number,
             "member": member, "purpose": record.meta.purpose, "at": record.meta.at,
-            "bytes": sent_bytes(record),
+            "bytes": record.sent_bytes(),
             "unchangedBytes": step.as_ref().map_or(0, |step| step.unchanged_bytes),
             "unchangedTokens": step.as_ref().map_or(0, |step| step.unchanged_tokens),
             "countedTokens": usage.map(|usage| usage.input),
@@ -118,7 +117,7 @@ impl Row {
 
     fn line(&self) -> String {
         let Self { member, record, step } = self;
-        let bytes = sent_bytes(record);
+        let bytes = record.sent_bytes();
         let unchanged = step.as_ref().map_or(0, |step| step.unchanged_bytes);
         let turn = record.attempt.map_or_else(String::new, |it| format!("turn {}, ", it.turn));
         let mut line = format!(

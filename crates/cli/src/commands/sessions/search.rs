@@ -17,8 +17,6 @@ use crate::terminal::{Paint, printable, stdout};
 
 /// The number of messages that are shown unless `--limit` says otherwise.
 const LIMIT: usize = 20;
-/// The most messages that are looked at when those of other directories are left out.
-const MOST: usize = 10_000;
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
@@ -47,18 +45,15 @@ pub(super) async fn run(arguments: &Arguments, store: &AnyStore) -> anyhow::Resu
     let sessions = store.sessions().await?;
     let sessions: HashMap<SessionId, &Summary> =
         sessions.iter().map(|session| (session.id, session)).collect();
-    let limit = if arguments.all { arguments.limit } else { MOST };
-    let mut found = Vec::new();
-    for message in store.search(&words, limit).await? {
-        let Some(session) = sessions.get(&message.session) else { continue };
-        if arguments.all || here.has(session) {
-            found.push((*session, message));
-        }
-    }
+    let of_here = sessions.values().filter(|session| here.has(session)).map(|session| session.id);
+    let of_here: Vec<SessionId> = of_here.collect();
+    let within = (!arguments.all).then_some(&*of_here);
+    // One more than is shown tells whether there are more.
+    let mut found = store.search(&words, within, arguments.limit.saturating_add(1)).await?;
+    let has_more = found.len() > arguments.limit;
     found.truncate(arguments.limit);
     if arguments.json {
-        let found: Vec<_> = found.iter().map(|(_, message)| message).collect();
-        write_json(&json!({"version": 1, "messages": found}))?;
+        write_json(&json!({"version": 1, "messages": found, "isComplete": !has_more}))?;
         return Ok(Outcome::Done);
     }
     let mut out = stdout();
@@ -67,11 +62,15 @@ pub(super) async fn run(arguments: &Arguments, store: &AnyStore) -> anyhow::Resu
         let wider = if arguments.all { "" } else { "; `--all` searches other directories too" };
         writeln!(out, "No message has these words{wider}.")?;
     }
-    for (session, message) in &found {
+    for message in &found {
+        let Some(session) = sessions.get(&message.session) else { continue };
         let age = age(now().since(session.updated_at));
         let place = format!("message {}  {age}", message.number);
         writeln!(out, "{}  {}", paint.strong(&short(session.id)), paint.faint(&place))?;
         writeln!(out, "  {}", printable(&message.excerpt))?;
+    }
+    if has_more {
+        writeln!(out, "More messages have these words; `--limit` shows more.")?;
     }
     Ok(Outcome::Done)
 }

@@ -5,6 +5,7 @@ use std::io::Write;
 
 use convoke_agent::id::{AttemptRef, ThreadId};
 use convoke_agent::thread::{RequestRecord, RequestTexts, ThreadStore as _};
+use convoke_session::sent_turn::requests_of;
 use convoke_session::{AnyStore, SessionId, Store as _, Turn};
 use convoke_team::Team;
 
@@ -23,22 +24,6 @@ pub(in crate::commands) struct Showing {
     pub(in crate::commands) explain: bool,
 }
 
-/// Returns the requests of an attempt, by default the last attempt with requests.
-pub(super) async fn of_turn(
-    store: &AnyStore,
-    session: SessionId,
-    turn: &Turn,
-    attempt: Option<u32>,
-) -> anyhow::Result<Vec<RequestRecord<()>>> {
-    let thread = ThreadId::of_member(session, turn.member.as_str());
-    let mut found = store.requests(&thread).await?;
-    found.retain(|record| record.attempt.is_some_and(|it| it.turn == turn.id));
-    let last = found.iter().filter_map(|record| record.attempt).map(|it| it.attempt).max();
-    let attempt = attempt.or(last);
-    found.retain(|record| record.attempt.map(|it| it.attempt) == attempt);
-    Ok(found)
-}
-
 /// Shows the requests of a turn: a single one byte for byte, several with headings.
 pub(super) async fn show_turn(
     store: &AnyStore,
@@ -47,7 +32,7 @@ pub(super) async fn show_turn(
     (attempt, wanted): (Option<u32>, Wanted),
     showing: Showing,
 ) -> anyhow::Result<()> {
-    let mut requests = of_turn(store, session, turn, attempt).await?;
+    let mut requests = requests_of(store, session, turn, attempt).await?;
     let Turn { id, member, .. } = turn;
     if requests.is_empty() {
         return Err(UsageError(format!(
@@ -178,7 +163,7 @@ async fn show_one(
     }
     let mut out = stdout();
     let paint = Paint::for_stream(&out);
-    let title = format!("──── {whose}: {}", requests::title(request));
+    let title = format!("──── {whose}: {}", request.title());
     writeln!(out, "{}", paint.strong(&heading(&title)))?;
     for remark in requests::remarks(request) {
         writeln!(out, "{}", paint.faint(&format!("     {remark}")))?;
@@ -194,7 +179,7 @@ async fn show_one(
 fn explain(request: &RequestRecord<()>, texts: &RequestTexts) -> std::io::Result<()> {
     let mut err = stderr();
     let style = ledger_style(&err);
-    writeln!(err, "POST {}: {}", request.meta.path, requests::title(request))?;
+    writeln!(err, "POST {}: {}", request.meta.path, request.title())?;
     requests::write_ledger(&mut err, texts, &request.meta, style)?;
     remark(request, &mut err)
 }

@@ -7,19 +7,19 @@ use clap::Args;
 use convoke_agent::thread::RequestRecord;
 use convoke_changes::Author;
 use convoke_session::progress::SoFar;
-use convoke_session::{AnyStore, Attempt, SessionId, Turn, TurnId};
-use serde_json::{Value, json};
+use convoke_session::sent_turn::requests_of;
+use convoke_session::{AnyStore, Attempt, SentTurn, SessionId, Turn, TurnId};
 
 use super::cache;
 use super::conversation::{self, each_turn};
 use super::sent::{self, Showing};
-use super::turn::{SentTurn, find_turn};
+use super::turn::{self, find_turn, read_sent};
 use super::{Which, heading, parse_turn, write_json};
 use crate::conversation::change_recorder::changes_of;
 use crate::figures::{dollars, number};
 use crate::host_environment;
 use crate::outcome::{Outcome, UsageError};
-use crate::requests::{Wanted, remarks, title, tokens};
+use crate::requests::{Wanted, remarks, tokens};
 use crate::terminal::{Paint, ledger_style, page, printable, stderr, stdout};
 
 #[derive(Debug, Args)]
@@ -111,7 +111,7 @@ async fn show_turn(
     session: SessionId,
     turn: TurnId,
 ) -> anyhow::Result<()> {
-    let sent = SentTurn::read(store, session, turn, arguments.attempt).await?;
+    let sent = read_sent(store, session, turn, arguments.attempt).await?;
     if arguments.events || arguments.partial {
         let SoFar { said, events } = sent.came_back(store, session).await?;
         let (text, what) = if arguments.events {
@@ -125,7 +125,7 @@ async fn show_turn(
         return Ok(write_exactly(&text)?);
     }
     if arguments.json {
-        write_json(&turn_json(&sent, store).await?)?;
+        write_json(&sent.json()?)?;
         return Ok(());
     }
     if arguments.prompt {
@@ -133,17 +133,17 @@ async fn show_turn(
     } else if arguments.system {
         write_exactly(sent.system.as_deref().unwrap_or_default())?;
     } else if !arguments.explain {
-        let requests = sent::of_turn(store, session, &sent.turn, arguments.attempt).await?;
+        let requests = requests_of(store, session, &sent.turn, arguments.attempt).await?;
         let paint = Paint::for_stream(&stdout());
         write!(stdout(), "{}{}", describe(&sent, paint), describe_requests(&requests))?;
     }
     if arguments.explain {
         if arguments.prompt || arguments.system {
             let mut err = stderr();
-            let ledger = sent.explain(store, session, ledger_style(&err)).await?;
+            let ledger = turn::explain(&sent, store, session, ledger_style(&err)).await?;
             write!(err, "{ledger}")?;
         } else {
-            page(&sent.explain(store, session, ledger_style(&stdout())).await?)?;
+            page(&turn::explain(&sent, store, session, ledger_style(&stdout())).await?)?;
         }
     }
     Ok(())
@@ -157,14 +157,6 @@ pub(super) fn write_exactly(text: &str) -> io::Result<()> {
         out.write_all(b"\n")?;
     }
     out.flush()
-}
-
-async fn turn_json(sent: &SentTurn, store: &AnyStore) -> anyhow::Result<Value> {
-    let ledger: Value = serde_json::from_str(&sent.ledger(store).await?)?;
-    Ok(json!({
-        "turn": sent.turn, "attempts": sent.attempts, "attempt": sent.attempt.number,
-        "prompt": sent.prompt, "systemFlag": sent.system, "ledger": ledger, "sentBytes": sent.sent_bytes(),
-    }))
 }
 
 fn describe(sent: &SentTurn, paint: Paint) -> String {
@@ -214,7 +206,7 @@ fn describe(sent: &SentTurn, paint: Paint) -> String {
 fn describe_requests(requests: &[RequestRecord<()>]) -> String {
     let mut text = String::new();
     for request in requests {
-        let _ = writeln!(text, "  {}", title(request));
+        let _ = writeln!(text, "  {}", request.title());
         for remark in remarks(request) {
             let _ = writeln!(text, "    {remark}");
         }
@@ -236,9 +228,9 @@ async fn show_all_prompts(
     })
     .await?;
     for turn in &turns {
-        let sent = SentTurn::read(store, session, turn.id, None).await?;
+        let sent = read_sent(store, session, turn.id, None).await?;
         if arguments.json {
-            write_json(&turn_json(&sent, store).await?)?;
+            write_json(&sent.json()?)?;
             continue;
         }
         let mut out = stdout();

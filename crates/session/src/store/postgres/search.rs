@@ -10,7 +10,7 @@ use unicode_normalization::char::is_combining_mark;
 
 use super::database::{Connection, Database, DatabaseRow, Pool, sql, text, text_value};
 use super::read::number;
-use crate::id::MessageNumber;
+use crate::id::{MessageNumber, SessionId};
 use crate::session::{FoundMessage, NumberedMessage};
 use crate::store::StoreError;
 use crate::store::excerpt::{excerpt, is_written_without_spaces};
@@ -61,6 +61,7 @@ pub(super) async fn remove_from_index(
 pub(super) async fn messages(
     pool: &Pool,
     wanted: &[String],
+    within: Option<&[SessionId]>,
     limit: usize,
 ) -> Result<Vec<FoundMessage>, StoreError> {
     let (unspaced, spaced): (Vec<&String>, Vec<&String>) =
@@ -69,6 +70,10 @@ pub(super) async fn messages(
         "SELECT message.session AS session, message.number AS number, message.content AS content \
          FROM message JOIN session ON session.id = message.session WHERE session.removed_at IS NULL",
     );
+    if let Some(within) = within {
+        let ids: Vec<String> = within.iter().map(SessionId::to_string).collect();
+        query.push(" AND message.session = ANY(").push_bind(ids).push(")");
+    }
     for word in spaced.into_iter().flat_map(|word| words(word)) {
         query.push(
             " AND EXISTS (SELECT 1 FROM message_words WHERE message_words.session = message.session \

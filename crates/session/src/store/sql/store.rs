@@ -75,9 +75,10 @@ impl Store for SqlStore {
     async fn search(
         &self,
         words: &[String],
+        within: Option<&[SessionId]>,
         limit: usize,
     ) -> Result<Vec<FoundMessage>, StoreError> {
-        search::messages(&self.writer.pool, words, limit).await
+        search::messages(&self.writer.pool, words, within, limit).await
     }
 
     async fn costs(&self, session: SessionId) -> Result<Vec<MemberCost>, StoreError> {

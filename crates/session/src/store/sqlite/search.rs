@@ -5,7 +5,7 @@ use sqlx::{QueryBuilder, Row};
 
 use super::database::{sql, text};
 use super::read::number;
-use crate::id::MessageNumber;
+use crate::id::{MessageNumber, SessionId};
 use crate::session::FoundMessage;
 use crate::store::StoreError;
 use crate::store::excerpt::{excerpt, is_written_without_spaces};
@@ -15,6 +15,7 @@ use crate::store::excerpt::{excerpt, is_written_without_spaces};
 pub(super) async fn messages(
     pool: &SqlitePool,
     words: &[String],
+    within: Option<&[SessionId]>,
     limit: usize,
 ) -> Result<Vec<FoundMessage>, StoreError> {
     let (unspaced, spaced): (Vec<&String>, Vec<&String>) =
@@ -27,6 +28,11 @@ pub(super) async fn messages(
         query.push(" JOIN message_search ON message_search.rowid = message.rowid");
     }
     query.push(" WHERE session.removed_at IS NULL");
+    if let Some(within) = within {
+        let ids: Vec<String> = within.iter().map(|id| format!("\"{id}\"")).collect();
+        query.push(" AND message.session IN (SELECT value FROM json_each(");
+        query.push_bind(format!("[{}]", ids.join(","))).push("))");
+    }
     if !spaced.is_empty() {
         let phrases: Vec<String> =
             spaced.iter().map(|word| format!("\"{}\"*", word.replace('"', "\"\""))).collect();

@@ -3,18 +3,18 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Ends the process when it was reached often enough; by default never.
+/// Aborts the process at the n-th write; by default never.
 #[derive(Debug, Clone, Default)]
 pub struct Failpoint(Option<Arc<AtomicU64>>);
 
 impl Failpoint {
-    /// Ends the process the `nth` time, from 1.
+    /// Aborts the process at the `nth` write, from 1.
     pub fn at(nth: u64) -> Self {
         Self(Some(Arc::new(AtomicU64::new(nth))))
     }
 
-    /// Marks a place where a crash must do no harm.
-    pub(crate) fn reach(&self) {
+    /// Counts a write point.
+    pub fn reach(&self) {
         if let Some(left) = &self.0
             && left.fetch_sub(1, Ordering::SeqCst) == 1
         {

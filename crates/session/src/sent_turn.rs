@@ -1,0 +1,109 @@
+//! A turn with the texts of one attempt, as a person inspects it.
+
+use convoke_agent::thread::{RequestRecord, ThreadStore as _};
+use convoke_core::ledger::Ledger;
+use serde_json::{Value, json};
+
+use crate::progress::SoFar;
+use crate::store::{AnyStore, Store, StoreError};
+use crate::{Attempt, ContentRef, SessionId, ThreadId, Turn, TurnId};
+
+/// A turn with the texts of one attempt.
+#[derive(Debug, Clone)]
+pub struct SentTurn {
+    /// The turn.
+    pub turn: Turn,
+    /// All attempts.
+    pub attempts: Vec<Attempt>,
+    /// The attempt whose texts these are.
+    pub attempt: Attempt,
+    /// The prompt.
+    pub prompt: String,
+    /// The system text.
+    pub system: Option<String>,
+    /// The ledger, as it was stored.
+    pub ledger_json: String,
+    /// The ledger.
+    pub ledger: Ledger<'static>,
+}
+
+impl SentTurn {
+    /// Reads the texts of an attempt, by default the last; `None` if there is no such attempt.
+    pub async fn read(
+        store: &impl Store,
+        session: SessionId,
+        turn: Turn,
+        attempt: Option<u32>,
+    ) -> Result<Option<Self>, StoreError> {
+        let attempts = store.attempts(session, turn.id).await?;
+        let found = match attempt {
+            None => attempts.last(),
+            Some(number) => attempts.iter().find(|attempt| attempt.number == number),
+        };
+        let Some(attempt) = found.cloned() else { return Ok(None) };
+        let prompt = store.content(attempt.prompt.hash).await?;
+        let system = match attempt.system {
+            Some(system) => Some(store.content(system.hash).await?),
+            None => None,
+        };
+        let ledger_json = store.content(attempt.ledger.hash).await?;
+        let ledger = serde_json::from_str(&ledger_json).map_err(|error| {
+            StoreError::Damaged(format!("the ledger of turn {}: {error}", turn.id))
+        })?;
+        Ok(Some(Self { turn, attempts, attempt, prompt, system, ledger_json, ledger }))
+    }
+
+    /// Returns the JSON form that the terminal and the page give.
+    pub fn json(&self) -> serde_json::Result<Value> {
+        let ledger: Value = serde_json::from_str(&self.ledger_json)?;
+        Ok(json!({
+            "turn": self.turn, "attempts": self.attempts, "attempt": self.attempt.number,
+            "prompt": self.prompt, "systemFlag": self.system, "ledger": ledger,
+            "sentBytes": self.attempt.sent_bytes(),
+        }))
+    }
+
+    /// Reads the stored events and the partial reply of the attempt. A finished reply is a message.
+    pub async fn came_back(
+        &self,
+        store: &impl Store,
+        session: SessionId,
+    ) -> Result<SoFar, StoreError> {
+        let Attempt { turn, number, ended, .. } = &self.attempt;
+        let Some(ended) = ended else {
+            return Ok(SoFar::read(&store.progress(session, *turn, *number).await?));
+        };
+        let text = async |of: Option<ContentRef>| match of {
+            Some(of) => store.content(of.hash).await,
+            None => Ok(String::new()),
+        };
+        Ok(SoFar { said: text(ended.partial).await?, events: text(ended.events).await? })
+    }
+}
+
+/// Reads a turn of a session; `None` if there is none with this number.
+pub async fn find_turn(
+    store: &impl Store,
+    session: SessionId,
+    id: TurnId,
+) -> Result<Option<Turn>, StoreError> {
+    let before = TurnId(id.0.saturating_sub(1));
+    let turn = store.turns_after(session, before, 1).await?.pop();
+    Ok(turn.filter(|turn| turn.id == id))
+}
+
+/// Reads the requests of an attempt, by default those of the last attempt with requests.
+pub async fn requests_of(
+    store: &AnyStore,
+    session: SessionId,
+    turn: &Turn,
+    attempt: Option<u32>,
+) -> Result<Vec<RequestRecord<()>>, StoreError> {
+    let thread = ThreadId::of_member(session, turn.member.as_str());
+    let mut found = store.requests(&thread).await?;
+    found.retain(|record| record.attempt.is_some_and(|it| it.turn == turn.id));
+    let last = found.iter().filter_map(|record| record.attempt).map(|it| it.attempt).max();
+    let attempt = attempt.or(last);
+    found.retain(|record| record.attempt.map(|it| it.attempt) == attempt);
+    Ok(found)
+}
