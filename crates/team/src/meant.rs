@@ -142,7 +142,7 @@ pub(crate) fn is_person(word: &str) -> bool {
 }
 
 /// Returns whether a fix may repeat a text: a short name, which is no key.
-fn is_plain(text: &str) -> bool {
+pub(crate) fn is_plain(text: &str) -> bool {
     !text.is_empty()
         && text.len() <= 20
         && text.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))

@@ -7,7 +7,7 @@ use convoke_core::variable::is_variable_name;
 use toml::de::{DeTable, DeValue};
 
 use crate::error::{Problem, TeamFileCode};
-use crate::meant::{Meant, absent, meant};
+use crate::meant::{Meant, absent, is_plain, meant};
 use crate::words::Word;
 
 /// A table that is being read.
@@ -178,6 +178,16 @@ impl<'t> Section<'t> {
     /// Reads a list of texts that go to the operating system.
     pub fn arguments(&mut self, key: &'static str, example: &str) -> Vec<String> {
         let must_be = "a list of strings without NUL characters";
+        // A command line in one string is shown as the list that it means.
+        let written = self.table.get(key).and_then(|value| value.get_ref().as_str());
+        let words =
+            written.filter(|text| text.len() <= 60 && text.split_whitespace().all(is_plain));
+        let split = words.filter(|text| !text.trim().is_empty()).map(|text| {
+            let words: Vec<String> =
+                text.split_whitespace().map(|word| format!("\"{word}\"")).collect();
+            format!("{key} = [{}]", words.join(", "))
+        });
+        let example = split.as_deref().unwrap_or(example);
         let form = Form { types: &["array"], must_be, example };
         let list = self.read(key, &form, |value| match value {
             DeValue::Array(list) => list

@@ -506,6 +506,11 @@ const BAD: &[(&str, &str, &[Expected])] = &[
         &[(4, "bad-file", "names a directory, not a program")],
     ),
     (
+        "arguments in one string",
+        "MAXargs = \"--model opus\"\n",
+        &[(4, "wrong-type", "write `args = [\"--model\", \"opus\"]`")],
+    ),
+    (
         "the task in a table",
         "[context]\ntask = \"x\"\nMAX",
         &[(2, "unknown-setting", "move it above the first")],

@@ -73,8 +73,11 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
             writeln!(out, "{}", json!({"pages": pages}))?;
             return Ok(Outcome::Done);
         }
+        let columns = if out.is_terminal() { width(&out) } else { usize::MAX };
         for (topic, text) in PAGES {
-            writeln!(out, "{}  {}", paint.strong(&format!("{topic:<12}")), title(text))?;
+            let lines = page::entry(topic, title(text), columns);
+            let (name, rest) = lines.split_at(page::TOPIC);
+            write!(out, "{}{rest}", paint.strong(name))?;
         }
         return Ok(Outcome::Done);
     };

@@ -58,6 +58,16 @@ pub(super) fn render(text: &str, columns: usize, paint: Paint) -> String {
     page.out
 }
 
+/// The columns of a topic in the list of pages.
+pub(super) const TOPIC: usize = 12;
+
+/// Returns the lines of a page in the list: its topic and its title, whose further lines stand below the first.
+pub(super) fn entry(topic: &str, title: &str, columns: usize) -> String {
+    let mut page = Page { out: String::new(), columns, paint: Paint::Plain };
+    page.wrap(title, &format!("{topic:<TOPIC$}  "), &" ".repeat(TOPIC + 2));
+    page.out
+}
+
 struct Page {
     out: String,
     columns: usize,
@@ -226,6 +236,8 @@ mod tests {
         `b`
           meaning: the second
         ");
+        let listed = "changes       `convoke changes` and\n              `convoke undo`\n";
+        assert_eq!(entry("changes", "`convoke changes` and `convoke undo`", 40), listed);
         let wide = render(TEXT, 60, Paint::Plain);
         assert!(wide.contains("name  meaning\n`a`   the first letter"), "{wide}");
     }
