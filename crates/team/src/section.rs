@@ -23,6 +23,9 @@ pub struct Section<'t> {
     end: usize,
 }
 
+/// The most unknown keys of a table for which a right one is looked for.
+const MOST_SUGGESTIONS: usize = 100;
+
 /// The place of a setting in the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
@@ -379,10 +382,16 @@ impl<'t> Section<'t> {
         debug_assert!(self.asked.iter().all(|key| order.contains(key)), "{:?}", self.asked);
         self.asked.sort_by_key(|key| order.iter().position(|it| it == key));
         let mut misspelt = BTreeSet::new();
-        for (key, value) in &std::mem::take(&mut self.table) {
+        for (index, (key, value)) in std::mem::take(&mut self.table).iter().enumerate() {
             let (name, value) = (key.get_ref().as_ref(), value.get_ref());
             let field = self.field(&shortened(name));
-            let (message, fix) = match (elsewhere(name, value), meant(name, value, &self.asked)) {
+            // Each look for a name costs more than all the rest.
+            let suggestions = if index < MOST_SUGGESTIONS {
+                (elsewhere(name, value), meant(name, value, &self.asked))
+            } else {
+                (None, None)
+            };
+            let (message, fix) = match suggestions {
                 // A name that is right elsewhere is no misspelling of another.
                 (Some(Elsewhere { message, fix, is_exact: true }), _)
                 | (Some(Elsewhere { message, fix, .. }), None) => {
@@ -418,7 +427,7 @@ impl<'t> Section<'t> {
             return format!("remove it; {why}");
         }
         match self.asked.len() {
-            0..=12 => format!("remove it; the settings here are {}", self.asked.join(", ")),
+            0..=16 => format!("remove it; the settings here are {}", self.asked.join(", ")),
             _ => "remove it; `convoke docs team-file` lists the settings".to_owned(),
         }
     }
