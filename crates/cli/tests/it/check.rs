@@ -171,7 +171,7 @@ const BAD: &[(&str, &str, &[Expected])] = &[
     (
         "one argument for a list",
         "MAXargs = \"--x\"\n",
-        &[(4, "wrong-type", "args = [\"--verbose\"]")],
+        &[(4, "wrong-type", "write `args = [\"--x\"]`")],
     ),
     (
         "a number in the arguments",
