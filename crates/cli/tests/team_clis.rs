@@ -8,13 +8,14 @@
     reason = "a test fails by panicking, and says aloud that it is skipped"
 )]
 
+use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use convoke_agent::Vendor;
+use convoke_agent::config::Catalog;
 use convoke_agent::endpoint::{self, ModelServer};
-use convoke_rehearsal::{Answer, Rehearsal, Script, start};
+use convoke_rehearsal::{Answer, Rehearsal, Reply, Script, start};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -22,39 +23,66 @@ use tempfile::TempDir;
 #[derive(Clone, Copy)]
 struct Cli {
     label: &'static str,
-    vendor: Vendor,
-    model: &'static str,
+    /// The name of the agent that is built in.
+    agent: &'static str,
+    program: &'static str,
+    model: Option<&'static str>,
     /// The beginning of the names that its model gives to the team tools.
     prefix: &'static str,
 }
 
 const CLAUDE: [Cli; 2] = [claude("claude-2.1.197"), claude("claude-2.1.325")];
-const CODEX: Cli = Cli {
-    label: "codex-0.98.0",
-    vendor: Vendor::Codex,
-    model: "gpt-5.2-codex",
-    prefix: "mcp__team__",
-};
+const CODEX: [Cli; 2] = [codex("codex-0.98.0", "gpt-5.2-codex"), codex("codex-0.166.0", "gpt-5.5")];
 const GEMINI: Cli = Cli {
     label: "gemini-0.61.0",
-    vendor: Vendor::Gemini,
-    model: "gemini-2.5-flash",
+    agent: "gemini",
+    program: "gemini",
+    model: Some("gemini-2.5-flash"),
     prefix: "mcp_team_",
+};
+const CLAUDE_ACP: Cli = Cli {
+    label: "claude-agent-acp-0.99.1",
+    agent: "claude-acp",
+    program: "claude-agent-acp",
+    model: None,
+    prefix: "mcp__team__",
+};
+const COPILOT: Cli = Cli {
+    label: "copilot-1.0.102",
+    agent: "copilot",
+    program: "copilot",
+    model: None,
+    prefix: "team-",
 };
 
 const fn claude(label: &'static str) -> Cli {
-    Cli { label, vendor: Vendor::Claude, model: "claude-sonnet-4-5", prefix: "mcp__team__" }
+    let (agent, model) = ("claude", Some("claude-sonnet-4-5"));
+    Cli { label, agent, program: agent, model, prefix: "mcp__team__" }
+}
+
+const fn codex(label: &'static str, model: &'static str) -> Cli {
+    Cli { label, agent: "codex", program: "codex", model: Some(model), prefix: "mcp__team__" }
+}
+
+fn cache() -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    std::env::var_os("CONVOKE_CLIS").map_or(root.join("target/clis"), |at| root.join(at))
+}
+
+/// Returns the search path, with the Node.js that newer CLIs need.
+fn path() -> OsString {
+    let node = cache().join("node-22.23.3/node_modules/node/bin");
+    let path = std::env::var_os("PATH").unwrap();
+    std::env::join_paths(std::iter::once(node).chain(std::env::split_paths(&path))).unwrap()
 }
 
 impl Cli {
     /// Returns its program, unless it is to be skipped.
     fn program(self) -> Option<PathBuf> {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        let cache =
-            std::env::var_os("CONVOKE_CLIS").map_or(root.join("target/clis"), |at| root.join(at));
+        let cache = cache();
         let bin = cache.join(self.label).join("node_modules/.bin");
         if bin.exists() {
-            return Some(bin.canonicalize().unwrap().join(self.vendor.to_string()));
+            return Some(bin.canonicalize().unwrap().join(self.program));
         }
         let is_ci = std::env::var_os("CI").is_some_and(|value| value == "true");
         assert!(!is_ci, "{} is not in {}; run scripts/install-clis", self.label, cache.display());
@@ -90,29 +118,32 @@ impl User {
     }
 
     /// Adds a member, whose model answers from a script. Returns whether its program is there.
-    async fn add(&mut self, member: &str, cli: Cli, settings: &str, script: Script) -> bool {
+    async fn add(&mut self, member: &str, cli: Cli, script: Script) -> bool {
         let Some(program) = cli.program() else { return false };
         let server = start(script).await.unwrap();
         let home = self.home.path().join(member);
         let (base_url, proxy_url) = (server.base_url(), server.proxy_url());
-        endpoint::configure(cli.vendor, &base_url, &home).unwrap();
+        let catalog = Catalog::built_in();
+        let definition = catalog.get(cli.agent).unwrap();
+        endpoint::configure_agent(definition, &base_url, &home).unwrap();
         let model_server = ModelServer { base_url: &base_url, proxy_url: &proxy_url };
-        let env = endpoint::environment(cli.vendor, model_server, &home).into_iter();
+        let env = endpoint::agent_environment(definition, model_server, &home).unwrap().into_iter();
         let env: Vec<String> =
             env.map(|(name, value)| format!("{name} = {:?}", value.to_str().unwrap())).collect();
+        // Agents of the same kind have models of their own.
+        let (name, kind) = match definition.preset {
+            Some(preset) => (preset.name, String::new()),
+            None => (member, format!("kind = \"{}\"\n", cli.agent)),
+        };
         let _ = writeln!(
             self.agents,
-            "[agent.{member}]\nkind = \"{}\"\ncommand = {:?}\nports = [{}]\nenv = {{ {} }}",
-            cli.vendor,
+            "[agent.{name}]\n{kind}command = {:?}\nports = [{}]\nenv = {{ {} }}",
             program.display().to_string(),
             server.port(),
             env.join(", ")
         );
-        let model = cli.model;
-        let _ = writeln!(
-            self.team,
-            "[[member]]\nname = \"{member}\"\nagent = \"{member}\"\nmodel = \"{model}\"\n{settings}"
-        );
+        let model = cli.model.map_or(String::new(), |model| format!("model = \"{model}\"\n"));
+        let _ = writeln!(self.team, "[[member]]\nname = \"{member}\"\nagent = \"{name}\"\n{model}");
         self.servers.push(server);
         true
     }
@@ -130,7 +161,7 @@ impl User {
             .args(["run", "--json", task])
             .current_dir(self.project.path())
             .env_clear()
-            .env("PATH", std::env::var_os("PATH").unwrap())
+            .env("PATH", path())
             .env("HOME", self.home.path().join("user"))
             .env("CONVOKE_DATA_DIR", self.home.path().join("data"))
             .env("CONVOKE_CONFIG_DIR", self.home.path().join("config"));
@@ -160,10 +191,8 @@ fn said(messages: &[Value]) -> Vec<(&str, &str)> {
 async fn asks(asker: Cli, asked: Cli) {
     let mut user = User::new("team-tools = true\n");
     let ask = asker.call("ask", json!({ "to": "sarah", "text": "Is the login page safe?" }));
-    let is_there = user
-        .add("max", asker, "", Script::new([ask, Answer::say("Sarah says so.")]))
-        .await
-        && user.add("sarah", asked, "", Script::new([Answer::say("As safe as a house.")])).await;
+    let is_there = user.add("max", asker, Script::new([ask, Answer::say("Sarah says so.")])).await
+        && user.add("sarah", asked, Script::new([Answer::say("As safe as a house.")])).await;
     if !is_there {
         return;
     }
@@ -181,17 +210,68 @@ async fn asks(asker: Cli, asked: Cli) {
 
 #[tokio::test]
 async fn claude_asks_codex_and_gets_the_answer() {
-    for claude in CLAUDE {
-        asks(claude, CODEX).await;
+    for (claude, codex) in CLAUDE.into_iter().zip(CODEX) {
+        asks(claude, codex).await;
     }
 }
 
 #[tokio::test]
 async fn codex_asks_claude_and_gets_the_answer() {
-    asks(CODEX, CLAUDE[1]).await;
+    asks(CODEX[0], CLAUDE[1]).await;
 }
 
 #[tokio::test]
 async fn gemini_asks_codex_and_gets_the_answer() {
-    asks(GEMINI, CODEX).await;
+    asks(GEMINI, CODEX[0]).await;
+}
+
+#[tokio::test]
+async fn an_acp_agent_asks_codex_and_gets_the_answer() {
+    asks(CLAUDE_ACP, CODEX[0]).await;
+}
+
+#[tokio::test]
+async fn copilot_asks_codex_and_gets_the_answer() {
+    asks(COPILOT, CODEX[0]).await;
+}
+
+#[tokio::test]
+async fn two_calls_of_one_reply_are_both_answered() {
+    let claude = CLAUDE[1];
+    let tool = |name: &str| format!("{}{name}", claude.prefix);
+    let both = Reply::default()
+        .call(tool("ask"), json!({ "to": "sarah", "text": "First question?" }))
+        .call(tool("ask"), json!({ "to": "kim", "text": "Second question?" }));
+    let mut user = User::new("team-tools = true\n");
+    let script = Script::new([Answer::from(both), Answer::say("Both have answered.")]);
+    let is_there = user.add("max", claude, script).await
+        && user.add("sarah", CODEX[0], Script::new([Answer::say("First answer.")])).await
+        && user.add("kim", CODEX[0], Script::new([Answer::say("Second answer.")])).await;
+    if !is_there {
+        return;
+    }
+    let messages = user.run("Ask both.").await;
+    let said = said(&messages);
+    assert_eq!(said.len(), 6, "{said:?}");
+    assert_eq!(said[5], ("max", "Both have answered."));
+    let bodies = user.bodies(0);
+    let last = bodies.last().unwrap();
+    assert!(last.contains("First answer.") && last.contains("Second answer."), "{last}");
+}
+
+#[tokio::test]
+async fn what_is_said_in_a_turn_is_answered_after_it() {
+    let claude = CLAUDE[1];
+    let say = || claude.call("say", json!({ "to": "sarah", "text": "Please look at it." }));
+    let mut user = User::new("team-tools = true\n");
+    // Said twice, sent once.
+    let script = Script::new([say(), say(), Answer::say("I am done.")]);
+    let is_there = user.add("max", claude, script).await
+        && user.add("sarah", CODEX[0], Script::new([Answer::say("I did.")])).await;
+    if !is_there {
+        return;
+    }
+    let messages = user.run("Have it looked at.").await;
+    let expected = [("max", "Please look at it."), ("max", "I am done."), ("sarah", "I did.")];
+    assert_eq!(said(&messages)[1..], expected);
 }

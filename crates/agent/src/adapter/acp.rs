@@ -10,6 +10,8 @@ mod preset;
 mod session;
 
 use std::ffi::OsString;
+use std::io;
+use std::net::{Ipv4Addr, TcpListener};
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
@@ -17,7 +19,7 @@ use serde_json::{Value, json};
 pub use self::permit::Permit;
 pub use self::preset::{PRESETS, Preset};
 pub use self::session::{Session, SessionSettings};
-use super::{Context, ProgramCall};
+use super::{Context, ProgramCall, start_failure};
 use crate::stream::acp::Acp;
 use crate::team_tools::{McpServer, SERVER};
 use crate::turn_input::{Permissions, Trust};
@@ -53,7 +55,20 @@ pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
         let path = context.write_private("mcp.json", &servers.to_string())?;
         args.extend([option.into(), format!("@{}", path.display()).into()]);
     }
-    Ok(program_call(context, args, &prompt, settings))
+    let mut ports = Vec::new();
+    if let Some(option) = preset.and_then(|preset| preset.port_option) {
+        let port =
+            free_port().map_err(|error| start_failure(format!("no port is free: {error}")))?;
+        args.extend([option.into(), port.to_string().into()]);
+        ports.push(port);
+    }
+    Ok(ProgramCall { ports, ..program_call(context, args, &prompt, settings) })
+}
+
+/// Returns a port of this machine that nobody listens on.
+fn free_port() -> io::Result<u16> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    Ok(listener.local_addr()?.port())
 }
 
 /// Returns the settings of a turn that all agents share.

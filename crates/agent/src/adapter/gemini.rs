@@ -96,6 +96,7 @@ pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
         counts_sessions: false,
         directory,
         addresses: Vec::new(),
+        ports: Vec::new(),
     })
 }
 

@@ -121,6 +121,8 @@ struct ProgramCall {
     directory: Option<PathBuf>,
     /// Texts of the program's configuration that may hold addresses of its model.
     addresses: Vec<String>,
+    /// The ports on which the program talks to itself.
+    ports: Vec<u16>,
 }
 
 impl ProgramCall {
@@ -133,6 +135,7 @@ impl ProgramCall {
             counts_sessions: false,
             directory: None,
             addresses: Vec::new(),
+            ports: Vec::new(),
         }
     }
 }
@@ -232,9 +235,13 @@ impl Context<'_> {
         let state = preset.map_or_else(ProgramState::default, |preset| ProgramState {
             readable: in_home(preset.directory),
             directories: in_home(preset.state),
+            files: (preset.files.iter())
+                .filter_map(|(name, content)| Some((home.as_ref()?.join(name), *content)))
+                .collect(),
         });
         let mut additions = self.definition.sandbox.clone().in_home(home.as_deref());
         additions.readable.extend(self.turn_input.readable.iter().cloned());
+        additions.ports.extend(&call.ports);
         Sandbox {
             enforcer: self.enforcer,
             permissions: self.permissions(),

@@ -198,6 +198,7 @@ impl<S: Store> Coordinator<S> {
                 timeout: team.limits.turn_timeout,
                 stop_requests: self.controls.watch(),
                 redactor: self.team_agents.redactor.clone(),
+                clock: self.team_agents.clock.clone(),
                 reports: batch.reporter.clone(),
             };
             let id = batch.runners.spawn(runner.run()).id();
