@@ -26,11 +26,11 @@ pub(crate) struct Progress {
     pub summary: String,
     pub diagnostics: Vec<Diagnostic>,
     pub lines: Vec<String>,
-    told: LastSituation,
+    last_situation: LastSituation,
     pub stopped: Option<FinishReason>,
     pub compaction: Compactions,
     /// The event of a request that is not known to be sent yet.
-    pub untold: Option<EventKind<'static>>,
+    pub unreported: Option<EventKind<'static>>,
     /// Whether a byte of that request has left, as far as its call knows.
     pub leaving: Arc<AtomicBool>,
     /// Whether a request of this turn was sent.
@@ -49,7 +49,7 @@ pub(crate) struct Compactions {
     /// The reason why another one would not help.
     pub futile: Option<String>,
     /// Diagnostics to report once the turn is stored: a failed turn undoes its compactions.
-    pub untold: Vec<Diagnostic>,
+    pub unreported: Vec<Diagnostic>,
 }
 
 impl Progress {
@@ -65,10 +65,10 @@ impl Progress {
             summary: String::new(),
             diagnostics: Vec::new(),
             lines: start,
-            told: log.map(|log| log.told.clone()).unwrap_or_default(),
+            last_situation: log.map(|log| log.last_situation.clone()).unwrap_or_default(),
             stopped: None,
             compaction: Compactions::default(),
-            untold: None,
+            unreported: None,
             leaving: Arc::default(),
             was_sent: false,
             thread_append: None,
@@ -78,7 +78,7 @@ impl Progress {
 
     /// Returns the event of a request whose turn was stopped on its way: it may have arrived if a byte of it has left.
     pub fn take_stopped_request(&mut self) -> Option<EventKind<'static>> {
-        let request = self.untold.take()?;
+        let request = self.unreported.take()?;
         let has_left = self.leaving.load(Ordering::Relaxed);
         self.was_sent |= has_left;
         has_left.then_some(request)
@@ -129,9 +129,9 @@ impl Progress {
         key: Option<&Key>,
     ) -> Result<(), ThreadStoreError> {
         self.note(thread);
-        let told = thread.told();
-        if told != self.told {
-            self.lines.push(log::told_line(&told));
+        let situation = thread.last_situation();
+        if situation != self.last_situation {
+            self.lines.push(log::situation_line(&situation));
         }
         let turn = match keeper {
             ThreadWriter::Agent => None,

@@ -1,4 +1,4 @@
-//! Checks what a team file refers to: agents, files and addresses.
+//! Checks the references of a team file: agents, files and addresses.
 
 use std::ops::Range;
 
@@ -34,7 +34,7 @@ pub struct BadReference {
     pub fix: String,
 }
 
-/// Checks what a member refers to.
+/// Checks the references of a member.
 pub(crate) fn check_member(
     read: &ReadMember,
     references: &dyn References,

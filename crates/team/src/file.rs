@@ -19,7 +19,7 @@ use crate::quantity::{bytes, duration};
 use crate::section::{Elsewhere, Form, Place, Section, member_fix, whole_number};
 use crate::{Briefing, ChangesInContext, Limits, Team, WorkspaceChoice};
 
-/// A member as it was read, and where its settings stand.
+/// A parsed member, with the places of its settings.
 pub(crate) struct ReadMember {
     pub(crate) member: Member,
     pub(crate) places: BTreeMap<&'static str, Place>,
@@ -44,7 +44,7 @@ pub(crate) fn parse(
     })
 }
 
-/// Returns the problem of a team in which nobody could answer.
+/// Returns the problem of a team without an agent.
 fn no_agent(members: &[ReadMember]) -> Option<Problem> {
     let last = members.last()?;
     if members.iter().any(|read| read.member.agent().is_some()) {
@@ -165,18 +165,7 @@ fn read_context(
     problems: &mut Vec<Problem>,
 ) -> (ContextOptions, ChangesInContext) {
     let mut section = top.table("context");
-    let visibility = Form {
-        types: &["string"],
-        must_be: "\"all\" or \"addressed\"",
-        example: "visibility = \"addressed\"",
-    };
-    let text = Form {
-        types: &["string"],
-        must_be: "\"preserve\" or \"compat\"",
-        example: "text = \"preserve\"",
-    };
-    let text =
-        section.read("text", &text, |value| value.as_str()?.parse().ok()).unwrap_or_default();
+    let text = section.word("text").unwrap_or_default();
     let settings = ContextOptions {
         window: read_window(&mut section).unwrap_or(DEFAULT_CONTEXT_WINDOW),
         max_bytes: read_max_bytes(&mut section).unwrap_or(DEFAULT_MAX_BYTES),
@@ -184,9 +173,7 @@ fn read_context(
             Some(true) => Fencing::Indented,
             Some(false) | None => Fencing::AsWritten,
         },
-        visibility: section
-            .read("visibility", &visibility, |value| value.as_str()?.parse().ok())
-            .unwrap_or_default(),
+        visibility: section.word("visibility").unwrap_or_default(),
         text,
         trimming: match text {
             TextPolicy::Preserve => Trimming::End,
@@ -194,14 +181,9 @@ fn read_context(
         },
         ..ContextOptions::default()
     };
-    let form = Form {
-        types: &["string"],
-        must_be: "\"none\", \"stat\" or \"diff\"",
-        example: "changes = \"stat\"",
-    };
-    let changes = section.read("changes", &form, |value| ChangesInContext::parse(value.as_str()?));
+    let changes = section.word("changes").unwrap_or_default();
     section.finish(CONTEXT, |key, value| elsewhere(key, value, CONTEXT), problems);
-    (settings, changes.unwrap_or_default())
+    (settings, changes)
 }
 
 fn read_limits(top: &mut Section<'_>, problems: &mut Vec<Problem>) -> Limits {
@@ -312,7 +294,7 @@ fn read_member(section: &mut Section<'_>, header: Range<usize>) -> Option<Member
         let fix = "name an agent, such as `agent = \"claude\"`, or write `human = true`";
         section.problem(header, TeamFileCode::Missing, message, fix);
     }
-    // The settings of an agent are read also when it is not known which: each may be wrong.
+    // The settings of an unknown agent are read too, because each may be wrong.
     let kind = if is_agent || human != Some(true) {
         MemberKind::Agent(Box::new(read_agent(section, agent.unwrap_or_default())))
     } else {

@@ -91,7 +91,7 @@ impl<'t> Section<'t> {
         Some(value.into_inner())
     }
 
-    /// Returns whether a setting stands in the table, right or wrong.
+    /// Returns whether the table has a setting, valid or not.
     pub fn has(&self, key: &str) -> bool {
         self.places.contains_key(key)
     }
@@ -131,7 +131,7 @@ impl<'t> Section<'t> {
         self.read(key, &form, into_string)
     }
 
-    /// Reads a text that goes to the operating system, and so is neither empty nor holds a NUL.
+    /// Reads a text for the operating system: not empty and without NUL.
     pub fn argument(&mut self, key: &'static str, example: &str) -> Option<String> {
         let must_be = "a string that is not empty and has no NUL character";
         let form = Form { types: &["string"], must_be, example };
@@ -371,8 +371,8 @@ impl<'t> Section<'t> {
         self.problem(span, TeamFileCode::InvalidValue, message, fix);
     }
 
-    /// Refuses the keys that were not asked for, and hands over the problems of this table. `order` is that of the
-    /// documentation, and `elsewhere` knows settings that mean something, but not here.
+    /// Rejects unknown keys, and adds the problems of this table to `problems`. `order` is that of the documentation;
+    /// `elsewhere` explains settings of other tables.
     pub fn finish(
         mut self,
         order: &[&str],
@@ -455,7 +455,7 @@ pub(crate) fn member_fix(value: &DeValue<'_>) -> String {
     }
 }
 
-/// Returns a name as far as a message repeats it.
+/// Shortens a name for a message.
 fn shortened(name: &str) -> String {
     match name.char_indices().nth(60) {
         Some((at, _)) => format!("{}…", &name[..at]),

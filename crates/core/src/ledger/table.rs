@@ -35,8 +35,8 @@ struct Line {
     state: State,
     kept: u64,
     cut: u64,
-    /// The remark beside the figures.
-    remark: String,
+    /// The rule, if it is shown.
+    rule: String,
 }
 
 /// The maximum number of dropped messages that are listed one by one.
@@ -105,7 +105,7 @@ impl<'l> Table<'l, '_> {
                     let what = shortened(&line.what, room);
                     writeln!(f, "{on}    {what:room$}  {bytes}{off}")?;
                     if line.cut > 0 {
-                        let remark = match line.remark.as_str() {
+                        let remark = match line.rule.as_str() {
                             "" => String::new(),
                             remark => format!(": {remark}"),
                         };
@@ -134,8 +134,8 @@ impl<'l> Table<'l, '_> {
             thousands(estimate_tokens(line.kept)),
             if line.cut == 0 { String::new() } else { thousands(line.cut) },
         );
-        let has_room = |columns| row.chars().count() + 2 + line.remark.chars().count() <= columns;
-        match line.remark.as_str() {
+        let has_room = |columns| row.chars().count() + 2 + line.rule.chars().count() <= columns;
+        match line.rule.as_str() {
             "" => writeln!(f, "{on}{}{off}", row.trim_end()),
             remark if self.style.columns.is_none_or(has_room) => {
                 writeln!(f, "{on}{row}  {remark}{off}")
@@ -247,8 +247,8 @@ fn shortened(text: &str, columns: usize) -> String {
     std::iter::once('…').chain(kept).collect()
 }
 
-/// Gathers entries into lines: the texts of Convoke in a section become one line, and so do the dropped
-/// messages when there are many, and all of the envelope.
+/// Groups entries into lines: the texts of Convoke in a section become one line, and so do many dropped
+/// messages, and the whole envelope.
 fn lines(ledger: &Ledger<'_>) -> Vec<Line> {
     let mut lines: Vec<Line> = Vec::new();
     let mut envelope: Option<Line> = None;
@@ -298,7 +298,7 @@ fn line(entry: &Entry<'_>, what: String) -> Line {
         state: entry.state(),
         kept: entry.kept_bytes(),
         cut: entry.cut_bytes,
-        remark: match (entry.state(), &entry.rule) {
+        rule: match (entry.state(), &entry.rule) {
             (State::Kept, Rule::FromThread | Rule::Recognised)
             | (State::Cut | State::Dropped, _) => entry.rule.to_string(),
             (State::Kept, _) => String::new(),
