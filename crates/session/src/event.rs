@@ -221,6 +221,14 @@ impl fmt::Display for ShownAttachment {
     }
 }
 
+impl ShownAttachment {
+    /// Returns the files that a stored message attaches.
+    pub fn of(message: &convoke_core::ConversationMessage) -> Vec<Self> {
+        let files = Attachment::of(message).into_iter();
+        files.map(|Attachment { path, text }| Self { path, bytes: text.len() as u64 }).collect()
+    }
+}
+
 impl ShownMessage {
     /// Creates it from the stored message and its text without markers.
     pub fn new(stored: &NumberedMessage, text: String) -> Self {
@@ -232,10 +240,7 @@ impl ShownMessage {
             to: message.addressees().iter().map(|name| MemberName::new(&**name)).collect(),
             in_reply_to: message.said.in_reply_to.clone(),
             text,
-            attachments: Attachment::of(message)
-                .into_iter()
-                .map(|Attachment { path, text }| ShownAttachment { path, bytes: text.len() as u64 })
-                .collect(),
+            attachments: ShownAttachment::of(message),
         }
     }
 }

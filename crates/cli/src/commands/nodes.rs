@@ -15,7 +15,7 @@ use crate::host_environment;
 use crate::outcome::{Outcome, UsageError};
 use crate::terminal::stdout;
 
-/// Show the nodes of a shared store, what they offer and which turns they run.
+/// Show the nodes of a shared store and the turns that they run.
 #[derive(Debug, Args)]
 pub struct Arguments {
     /// Write JSON

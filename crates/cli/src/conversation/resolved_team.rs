@@ -116,6 +116,7 @@ impl AgentResolver<'_> {
         let mut team_agents = TeamAgents::new(team, seats);
         team_agents.elsewhere.clone_from(&self.elsewhere);
         team_agents.requirements = requirements(&self.project.team);
+        team_agents.is_rehearsal = self.backend.rehearsal().is_some();
         let redactor = Redactor::for_env(&secrets);
         team_agents.redactor = keys.iter().fold(redactor, |redactor, key| key.known_to(&redactor));
         if self.backend != AgentBackend::StandIns {

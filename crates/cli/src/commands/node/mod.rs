@@ -27,9 +27,9 @@ use crate::outcome::{Outcome, UsageError};
 /// The longest time between two looks for turns. New ones are announced; the end of another node is not.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// Take turns of sessions in a shared store that this machine can run.
+/// Take turns of sessions in a shared store.
 ///
-/// Needs --store. The node ends with SIGTERM or Ctrl-C: the first lets running turns end, the second offers them to
+/// Needs --store. It takes those that this machine can run. The node ends with SIGTERM or Ctrl-C: the first lets running turns end, the second offers them to
 /// other nodes.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
