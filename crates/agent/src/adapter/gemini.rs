@@ -14,7 +14,6 @@ use std::ffi::OsString;
 
 use convoke_core::Diagnostic;
 
-pub(crate) use self::home::without_comments;
 pub(super) use self::inert::ESCAPING;
 use self::untrusted::Withheld;
 use super::acp::{self, SessionSettings};

@@ -30,7 +30,6 @@ pub(crate) use self::codex::SQLITE_DIRECTORY as CODEX_SQLITE_DIRECTORY;
 pub use self::codex::key_variable as codex_key_variable;
 pub(crate) use self::codex::provider as codex_provider;
 pub(crate) use self::diff::unified;
-pub(crate) use self::gemini::without_comments;
 pub use self::one_shot::OneShot;
 pub use self::stand_in::{Script, StandIn, Step};
 pub use self::trial::{Trial, trial};

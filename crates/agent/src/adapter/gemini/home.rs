@@ -11,6 +11,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use convoke_files::json::without_comments;
 use convoke_files::{Disk, FileKind, Files};
 use serde_json::{Value, json};
 
@@ -171,41 +172,6 @@ fn link(users: &Path, ours: &Path) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         other => other,
     }
-}
-
-/// Removes `//` and `/* */` comments, which the program allows in its settings.
-pub(crate) fn without_comments(text: &str) -> String {
-    let mut clean = String::with_capacity(text.len());
-    let mut chars = text.chars().peekable();
-    let mut quoted = false;
-    while let Some(c) = chars.next() {
-        match (quoted, c, chars.peek()) {
-            (true, '\\', _) => {
-                clean.push(c);
-                clean.extend(chars.next());
-                continue;
-            }
-            (_, '"', _) => quoted = !quoted,
-            (false, '/', Some('/')) => {
-                while chars.next_if(|&c| c != '\n').is_some() {}
-                continue;
-            }
-            (false, '/', Some('*')) => {
-                chars.next();
-                let mut last = ' ';
-                for c in chars.by_ref() {
-                    if last == '*' && c == '/' {
-                        break;
-                    }
-                    last = c;
-                }
-                continue;
-            }
-            _ => {}
-        }
-        clean.push(c);
-    }
-    clean
 }
 
 #[cfg(test)]

@@ -155,7 +155,7 @@ fn capture_options(arguments: &Arguments) -> anyhow::Result<CaptureOptions> {
         directory: None,
         start: Start::Typed,
         script: script.map_err(|error| UsageError(with_causes(&error)))?.unwrap_or_default(),
-        patience: Duration::from_secs(arguments.timeout),
+        time_limit: Duration::from_secs(arguments.timeout),
         guardian: Guardian::this_program()?,
     })
 }
