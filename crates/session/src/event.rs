@@ -209,6 +209,14 @@ impl fmt::Display for ShownAttachment {
     }
 }
 
+impl ShownAttachment {
+    /// Returns the files that a stored message attaches.
+    pub fn of(message: &convoke_core::ConversationMessage) -> Vec<Self> {
+        let files = Attachment::of(message).into_iter();
+        files.map(|Attachment { path, text }| Self { path, bytes: text.len() as u64 }).collect()
+    }
+}
+
 impl ShownMessage {
     /// Creates it from the stored message and its text without markers.
     pub fn new(stored: &NumberedMessage, text: String) -> Self {
@@ -221,10 +229,7 @@ impl ShownMessage {
             in_reply_to: message.said.in_reply_to.clone(),
             text,
             tool: sent_by(message).map(str::to_owned),
-            attachments: Attachment::of(message)
-                .into_iter()
-                .map(|Attachment { path, text }| ShownAttachment { path, bytes: text.len() as u64 })
-                .collect(),
+            attachments: ShownAttachment::of(message),
         }
     }
 }
