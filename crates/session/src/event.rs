@@ -19,6 +19,7 @@ use crate::content::ContentRef;
 use crate::file_changes::{ChangeCounts, ChangedBy};
 use crate::id::{MemberName, MessageNumber, Millis, SessionId, TurnId};
 use crate::session::NumberedMessage;
+use crate::team_tools::sent_by;
 use crate::turn::{AttemptResult, TurnState};
 
 /// An event of a conversation.
@@ -201,6 +202,9 @@ pub struct ShownMessage {
     pub in_reply_to: Option<MessageId>,
     /// The text without markers.
     pub text: String,
+    /// The team tool that sent it while the turn of its author runs; `None` for a reply or a person's message.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool: Option<String>,
     /// The files that it attaches.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub attachments: Vec<ShownAttachment>,
@@ -240,6 +244,7 @@ impl ShownMessage {
             to: message.addressees().iter().map(|name| MemberName::new(&**name)).collect(),
             in_reply_to: message.said.in_reply_to.clone(),
             text,
+            tool: sent_by(message).map(str::to_owned),
             attachments: ShownAttachment::of(message),
         }
     }

@@ -344,6 +344,7 @@ fn a_session_is_taken_up_with_its_end_in_view() {
         to: Vec::new(),
         in_reply_to: None,
         text: text.to_owned(),
+        tool: None,
         attachments: Vec::new(),
     };
     let waiting =
@@ -504,6 +505,7 @@ fn earlier_messages_are_read_when_one_scrolls_to_them() {
         to: Vec::new(),
         in_reply_to: None,
         text: format!("Remark number {number}."),
+        tool: None,
         attachments: Vec::new(),
     };
     let past = Past { messages: (251..=260).map(said).collect(), left_out: 250, ..Past::default() };

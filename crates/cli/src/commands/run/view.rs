@@ -334,7 +334,14 @@ impl<W: Write> View<W> {
         let ShownMessage { from, to, number, text, .. } = message;
         self.called.clear();
         self.speakers.insert(*number, from.clone());
-        let turn = self.at_work.iter_mut().find(|at_work| at_work.member == *from);
+        let is_call = message.tool.is_some();
+        let said_in = self.at_work.iter().find(|it| is_call && it.member == *from);
+        if let Some(turn) = said_in.map(|at_work| at_work.turn) {
+            self.pause_text(turn)?;
+        }
+        // What is said while a turn runs is not its reply.
+        let mut at_work = self.at_work.iter_mut();
+        let turn = at_work.find(|at_work| !is_call && at_work.member == *from);
         match turn {
             // The reply was streamed, or is shown now that it is complete.
             Some(at_work) if !self.layout.parallel => {
