@@ -14,6 +14,7 @@ mod growth;
 mod history;
 mod markers;
 mod measure;
+mod page;
 mod relay;
 mod table;
 mod texts;
@@ -21,7 +22,7 @@ mod texts;
 use std::process::ExitCode;
 
 /// A group of measurements, by name.
-const GROUPS: [(&str, fn()); 9] = [
+const GROUPS: [(&str, fn()); 10] = [
     ("history", history::run),
     ("context", context::run),
     ("budget", budget::run),
@@ -31,6 +32,7 @@ const GROUPS: [(&str, fn()); 9] = [
     ("confine", confine::run),
     ("changes", changes::run),
     ("commands", commands::run),
+    ("page", page::run),
 ];
 
 fn main() -> ExitCode {

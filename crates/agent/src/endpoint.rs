@@ -9,11 +9,12 @@ pub mod measured;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
+use convoke_files::json::without_comments;
 use convoke_files::{Disk, FileKind, Files};
 use convoke_redact::is_secret_name;
 use serde_json::json;
 
-use crate::adapter::{is_nested, without_comments};
+use crate::adapter::is_nested;
 use crate::config::Definition;
 use crate::vendor::Vendor;
 

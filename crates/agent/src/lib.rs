@@ -48,6 +48,7 @@ pub mod relayed;
 pub mod sandbox;
 pub mod start;
 pub mod stream;
+pub mod team_tools;
 pub mod thread;
 pub mod turn;
 pub mod turn_input;

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::AttemptRef;
 use crate::permission::Approvals;
+use crate::team_tools::TeamTools;
 use crate::usage::Usage;
 
 /// The input of one turn of one agent.
@@ -41,6 +42,8 @@ pub struct TurnInput {
     pub keeper: ThreadWriter,
     /// The attempt; `None` outside a session.
     pub attempt: Option<AttemptRef>,
+    /// The tools with which the agent reaches its team; `None` if it has none.
+    pub team_tools: Option<TeamTools>,
 }
 
 impl TurnInput {
@@ -58,6 +61,7 @@ impl TurnInput {
             trust: Trust::Untrusted,
             limits: Limits::default(),
             attempt: None,
+            team_tools: None,
             approvals: Approvals::default(),
             keeper: ThreadWriter::Agent,
         }

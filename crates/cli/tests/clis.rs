@@ -117,7 +117,7 @@ async fn measured(place: &Place, program: &Path, prompt: &str) -> Measured {
         arguments: Vec::new(),
         prompt: prompt.into(),
         purpose: MeasurePurpose::Show,
-        patience: Duration::from_mins(5),
+        time_limit: Duration::from_mins(5),
         guardian: Guardian::from_program(env!("CARGO_BIN_EXE_convoke")),
     };
     measure(options, &host_environment).await.unwrap()
@@ -135,7 +135,7 @@ fn order(program: &Path, arguments: &[&str], stdin: &str, script: Script) -> Cap
         directory: None,
         start: Start::Typed,
         script,
-        patience: Duration::from_mins(5),
+        time_limit: Duration::from_mins(5),
         guardian: Guardian::from_program(env!("CARGO_BIN_EXE_convoke")),
     }
 }
@@ -257,9 +257,9 @@ async fn what_is_explained_is_what_arrives() {
             host_environment.environment.extend(trust.map(|it| (name.into(), it.into())));
             let session = explained::session(&host_environment);
             let guardian = Guardian::from_program(env!("CARGO_BIN_EXE_convoke"));
-            let patience = Duration::from_mins(5);
+            let time_limit = Duration::from_mins(5);
             let verified =
-                verify(vendor, right, &session, &host_environment, guardian, patience).await;
+                verify(vendor, right, &session, &host_environment, guardian, time_limit).await;
             let verified = verified.unwrap();
             assert!(verified.is_right(), "{cli}: {:?}", verified.differences);
             assert_eq!(verified.version.as_deref(), Some(version));
@@ -284,8 +284,8 @@ async fn the_rules_of_another_version_are_found_to_be_wrong() {
     let session = explained::session(&host_environment);
     let guardian = Guardian::from_program(env!("CARGO_BIN_EXE_convoke"));
     let (vendor, wrong) = (Vendor::Claude, Edition::Claude197);
-    let patience = Duration::from_mins(5);
-    let verified = verify(vendor, wrong, &session, &host_environment, guardian, patience).await;
+    let time_limit = Duration::from_mins(5);
+    let verified = verify(vendor, wrong, &session, &host_environment, guardian, time_limit).await;
     let differences = verified.unwrap().differences;
     let [Difference::Unexplained { path, .. }, skills @ ..] = &differences[..] else {
         panic!("{differences:?}");

@@ -5,6 +5,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use convoke_rehearsal::{Answer, Script, start};
+
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the repository")
 }
@@ -33,10 +35,14 @@ fn a_conversation_is_driven_in_a_browser() {
     let Some(packages) = packages() else { return };
     let directory = tempfile::tempdir().expect("a directory");
     let images = root().join("docs/images");
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let answers = ["One.", "Two."].map(Answer::say);
+    let model = runtime.block_on(start(Script::new(answers))).expect("a model");
     let mut node = Command::new("node");
     node.arg(root().join("crates/cli/tests/browser/page.mjs"))
         .env("CONVOKE", env!("CARGO_BIN_EXE_convoke"))
         .env("PACKAGES", packages)
+        .env("MODEL", model.base_url())
         .env("DIRECTORY", directory.path())
         .env("CONVOKE_DATA_DIR", directory.path().join("data"))
         .env("CONVOKE_CONFIG_DIR", directory.path().join("config"))

@@ -22,7 +22,7 @@ pub struct BudgetTooSmall {
     pub needed: u64,
     /// The smallest budget that gives a prompt: with the marks of everything that can be cut.
     pub smallest: u64,
-    /// The bytes that there are.
+    /// The bytes that are available.
     pub available: u64,
 }
 
@@ -48,7 +48,7 @@ pub(crate) struct Plan {
     pub(crate) message: Kept,
     /// The bytes of the prompt.
     pub(crate) prompt_len: usize,
-    /// The bytes of the system text that travels apart.
+    /// The bytes of the separate system text.
     pub(crate) apart_len: usize,
 }
 
@@ -112,7 +112,7 @@ fn fit_context(layout: &Layout, fragments: &Fragments<'_>, max: usize) -> Fitted
         }
         (kept, kept_len) = (kept + 1, len);
     }
-    // Of the others only the sizes are looked at, for the account.
+    // Only the sizes of the others are needed, for the ledger.
     let dropped = &lines.messages[..lines.messages.len() - kept];
     let dropped_bytes: usize = dropped.iter().map(|message| lines.size(message)).sum();
     let breaks = dropped.len() - usize::from(kept == 0 && !dropped.is_empty());
@@ -178,7 +178,7 @@ fn cut(
 }
 
 impl Plan {
-    /// Returns what a user should know about the cuts.
+    /// Returns a diagnostic for each kind of cut.
     pub(crate) fn diagnostics(&self) -> Vec<Diagnostic> {
         let mut diagnostics = Vec::new();
         let max = self.max_bytes;
@@ -281,7 +281,7 @@ impl Layout {
         }
     }
 
-    /// Returns the bytes of the system text when it travels apart.
+    /// Returns the bytes of the separate system text.
     fn apart_len(&self, lengths: Lengths) -> usize {
         match self.system {
             SystemPlace::Apart => self.system_body(lengths),
@@ -301,7 +301,7 @@ impl Layout {
     }
 }
 
-/// Returns the bytes of the parts that are there, joined by separators.
+/// Returns the bytes of the non-empty parts, joined by separators.
 fn joined(parts: impl IntoIterator<Item = usize>) -> usize {
     let present = parts.into_iter().filter(|&len| len > 0);
     present.reduce(|sum, len| sum + SEPARATOR + len).unwrap_or(0)

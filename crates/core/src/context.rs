@@ -4,7 +4,6 @@
 //! to answer and the earlier ones, newest first; only as many are read as the window holds.
 
 use std::borrow::Cow;
-use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
@@ -57,29 +56,12 @@ impl Default for ContextOptions {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Visibility {
-    /// Every message; the line of each says whom it was sent to.
+    /// Every message; each line names its recipients.
     #[default]
     All,
     /// Only messages from the member, to it, or to everyone.
     Addressed,
 }
-
-impl FromStr for Visibility {
-    type Err = UnknownVisibility;
-
-    fn from_str(name: &str) -> Result<Self, UnknownVisibility> {
-        match name {
-            "all" => Ok(Self::All),
-            "addressed" => Ok(Self::Addressed),
-            _ => Err(UnknownVisibility),
-        }
-    }
-}
-
-/// No visibility has this name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("must be \"all\" or \"addressed\"")]
-pub struct UnknownVisibility;
 
 /// Returns the context for answering a message, oldest first; `text` is that message without markers.
 ///
@@ -129,8 +111,8 @@ pub fn is_visible_to(message: &ConversationMessage, names: &[NameKey]) -> bool {
     message.is_to_everyone() || readers(message).any(|name| names.contains(&name))
 }
 
-/// Returns the names of those who see a message even when it is not for everyone: its speaker, and whom
-/// it was sent to.
+/// Returns the names of those who see a message even if it is not for everyone: its speaker and its
+/// recipients.
 pub fn readers(message: &ConversationMessage) -> impl Iterator<Item = NameKey> {
     let speaker = &message.said.speaker;
     let names = [&*speaker.role_id, speaker.name()].into_iter();

@@ -59,7 +59,7 @@ impl Code {
         self.0.name
     }
 
-    /// Returns how much the code matters.
+    /// Returns the severity of the code.
     pub const fn severity(self) -> Severity {
         self.0.severity
     }
@@ -69,7 +69,7 @@ impl Code {
         self.0.meaning
     }
 
-    /// Returns what a user can do about it, as one sentence.
+    /// Returns the fix, as one sentence.
     pub const fn fix(self) -> &'static str {
         self.0.fix
     }
@@ -125,7 +125,7 @@ macro_rules! diagnostic_codes {
     };
 }
 
-/// A finding: what happened, where, and how much of it.
+/// A finding, with its place and its extent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostic {
     /// The code under which it is documented and denied.

@@ -38,12 +38,12 @@ impl Escaping {
         Cow::Owned(escaped)
     }
 
-    /// Returns how many escapes a text needs: the bytes that they add.
+    /// Returns the number of escapes that a text needs, which is also the number of bytes that they add.
     pub fn count(self, text: &str) -> usize {
         self.places(text).count()
     }
 
-    /// Returns where an escaped text may go on after a cut: never behind the backslash of an escape.
+    /// Returns where an escaped text may continue after a cut: never between a backslash and the escaped character.
     pub(crate) fn resume_at(self, text: &str, start: usize) -> usize {
         match self {
             Self::AtSigns if text[start..].starts_with('@') => start + 1,

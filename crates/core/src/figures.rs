@@ -1,5 +1,6 @@
-//! Figures as people read them.
+//! Numbers formatted for people.
 
+use std::fmt::Write as _;
 use std::time::Duration;
 
 /// Returns a number with a comma between thousands.
@@ -19,6 +20,19 @@ pub fn thousands(number: u64) -> String {
     text
 }
 
+/// Returns bytes as hexadecimal digits.
+///
+/// ```
+/// assert_eq!(convoke_core::figures::hexadecimal(&[0, 255]), "00ff");
+/// ```
+pub fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
 /// Returns an amount in US dollars: cents, or as many digits as a smaller amount needs.
 ///
 /// ```
@@ -34,7 +48,7 @@ pub fn dollars(amount: f64) -> String {
     }
 }
 
-/// Returns a number of bytes as people say it: `1,042 B`, `184 KB`, `2.1 MB`.
+/// Returns a number of bytes with a unit: `1,042 B`, `184 KB`, `2.1 MB`.
 pub fn size(bytes: u64) -> String {
     let tenths = bytes.saturating_add(50_000) / 100_000;
     match bytes {
@@ -44,8 +58,8 @@ pub fn size(bytes: u64) -> String {
     }
 }
 
-/// Returns a share in percent: whole numbers from ten on, and one digit after the point below. A little is
-/// not nothing, and almost all is not all.
+/// Returns a share in percent: whole from 10 %, with one decimal below. Only nothing is `0.0 %`, and only everything
+/// is `100 %`.
 pub fn share(part: u64, whole: u64) -> String {
     let rounded = |scale: u128| {
         let wide = u128::from(part) * scale + u128::from(whole / 2);

@@ -21,7 +21,7 @@ use crate::whitespace::trim;
 
 /// Watches content as it is written.
 pub(crate) struct Watch<'a> {
-    /// Fenced content can forge nothing: there is nothing to look for.
+    /// `None` for fenced content, which cannot imitate anything.
     looks: Option<Looks<'a>>,
     found: Vec<Diagnostic>,
 }
@@ -38,7 +38,7 @@ impl<'a> Watch<'a> {
         Self { looks, found: Vec::new() }
     }
 
-    /// Looks at the body of a section.
+    /// Checks the body of a section.
     pub(crate) fn body(&mut self, section: Section, text: &str) {
         let what = match section {
             Section::TeamTask => "the team task",
@@ -51,7 +51,7 @@ impl<'a> Watch<'a> {
         self.found.extend(report(section, what, count));
     }
 
-    /// Looks at a context message. What is on the first line of a text continues a line of ours.
+    /// Checks a context message. The first line of each of its texts continues a line of ours.
     pub(crate) fn message(&mut self, index: usize, message: &PromptContextMessage<'_>) {
         let Some(looks) = &self.looks else { return };
         let [from, to, content] = looks.format.line.contents(message);
@@ -64,7 +64,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Returns what was found.
+    /// Returns the diagnostics.
     pub(crate) fn found(self) -> Vec<Diagnostic> {
         self.found
     }
@@ -107,8 +107,8 @@ impl<'a> Looks<'a> {
         }
     }
 
-    /// Counts the lines that look like ours and begin at or after a byte. Costs time linear in the
-    /// text; of a text without a tell-tale, nothing but the search for one.
+    /// Counts the lines that look like ours and begin at or after a byte. Linear in the text; a text
+    /// without a tell-tale costs one search.
     #[inline]
     fn count_from(&self, text: &str, first: usize) -> usize {
         if text.len() < self.shortest_line {
@@ -120,7 +120,7 @@ impl<'a> Looks<'a> {
         }
     }
 
-    /// Does so, given where the first tell-tale stands.
+    /// Counts them, given the position of the first tell-tale.
     fn count_near(&self, text: &str, first: usize, mut at: usize) -> usize {
         let bytes = text.as_bytes();
         let mut count = 0;
@@ -178,11 +178,11 @@ impl<'a> Looks<'a> {
     }
 }
 
-/// The names of those who speak in a context.
+/// The speakers of a context.
 struct Speakers<'a> {
     context: &'a [PromptContextMessage<'a>],
     escaping: Escaping,
-    /// Escaped names, gathered when the first line is found that could be somebody's.
+    /// Escaped names, collected when the first line is found that could be a speaker's.
     names: OnceCell<HashSet<Cow<'a, str>>>,
     /// The bytes of the longest name, escaped.
     longest: usize,
@@ -225,16 +225,16 @@ impl<'a> Speakers<'a> {
 /// Bytes of which every line of ours holds at least one.
 struct TellTales {
     bytes: Vec<u8>,
-    /// The headers, and where in each its tell-tale stands.
+    /// The headers, each with the position of its tell-tale.
     headers: Vec<(&'static [u8], usize)>,
-    /// The bytes that stand before the tell-tale of a header.
+    /// The bytes that can precede the tell-tale of a header.
     before: [bool; 256],
 }
 
 impl TellTales {
     fn new(format: &Format) -> Self {
-        // Letters have to be looked for in both cases, and are everywhere: punctuation is better. Of
-        // several the last, because what stands before it tells the header from other text.
+        // Punctuation is rarer than letters and has no case. The last one is used, because the text before it
+        // distinguishes the header.
         let tell_tale = |header: &'static str| {
             let punctuation = header.bytes().rposition(|byte| byte.is_ascii_punctuation());
             (header.as_bytes(), punctuation.unwrap_or(0))
@@ -272,8 +272,8 @@ impl TellTales {
         }
     }
 
-    /// Returns whether a tell-tale stands where one stands in a header: what is before it, and the
-    /// header's first and last byte around it.
+    /// Returns whether a tell-tale may belong to a header, from the byte before it and the header's first and
+    /// last byte around it.
     #[inline]
     fn is_in_header(&self, text: &[u8], at: usize) -> bool {
         let may_be = at == 0 || self.before[usize::from(text[at - 1])];

@@ -81,7 +81,7 @@ impl<'a> Fragment<'a> {
         Some(Self { text, source })
     }
 
-    /// Returns its bytes.
+    /// Returns its size in bytes.
     pub(crate) fn len(&self) -> usize {
         self.text.len()
     }
@@ -142,7 +142,7 @@ impl<'a> Fragments<'a> {
         }
     }
 
-    /// Returns how many characters are escaped in a prompt without the oldest context messages.
+    /// Returns the number of escaped characters in a prompt without the oldest context messages.
     pub(crate) fn escapes(&self, dropped: usize) -> usize {
         let kept = &self.context.messages[dropped..];
         self.escapes + kept.iter().map(|message| self.context.escapes(message)).sum::<usize>()
@@ -174,8 +174,8 @@ fn message<'a>(
             parts.push(MessagePart { end: text.len(), source });
         }
     };
-    let said = std::mem::take(&mut text);
-    add(&mut text, &said, Some(source.clone()));
+    let own = std::mem::take(&mut text);
+    add(&mut text, &own, Some(source.clone()));
     for file in &input.attachments {
         let (opening, closing) = file.frame();
         let blank = if text.is_empty() { "" } else { "\n\n" };
@@ -214,8 +214,8 @@ fn lines_of_body(text: &str) -> (u64, u64) {
     (first, first + breaks(trim(text)))
 }
 
-/// The lines of the context: a view of the messages, so that a message that is dropped costs nothing
-/// but a look at its size.
+/// The lines of the context: a view of the messages, so that a dropped message costs only the
+/// computation of its size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ContextLines<'a> {
     pub(crate) messages: &'a [PromptContextMessage<'a>],
@@ -235,8 +235,8 @@ impl<'a> ContextLines<'a> {
         }
     }
 
-    /// Returns the bytes that indenting a message adds. Kept apart, so that the loop over sizes that
-    /// need no look at the text stays small.
+    /// Returns the bytes that indenting a message adds. Not inlined, so that the loop over sizes that do not
+    /// depend on the text stays small.
     #[inline(never)]
     fn indentation(&self, message: &PromptContextMessage<'_>) -> usize {
         let contents = self.style.contents(message).into_iter();
@@ -246,7 +246,7 @@ impl<'a> ContextLines<'a> {
         }
     }
 
-    /// Returns how many characters of a message are escaped.
+    /// Returns the number of escaped characters of a message.
     #[inline(never)]
     pub(crate) fn escapes(&self, message: &PromptContextMessage<'_>) -> usize {
         let contents = self.style.contents(message).into_iter();
@@ -275,7 +275,7 @@ impl<'a> ContextLines<'a> {
 const INDENT: &str = "  ";
 
 impl Fencing {
-    /// Returns the line break after which content goes on where some of it was left out.
+    /// Returns the line break after which content continues after an omission.
     pub(crate) fn resumption(self) -> &'static str {
         match self {
             Self::AsWritten => "\n",

@@ -17,7 +17,7 @@ pub const DEFAULT_MAX_BYTES: u64 = 768 * 1024;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Fencing {
-    /// The bytes stay as written; what looks forged is reported.
+    /// The bytes stay as written; content that looks forged is reported.
     #[default]
     AsWritten,
     /// Every line of content is indented, so that none can begin a line of ours.
@@ -35,12 +35,12 @@ pub enum Trimming {
     End,
 }
 
-/// A context message as an assembler sees it: markers are gone, addressees are one text.
+/// A context message as an assembler reads it: without markers, with its recipients as one text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PromptContextMessage<'a> {
     /// The author.
     pub from: Cow<'a, str>,
-    /// To whom; absent is everyone.
+    /// The recipients; absent means everyone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<Cow<'a, str>>,
     /// The text.
@@ -51,7 +51,7 @@ pub struct PromptContextMessage<'a> {
 }
 
 impl<'a> PromptContextMessage<'a> {
-    /// Creates the form of a message that assemblers read, from the message and its text without markers.
+    /// Creates it from a message and its text without markers.
     pub fn new(message: &'a ConversationMessage, text: &'a str) -> Self {
         Self {
             from: Cow::Borrowed(message.said.speaker.name()),
@@ -95,7 +95,7 @@ pub struct AgentContext<'a> {
     pub window_size_override: Option<usize>,
     /// Names of the agent besides its id.
     pub agent_names: &'a [&'a str],
-    /// A short line that says who the agent is.
+    /// A short description of the agent's role.
     pub role_summary: Option<&'a str>,
     /// The configured part of the system text.
     pub system_instruction: Option<&'a str>,
@@ -107,7 +107,7 @@ pub struct AgentContext<'a> {
     pub instruction_file_path: Option<&'a str>,
 }
 
-/// All that goes into one prompt.
+/// The parts of one prompt, and its options.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AssemblerInput<'a> {
@@ -118,7 +118,7 @@ pub struct AssemblerInput<'a> {
     /// Its id, for the ledger.
     #[serde(skip)]
     pub current_message_id: Option<Cow<'a, str>>,
-    /// The files that it attaches, which stand after its text.
+    /// The files that it attaches, which follow its text.
     #[serde(skip)]
     pub attachments: Vec<AttachedFile<'a>>,
     /// The team's task.

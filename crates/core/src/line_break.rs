@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use memchr::{memchr_iter, memchr2, memchr3};
 
-/// Bytes that are looked at together where line breaks are searched for.
+/// The number of bytes that are searched for line breaks together.
 const BLOCK: usize = 64;
 
 /// Returns the line breaks of a text, in its order. That of a CRLF is its LF.
@@ -33,7 +33,7 @@ pub(crate) fn last_line_break(text: &str) -> Option<Range<usize>> {
 /// Returns the number of line breaks.
 pub(crate) fn count_line_breaks(text: &str) -> usize {
     let bytes = text.as_bytes();
-    // To count one byte is much quicker than to stop at each of several.
+    // Counting one byte is much faster than stopping at each of several.
     match memchr2(0xC2, 0xE2, bytes).or_else(|| memchr3(b'\r', 0x0B, 0x0C, bytes)) {
         None => memchr_iter(b'\n', bytes).count(),
         Some(_) => line_breaks(text).count(),

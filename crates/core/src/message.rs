@@ -1,6 +1,6 @@
 //! Messages of a conversation, as they are stored and exchanged.
 //!
-//! Fields that are not known here are kept and come back on export.
+//! Unknown fields are kept and returned on export.
 
 use std::fmt;
 
@@ -63,7 +63,7 @@ pub enum SpeakerType {
     Ai,
     /// Convoke itself, or another program.
     System,
-    /// A kind that is not known here, as it was written.
+    /// An unknown kind, as it was written.
     Other(String),
 }
 
@@ -98,7 +98,7 @@ pub struct Speaker {
     pub role_name: Option<String>,
     /// The kind of speaker.
     pub kind: Option<SpeakerType>,
-    /// Fields that are not known here.
+    /// Unknown fields.
     pub extra: Map<String, Value>,
 }
 
@@ -131,11 +131,11 @@ impl Speaker {
 /// The routing of a message.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Routing {
-    /// The `[NEXT: …]` markers as they stood in the text.
+    /// The `[NEXT: …]` markers as in the text.
     pub raw_next_markers: Option<Value>,
-    /// The members that they were found to mean; none is everyone.
+    /// The members that they name; none means everyone.
     pub resolved_addressees: Option<Vec<String>>,
-    /// Fields that are not known here.
+    /// Unknown fields.
     pub extra: Map<String, Value>,
 }
 
@@ -148,11 +148,11 @@ pub struct NewMessage {
     pub speaker: Speaker,
     /// The time, if known.
     pub timestamp: Option<Timestamp>,
-    /// To whom.
+    /// The routing.
     pub routing: Option<Routing>,
     /// The message that it answers.
     pub in_reply_to: Option<MessageId>,
-    /// Fields that are not known here.
+    /// Unknown fields.
     pub extra: Map<String, Value>,
 }
 
@@ -238,7 +238,7 @@ impl ConversationMessage {
         Ok(NewMessage::from_json(value)?.with_id(id.into()))
     }
 
-    /// Returns the members that the message was sent to; none is everyone.
+    /// Returns the recipients; none means everyone.
     pub fn addressees(&self) -> &[String] {
         let routing = self.said.routing.as_ref();
         routing.and_then(|routing| routing.resolved_addressees.as_deref()).unwrap_or_default()

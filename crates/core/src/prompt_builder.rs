@@ -1,4 +1,4 @@
-//! The simple front door (003): the materials of one prompt in, the prompt out.
+//! The simple entry point (003): builds one prompt from its parts.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,14 +13,14 @@ use crate::name::NameKey;
 /// The delivery of a system text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SystemDelivery {
-    /// As its type does: Claude apart from the prompt, others in it.
+    /// As usual for the type: for Claude separate from the prompt, for others in it.
     #[default]
     AsUsual,
-    /// In the prompt, for a Claude that has no flag for it.
+    /// In the prompt, for a Claude without a flag for it.
     Inline,
 }
 
-/// The materials of one prompt.
+/// The parts of one prompt.
 #[derive(Debug, Clone)]
 pub struct PromptInput<'a> {
     /// The type of agent that reads the prompt.
@@ -31,7 +31,7 @@ pub struct PromptInput<'a> {
     pub role_summary: Option<&'a str>,
     /// The configured system text.
     pub system_instruction_text: Option<&'a str>,
-    /// The instruction file's text; it fills in when nothing is configured, and follows it otherwise.
+    /// The instruction file's text, which follows the configured system text.
     pub instruction_file_text: Option<&'a str>,
     /// The team's task.
     pub team_task: Option<&'a str>,
@@ -47,7 +47,7 @@ pub struct PromptInput<'a> {
 }
 
 impl<'a> PromptInput<'a> {
-    /// Creates the materials of a prompt that has nothing but a message.
+    /// Creates the parts of a prompt that has only a message.
     pub fn new(agent_type: &'a str, agent_name: &'a str, message: &'a str) -> Self {
         Self {
             agent_type,
@@ -111,11 +111,11 @@ fn is_addressed(to: Option<&str>, member: &NameKey) -> bool {
 /// # Ok::<(), convoke_core::BudgetTooSmall>(())
 /// ```
 pub fn build_prompt(input: &PromptInput<'_>) -> Result<AssemblerOutput<'static>, BudgetTooSmall> {
-    let material = input.assembler_input();
+    let parts = input.assembler_input();
     let is_claude = AgentType::normalize(input.agent_type) == AgentType::ClaudeCode;
     let output = match input.system_delivery {
-        SystemDelivery::Inline if is_claude => InlineClaudeAssembler.assemble(&material)?,
-        _ => Assemblers::default().assemble(input.agent_type, &material)?,
+        SystemDelivery::Inline if is_claude => InlineClaudeAssembler.assemble(&parts)?,
+        _ => Assemblers::default().assemble(input.agent_type, &parts)?,
     };
     Ok(output.into_owned())
 }

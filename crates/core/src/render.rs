@@ -11,7 +11,7 @@ use crate::ledger::{ContextRow, Ledger, Rule, Source, Target};
 use crate::text::TextWriter;
 use crate::truncation::Kept;
 
-/// The texts of a prompt and their account.
+/// The texts of a prompt and their ledger.
 pub(crate) struct Rendered<'a> {
     pub(crate) prompt: String,
     pub(crate) system_flag: Option<String>,
@@ -82,7 +82,7 @@ impl<'a> Writer<'a> {
 
     fn end_text(&mut self, planned: usize) -> String {
         let text = self.out.take_text();
-        debug_assert_eq!(text.len(), planned, "the text is as long as it was decided");
+        debug_assert_eq!(text.len(), planned, "the text has the planned length");
         text
     }
 
@@ -183,7 +183,7 @@ impl<'a> Writer<'a> {
                 if index > plan.dropped {
                     text.push('\n');
                 }
-                // Looked at and written at once, while its bytes are near.
+                // Checked and written together, while its bytes are in the cache.
                 watch.message(index, message);
                 lines.write(message, text);
             }

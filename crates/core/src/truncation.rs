@@ -66,8 +66,8 @@ impl Kept {
 
     /// Cuts as much of the end as must go for the rest to fit into `room`, if `floor` bytes can stay.
     ///
-    /// A longer number makes a longer mark, which leaves less room for the head: the digits are tried
-    /// from the fewest on.
+    /// A longer number makes a longer mark, which leaves less room for the head; the numbers of digits are tried
+    /// in ascending order.
     pub(crate) fn without_end(text: &str, room: usize, floor: usize) -> Option<Self> {
         let cut = |reserved: usize| {
             let head = text.floor_char_boundary(room.checked_sub(Mark::FRAME + reserved + 1)?);
@@ -75,10 +75,10 @@ impl Kept {
             let allowed = (floor..text.len()).contains(&head) && kept.len(text.len()) <= room;
             allowed.then_some(kept)
         };
-        let nothing_but_mark = || Some(Self::head(text, 0)).filter(|kept| kept.len(0) <= room);
+        let mark_alone = || Some(Self::head(text, 0)).filter(|kept| kept.len(0) <= room);
         let longest = (1..=MOST_DIGITS).find_map(cut);
         match floor {
-            0 if !text.is_empty() => longest.or_else(nothing_but_mark),
+            0 if !text.is_empty() => longest.or_else(mark_alone),
             _ => longest,
         }
     }
@@ -102,8 +102,8 @@ impl Kept {
             let kept = Self::head_and_tail(text, head, tail, resumption);
             (kept.len(text.len()) <= room).then_some(kept)
         };
-        let nothing_but_mark = || Some(Self::head(text, 0)).filter(|kept| kept.len(0) <= room);
-        (1..=MOST_DIGITS).find_map(cut).or_else(nothing_but_mark)
+        let mark_alone = || Some(Self::head(text, 0)).filter(|kept| kept.len(0) <= room);
+        (1..=MOST_DIGITS).find_map(cut).or_else(mark_alone)
     }
 
     /// Returns the shortest form of a text whose first `floor` bytes stay: a short text is shorter

@@ -1,10 +1,10 @@
 //! Names of environment variables, as settings give them.
 
-/// The most characters of a name; a key that was put in its place is often longer.
+/// The maximum length of a name; a key by mistake is often longer.
 const LONGEST: usize = 64;
 
-/// Returns whether this can be the name of a variable. A setting that wants one and holds something else
-/// may hold a secret by mistake, and is not to be repeated.
+/// Returns whether a text can be the name of a variable. A setting that should hold a name and holds something
+/// else may hold a secret by mistake, and must not be repeated.
 ///
 /// ```
 /// use convoke_core::variable::is_variable_name;
@@ -18,7 +18,7 @@ pub fn is_variable_name(name: &str) -> bool {
         && name.bytes().next().is_some_and(|first| !first.is_ascii_digit())
 }
 
-/// Returns whether a name reads like a key: long, and of letters and digits without a system.
+/// Returns whether a name looks like a key: long, with digits and lower-case letters.
 ///
 /// ```
 /// use convoke_core::variable::looks_like_a_key;

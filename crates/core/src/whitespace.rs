@@ -36,7 +36,7 @@ pub fn trim_end(text: &str) -> &str {
     text.trim_end_matches(is_space)
 }
 
-/// Returns whether the text holds nothing but white space.
+/// Returns whether the text is empty or only white space.
 pub fn is_blank(text: &str) -> bool {
     text.chars().all(is_space)
 }

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::Path;
 
+use convoke_files::json::without_comments;
 use convoke_files::{FileKind, Files};
 use serde_json::Value;
 
@@ -79,46 +80,6 @@ fn malformed(report: &mut AgentReport, path: &Path, what: &str) {
     report.warn(diagnostics::SETTINGS_MALFORMED, path, message);
 }
 
-/// Replaces `//` and `/* */` outside of strings by spaces, so that places stay what they are.
-fn without_comments(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text.trim_start_matches('\u{feff}');
-    while let Some(character) = rest.chars().next() {
-        let length = match character {
-            '"' => string_length(rest),
-            '/' if rest.starts_with("//") => {
-                let length = rest.find('\n').unwrap_or(rest.len());
-                rest = &rest[length..];
-                continue;
-            }
-            '/' if rest.starts_with("/*") => {
-                let length = rest.find("*/").map_or(rest.len(), |at| at + 2);
-                out.extend(rest[..length].chars().filter(|it| *it == '\n'));
-                rest = &rest[length..];
-                continue;
-            }
-            other => other.len_utf8(),
-        };
-        out.push_str(&rest[..length]);
-        rest = &rest[length..];
-    }
-    out
-}
-
-/// The bytes of the string literal at the start of a text.
-fn string_length(text: &str) -> usize {
-    let mut escaped = false;
-    for (at, byte) in text.bytes().enumerate().skip(1) {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' => escaped = true,
-            b'"' => return at + 1,
-            _ => {}
-        }
-    }
-    text.len()
-}
-
 /// Returns the strings of a value that is a string or a list of strings.
 pub(crate) fn strings(value: &Value) -> Vec<String> {
     match value {
@@ -136,20 +97,6 @@ mod tests {
 
     use super::*;
     use crate::edition::Edition;
-
-    #[test]
-    fn comments_go_and_strings_stay() {
-        let cases = [
-            (r#"{"a": 1} // x"#, r#"{"a": 1} "#),
-            ("{/* x\ny */\"a\": 1}", "{\n\"a\": 1}"),
-            (r#"{"a": "http://x", "b": "\"//"}"#, r#"{"a": "http://x", "b": "\"//"}"#),
-            ("/* never closed", ""),
-            ("\"never closed // x", "\"never closed // x"),
-        ];
-        for (text, expected) in cases {
-            assert_eq!(without_comments(text), expected, "{text}");
-        }
-    }
 
     #[test]
     fn what_is_wrong_with_a_file_is_said_with_its_place() {

@@ -43,7 +43,6 @@ pub use edition::{Edition, UnknownEdition};
 pub use report::{AgentReport, DirectoryReport, Ignored, Limit, LoadReason, Loaded, Rule};
 pub use session::{Session, VARIABLES};
 pub use skills::{BudgetUnit, OmittedSkill, Skill, SkillRule, SkillSource, SkillsBudget};
-pub use text::tokens_estimate;
 
 use place::Listed;
 use skills::Unsearched;

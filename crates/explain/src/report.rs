@@ -40,21 +40,21 @@ pub struct AgentReport {
     /// The edition whose rules were applied.
     #[serde(rename = "rulesOf")]
     pub edition: Edition,
-    /// Whether the program itself was seen to load the same; nothing if it was not asked.
+    /// Whether the program itself was verified to load the same; `None` if it was not run.
     pub verified: Option<bool>,
     /// The files that reach the model, in order.
     pub loaded: Vec<Loaded>,
     /// The instruction files that exist but are not loaded.
     pub ignored: Vec<Ignored>,
-    /// The skills that the model is told of, in the order of the list.
+    /// The listed skills, in the order of the list.
     pub skills: Vec<Skill>,
-    /// The skills that stand here and are not listed.
+    /// The skills that exist here but are not listed.
     pub skills_omitted: Vec<OmittedSkill>,
     /// The limit on the list of skills.
     pub skills_budget: Option<SkillsBudget>,
     /// The diagnostics.
     pub diagnostics: Vec<Diagnostic>,
-    /// The most bytes that the agent takes, and of which files.
+    /// The limit on the size of files.
     #[serde(skip)]
     pub limit: Option<Limit>,
     /// The search of the agent.
@@ -63,14 +63,14 @@ pub struct AgentReport {
     /// The index in `ignored` by path.
     #[serde(skip)]
     ignored_at: ByPath<usize>,
-    /// The places in `ignored` whose files are loaded after all; they are removed together.
+    /// The indices in `ignored` of files that are loaded after all; they are removed together.
     #[serde(skip)]
     withdrawn: HashSet<usize>,
     #[serde(skip)]
     given: HashMap<(Code, Option<String>), Given>,
 }
 
-/// The most diagnostics of one kind about one file.
+/// The maximum number of diagnostics of one kind about one file.
 const MAX_ALIKE: usize = 20;
 
 /// The diagnostics of one code about one file.
@@ -428,7 +428,7 @@ impl AgentReport {
         }
     }
 
-    /// Forgets that a file was not loaded, because now it is.
+    /// Removes a file from the files that are not loaded, because it is loaded now.
     pub(crate) fn unignore(&mut self, path: &Path) {
         if let Some(at) = self.ignored_at.remove(path.as_os_str()) {
             self.withdrawn.insert(at);
@@ -512,6 +512,10 @@ impl AgentReport {
     }
 }
 
-fn as_text<P: AsRef<Path>, S: Serializer>(path: &P, serializer: S) -> Result<S::Ok, S::Error> {
+/// Serializes a path as text.
+pub(crate) fn as_text<P: AsRef<Path>, S: Serializer>(
+    path: &P,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     serializer.collect_str(&path.as_ref().display())
 }

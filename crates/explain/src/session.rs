@@ -46,7 +46,7 @@ pub const VARIABLES: [&str; 14] = [
 ];
 
 impl Session {
-    /// Creates the session of a user in a directory, with nothing else said.
+    /// Creates the session of a user in a directory, without arguments and variables.
     pub fn new(cwd: impl Into<PathBuf>, home: impl Into<PathBuf>) -> Self {
         Self {
             cwd: cwd.into(),

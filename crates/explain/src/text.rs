@@ -1,4 +1,4 @@
-//! Facts about a file's text: its encoding, its lines, its length in tokens.
+//! Facts about a file's text: its encoding and its lines.
 
 /// Returns whether bytes are UTF-16 text, by their mark or by their zeroes.
 pub(crate) fn looks_like_utf16(bytes: &[u8]) -> bool {
@@ -46,11 +46,6 @@ impl<'a> LineCounter<'a> {
     }
 }
 
-/// Estimates the tokens of a number of bytes: four bytes per token, rounded up.
-pub fn tokens_estimate(bytes: u64) -> u64 {
-    bytes.div_ceil(4)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -73,11 +68,5 @@ mod tests {
         let mut counter = LineCounter::new("a\nb\nc");
         let lines = [0, 2, 4, 1].map(|offset| counter.line(offset));
         assert_eq!(lines, [1, 2, 3, 1]);
-    }
-
-    #[test]
-    fn tokens_are_a_quarter_of_the_bytes_rounded_up() {
-        let estimated: Vec<_> = [0, 1, 4, 5].into_iter().map(tokens_estimate).collect();
-        assert_eq!(estimated, [0, 1, 1, 2]);
     }
 }

@@ -51,7 +51,7 @@ impl Files for Disk {
     }
 
     fn entries(&self, directory: &Path) -> io::Result<Vec<(OsString, EntryKind)>> {
-        // The system tells the kind with the name, so that no entry needs to be asked about.
+        // The system returns the kind with the name, so that no entry needs another call.
         let found = fs::read_dir(directory)?
             .map(|entry| entry.and_then(|it| Ok((it.file_name(), kind_of(it.file_type()?)))));
         let mut entries = collect_entries(found)?;

@@ -7,6 +7,7 @@
 mod disk;
 pub mod failpoint;
 pub mod git;
+pub mod json;
 pub mod limit;
 mod memory;
 pub mod yaml;

@@ -13,16 +13,16 @@ use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 
 /// The time limit, long enough for a busy machine.
-const PATIENCE: Duration = Duration::from_mins(1);
+const TIME_LIMIT: Duration = Duration::from_mins(1);
 /// The polling interval.
-const ROUND: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// The maximum size of the output.
 const LONGEST: usize = 64 * 1024;
 
 pub(crate) struct Answer {
     pub code: Option<i32>,
     /// The standard output followed by the standard error.
-    pub said: String,
+    pub output: String,
 }
 
 /// Returns the output; `None` if the program does not run or exceeds the time limit.
@@ -32,11 +32,11 @@ pub(crate) fn ask(
     environment: impl IntoIterator<Item = (OsString, OsString)>,
     cwd: &Path,
 ) -> Option<Answer> {
-    ask_within(PATIENCE, program, arguments, environment, cwd)
+    ask_within(TIME_LIMIT, program, arguments, environment, cwd)
 }
 
 fn ask_within(
-    patience: Duration,
+    time_limit: Duration,
     program: &Path,
     arguments: &[&str],
     environment: impl IntoIterator<Item = (OsString, OsString)>,
@@ -54,15 +54,15 @@ fn ask_within(
         .process_group(0)
         .spawn()
         .ok()?;
-    let deadline = Instant::now() + patience;
-    let mut output = child.stdout.take().and_then(Heard::of)?;
-    let mut errors = child.stderr.take().and_then(Heard::of)?;
+    let deadline = Instant::now() + time_limit;
+    let mut output = child.stdout.take().and_then(Output::of)?;
+    let mut errors = child.stderr.take().and_then(Output::of)?;
     let status = loop {
-        output.listen();
-        errors.listen();
+        output.drain();
+        errors.drain();
         match child.try_wait() {
             Ok(Some(status)) => break status,
-            Ok(None) if Instant::now() < deadline => std::thread::sleep(ROUND),
+            Ok(None) if Instant::now() < deadline => std::thread::sleep(POLL_INTERVAL),
             Ok(None) | Err(_) => {
                 end_group(&child);
                 let _ = child.kill();
@@ -73,11 +73,11 @@ fn ask_within(
     };
     end_group(&child);
     // Its output is in the pipes by now. Do not wait for their end: a remaining child may hold them open.
-    output.listen();
-    errors.listen();
-    output.said.append(&mut errors.said);
-    let said = String::from_utf8_lossy(&output.said).into_owned();
-    Some(Answer { code: status.code(), said })
+    output.drain();
+    errors.drain();
+    output.bytes.append(&mut errors.bytes);
+    let output = String::from_utf8_lossy(&output.bytes).into_owned();
+    Some(Answer { code: status.code(), output })
 }
 
 fn end_group(child: &Child) {
@@ -88,31 +88,31 @@ fn end_group(child: &Child) {
 }
 
 /// A non-blocking pipe and its output so far.
-struct Heard<P> {
+struct Output<P> {
     pipe: P,
-    said: Vec<u8>,
+    bytes: Vec<u8>,
 }
 
-impl<P: Read + AsFd> Heard<P> {
+impl<P: Read + AsFd> Output<P> {
     fn of(pipe: P) -> Option<Self> {
         let flags = OFlag::from_bits_retain(fcntl(&pipe, FcntlArg::F_GETFL).ok()?);
         fcntl(&pipe, FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK)).ok()?;
-        Some(Self { pipe, said: Vec::new() })
+        Some(Self { pipe, bytes: Vec::new() })
     }
 
-    /// Reads what is in the pipe, also beyond the limit, so that the program can end; bounded in time.
-    fn listen(&mut self) {
+    /// Empties the pipe, also beyond the limit, so that the program can end; bounded in time.
+    fn drain(&mut self) {
         let mut buffer = [0; 8 * 1024];
-        let mut taken = 0;
-        while taken < 2 * LONGEST {
+        let mut read = 0;
+        while read < 2 * LONGEST {
             match self.pipe.read(&mut buffer) {
                 Ok(count @ 1..) => {
-                    taken += count;
-                    let kept = count.min(LONGEST - self.said.len());
-                    self.said.extend_from_slice(&buffer[..kept]);
+                    read += count;
+                    let kept = count.min(LONGEST - self.bytes.len());
+                    self.bytes.extend_from_slice(&buffer[..kept]);
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // Its end, or nothing for now.
+                // The end, or no data yet.
                 Ok(0) | Err(_) => return,
             }
         }
@@ -123,15 +123,15 @@ impl<P: Read + AsFd> Heard<P> {
 mod tests {
     use super::*;
 
-    fn ask_shell(patience: Duration, script: &str) -> Option<Answer> {
+    fn ask_shell(time_limit: Duration, script: &str) -> Option<Answer> {
         let path = std::env::var_os("PATH").map(|path| ("PATH".into(), path));
-        ask_within(patience, Path::new("/bin/sh"), &["-c", script], path, Path::new("/"))
+        ask_within(time_limit, Path::new("/bin/sh"), &["-c", script], path, Path::new("/"))
     }
 
     #[test]
     fn a_process_that_is_left_behind_is_not_waited_for() {
-        let answer = ask_shell(PATIENCE, "sleep 1000 & echo 1.2.3; echo oh >&2; exit 3").unwrap();
-        assert_eq!((answer.code, answer.said.as_str()), (Some(3), "1.2.3\noh\n"));
+        let answer = ask_shell(TIME_LIMIT, "sleep 1000 & echo 1.2.3; echo oh >&2; exit 3").unwrap();
+        assert_eq!((answer.code, answer.output.as_str()), (Some(3), "1.2.3\noh\n"));
     }
 
     #[test]
@@ -144,9 +144,9 @@ mod tests {
             pid.display()
         );
         let begin = Instant::now();
-        let answer = ask_shell(PATIENCE * 10, &script).unwrap();
-        assert_eq!(answer.said, "1\n");
-        assert!(begin.elapsed() < PATIENCE * 5, "the pipes were waited for");
+        let answer = ask_shell(TIME_LIMIT * 10, &script).unwrap();
+        assert_eq!(answer.output, "1\n");
+        assert!(begin.elapsed() < TIME_LIMIT * 5, "the pipes were waited for");
         let left = std::fs::read_to_string(pid).unwrap().trim().parse().unwrap();
         nix::sys::signal::kill(Pid::from_raw(left), Signal::SIGKILL).unwrap();
     }
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn a_long_answer_is_cut_and_its_program_ends() {
-        let answer = ask_shell(PATIENCE, "head -c 1000000 /dev/zero | tr '\\0' x").unwrap();
-        assert_eq!((answer.code, answer.said.len()), (Some(0), LONGEST));
+        let answer = ask_shell(TIME_LIMIT, "head -c 1000000 /dev/zero | tr '\\0' x").unwrap();
+        assert_eq!((answer.code, answer.output.len()), (Some(0), LONGEST));
     }
 }

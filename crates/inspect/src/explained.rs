@@ -34,8 +34,7 @@ pub fn session(host_environment: &HostEnvironment) -> Session {
     session
 }
 
-/// Returns what a CLI loads in a directory with a configuration, started with arguments, if it has the trust that it
-/// asks for.
+/// Explains what a CLI loads in a directory with a configuration, started with arguments, if it is trusted.
 pub(crate) fn explained_with(
     vendor: Vendor,
     version: Option<&str>,
@@ -52,7 +51,7 @@ pub(crate) fn explained_with(
     explain(&Disk, &session, &[edition(vendor, version)]).agents.pop()
 }
 
-/// Returns what a CLI loads here.
+/// Explains what a CLI loads here.
 pub(crate) fn explained(
     vendor: Vendor,
     version: Option<&str>,

@@ -92,7 +92,7 @@ fn version_by_asking(program: &Path, host_environment: &HostEnvironment) -> Opti
     let environment = [("PATH", path), ("HOME", home.path().as_os_str())];
     let environment = environment.map(|(name, value)| (name.into(), value.to_owned()));
     let answer = ask(program, &["--version"], environment, home.path())?;
-    version_in(&answer.said)
+    version_in(&answer.output)
 }
 
 /// Returns the first version in a text: three numbers separated by dots.

@@ -1,5 +1,5 @@
-//! Looks at the agent CLIs of a machine: what they send to their models ([`capture`], [`record`]), whether they
-//! load what is explained ([`verify`]), and whether they would work ([`doctor`]).
+//! Inspects the agent CLIs of a machine: their requests to models ([`capture`], [`record`]), whether they load what is
+//! explained ([`verify`]), and whether they work ([`doctor`]).
 //!
 //! Neither reads the environment or the home directory itself: the caller passes them as [`HostEnvironment`]. Neither
 //! writes to a CLI's configuration.

@@ -1,7 +1,7 @@
 //! Parses the lines of stored threads.
 //!
-//! Most lines are the thread's record ([`convoke_thread::record`]). Four kinds are ours: the situation that the model was
-//! last told, an undone compaction, the turn of an attempt, and a withdrawn attempt, whose turn is retried. Lines are
+//! Most lines are the thread's record ([`convoke_thread::record`]). Four kinds are ours: the context that the model was
+//! last sent, an undone compaction, the turn of an attempt, and a withdrawn attempt, whose turn is retried. Lines are
 //! never removed: an undone compaction and a withdrawn attempt are skipped when the lines are read, so that the items
 //! that they had replaced are back.
 
@@ -21,16 +21,16 @@ use serde_json::json;
 
 pub use self::check::{BadLine, check};
 pub(crate) use self::found::Found;
-pub(crate) use self::own::told_line;
-use self::own::{OwnLine, taken_back};
+pub(crate) use self::own::situation_line;
+use self::own::{OwnLine, withdrawn};
 
 /// A stored thread.
 #[derive(Debug, Clone, Default)]
 pub struct Log {
     /// The record.
     pub record: Record,
-    /// The situation that the model was last told.
-    pub told: LastSituation,
+    /// The context that the model was last sent.
+    pub last_situation: LastSituation,
     /// The names of the session's turns in the thread, oldest first.
     pub turns: Vec<String>,
     /// The compactions in effect, oldest first.
@@ -87,22 +87,22 @@ impl Log {
     /// Parses the lines of a thread; `None` if none is in effect. O(bytes).
     pub fn read<L: AsRef<str>>(lines: &[L]) -> Result<Option<Self>, String> {
         let mut log = Self { lines: lines.len(), ..Self::default() };
-        let taken_back = taken_back(lines)?;
+        let withdrawn = withdrawn(lines)?;
         let mut undone = HashSet::new();
-        for (line, _) in lines.iter().zip(&taken_back).filter(|(_, taken_back)| !**taken_back) {
+        for (line, _) in lines.iter().zip(&withdrawn).filter(|(_, withdrawn)| !**withdrawn) {
             match OwnLine::read(line.as_ref())? {
                 Some(OwnLine::Undone(line)) => {
                     undone.insert(line);
                 }
-                Some(OwnLine::LastSituation(told)) => log.told = told,
+                Some(OwnLine::LastSituation(situation)) => log.last_situation = situation,
                 Some(OwnLine::Attempt(attempt)) => log.turns.push(attempt.turn),
-                Some(OwnLine::Sent | OwnLine::TakenBack(_)) | None => {}
+                Some(OwnLine::Sent | OwnLine::Withdrawn(_)) | None => {}
             }
         }
         let mut text = String::with_capacity(lines.iter().map(|it| it.as_ref().len() + 1).sum());
         let mut kept = Vec::new();
         for (index, line) in lines.iter().map(AsRef::as_ref).enumerate() {
-            if !taken_back[index] && !undone.contains(&index) && !OwnLine::is_one(line) {
+            if !withdrawn[index] && !undone.contains(&index) && !OwnLine::is_one(line) {
                 text.push_str(line);
                 text.push('\n');
                 kept.push(index);

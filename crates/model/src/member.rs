@@ -236,18 +236,18 @@ struct Prepared<'t> {
 struct Attempt<'t> {
     task: Task,
     found: &'t Found,
-    beforehand: Beforehand,
+    compaction: PriorCompaction,
     /// The deadline of the turn over all attempts.
     deadline: Instant,
 }
 
-/// The compaction before the turn.
+/// The compaction before a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Beforehand {
+enum PriorCompaction {
     /// Compact if the turn would fill the thread.
-    Wise,
+    IfNeeded,
     /// Compact, or fail the turn.
-    Compaction,
+    Required,
 }
 
 impl Prepared<'_> {
@@ -264,12 +264,13 @@ impl Prepared<'_> {
         let store = &*self.host.store;
         let mut recorder = Recorder::new(store, &found.id, self.turn_input.attempt);
         let deadline = Instant::now() + self.turn_input.limits.turn;
-        let mut attempt = Attempt { task, found: &found, beforehand: Beforehand::Wise, deadline };
+        let mut attempt =
+            Attempt { task, found: &found, compaction: PriorCompaction::IfNeeded, deadline };
         let (mut ended, mut progress) = self.attempt(attempt, &mut recorder, side).await?;
         let has_begun = found.log.is_some();
         if is_full(&ended) && task == Task::Answer && !progress.has_compacted() && has_begun {
             // The server reports a lower limit than expected: compact the thread, then retry.
-            attempt.beforehand = Beforehand::Compaction;
+            attempt.compaction = PriorCompaction::Required;
             let spent = progress.usage;
             (ended, progress) = self.attempt(attempt, &mut recorder, side).await?;
             progress.spend(spent);
@@ -279,13 +280,13 @@ impl Prepared<'_> {
             (ended, _) => ended,
         };
         diagnostics.append(&mut progress.diagnostics);
-        let is_kept = has_begun || progress.is_stored();
+        let is_stored = has_begun || progress.is_stored();
         Ok(TurnResult {
             verdict,
             usage: progress.usage,
             cost_usd: None,
             model: progress.model.take(),
-            resume: is_kept.then(|| ResumeHandle {
+            resume: is_stored.then(|| ResumeHandle {
                 session: found.id.as_str().to_owned(),
                 cwd: self.turn_input.cwd.clone(),
                 model: Some(self.config.model.clone()),
@@ -321,7 +322,7 @@ impl Prepared<'_> {
         let log = found.log.as_mut();
         let mut diagnostics =
             log.map(|log| std::mem::take(&mut log.diagnostics)).unwrap_or_default();
-        if let Some(line) = found.takes_back {
+        if let Some(line) = found.withdraws {
             let count = (found.known - line) as u64;
             let message = format!("{count} lines of an earlier attempt at this turn are skipped");
             diagnostics
@@ -344,7 +345,7 @@ impl Prepared<'_> {
         recorder: &mut Recorder<'_>,
         side: &TurnSide,
     ) -> Result<(Verdict, Progress), Failure> {
-        let Attempt { task, found, beforehand, deadline } = attempt;
+        let Attempt { task, found, compaction, deadline } = attempt;
         let usage = |error: String| Failure::new(FailureReason::Usage, error);
         let setup = Setup {
             files: &self.files,
@@ -355,7 +356,7 @@ impl Prepared<'_> {
         let config = self.config.clone();
         let log = found.log.as_ref();
         let mut thread = match log {
-            Some(log) => Thread::continued(setup, config, &log.record, &log.told),
+            Some(log) => Thread::continued(setup, config, &log.record, &log.last_situation),
             None => Thread::start(setup, config, found.id.as_str()),
         }
         .map_err(|error| usage(error.to_string()))?;
@@ -364,7 +365,7 @@ impl Prepared<'_> {
             thread.set_tools(Toolbox::specs());
         }
         let mut progress = Progress::new(&thread, log);
-        tell(self.files.take_refused(), &mut progress, side).await;
+        report(self.files.take_refused(), &mut progress, side).await;
         // Whether the turn itself has started, after a compaction.
         let has_begun = Cell::new(false);
         let ended = {
@@ -377,12 +378,12 @@ impl Prepared<'_> {
                 progress: &mut progress,
             };
             let work = async {
-                let wanted = beforehand == Beforehand::Compaction;
-                if wanted || (task == Task::Answer && self.would_fill(&thread)) {
+                let is_required = compaction == PriorCompaction::Required;
+                if is_required || (task == Task::Answer && self.would_fill(&thread)) {
                     let step = self.first_step(Task::Compact, &mut thread)?;
                     let compacted = driver.drive(&mut thread, step).await;
                     // The failure of an optional compaction was reported, and the turn may still fit.
-                    if wanted || !driver.progress.has_compacted() {
+                    if is_required || !driver.progress.has_compacted() {
                         compacted?;
                     }
                 }
@@ -400,17 +401,17 @@ impl Prepared<'_> {
                 },
             }
         };
-        if let Some(request) = progress.untold.take() {
-            // It was cancelled on its way, and may have arrived.
+        if let Some(request) = progress.unreported.take() {
+            // It was cancelled while being sent, and may have arrived.
             side.send(Event::own(request)).await;
         }
-        tell(self.files.take_refused(), &mut progress, side).await;
-        let noted = match &ended {
+        report(self.files.take_refused(), &mut progress, side).await;
+        let recorded = match &ended {
             Verdict::Cancelled => recorder.ended(RequestEnd::Cancelled).await,
             Verdict::TimedOut => recorder.ended(RequestEnd::TimedOut).await,
             Verdict::Done | Verdict::Failed(_) => Ok(()),
         };
-        if let Err(error) = noted {
+        if let Err(error) = recorded {
             return Ok((Verdict::Failed(log_failure(&error.into())), progress));
         }
         match (&ended, task) {
@@ -431,8 +432,8 @@ impl Prepared<'_> {
         let stored = progress.store(&mut thread, found, keeper, store, self.key.as_ref()).await;
         match stored {
             Ok(()) => {
-                let compacted = std::mem::take(&mut progress.compaction.untold);
-                tell(compacted, &mut progress, side).await;
+                let compacted = std::mem::take(&mut progress.compaction.unreported);
+                report(compacted, &mut progress, side).await;
                 Ok((ended, progress))
             }
             Err(error) => Ok((Verdict::Failed(log_failure(&error.into())), progress)),
@@ -469,7 +470,7 @@ fn entries_of(turn_input: &TurnInput, target: Target) -> Vec<Entry<'static>> {
 }
 
 /// Reports diagnostics.
-async fn tell(diagnostics: Vec<Diagnostic>, progress: &mut Progress, side: &TurnSide) {
+async fn report(diagnostics: Vec<Diagnostic>, progress: &mut Progress, side: &TurnSide) {
     for diagnostic in diagnostics {
         side.warn(diagnostic.clone()).await;
         progress.diagnostics.push(diagnostic);

@@ -23,11 +23,11 @@ pub(crate) struct Progress {
     pub summary: String,
     pub diagnostics: Vec<Diagnostic>,
     pub lines: Vec<String>,
-    told: LastSituation,
+    last_situation: LastSituation,
     pub stopped: Option<FinishReason>,
     pub compaction: Compactions,
     /// The event of a request that is not known to be sent yet.
-    pub untold: Option<EventKind<'static>>,
+    pub unreported: Option<EventKind<'static>>,
     /// Whether a request of this turn was sent.
     pub was_sent: bool,
     /// The lines for the caller to store.
@@ -44,7 +44,7 @@ pub(crate) struct Compactions {
     /// The reason why another one would not help.
     pub futile: Option<String>,
     /// Diagnostics to report once the turn is stored: a failed turn undoes its compactions.
-    pub untold: Vec<Diagnostic>,
+    pub unreported: Vec<Diagnostic>,
 }
 
 impl Progress {
@@ -60,10 +60,10 @@ impl Progress {
             summary: String::new(),
             diagnostics: Vec::new(),
             lines: start,
-            told: log.map(|log| log.told.clone()).unwrap_or_default(),
+            last_situation: log.map(|log| log.last_situation.clone()).unwrap_or_default(),
             stopped: None,
             compaction: Compactions::default(),
-            untold: None,
+            unreported: None,
             was_sent: false,
             thread_append: None,
             stored: false,
@@ -115,9 +115,9 @@ impl Progress {
         key: Option<&Key>,
     ) -> Result<(), ThreadStoreError> {
         self.note(thread);
-        let told = thread.told();
-        if told != self.told {
-            self.lines.push(log::told_line(&told));
+        let situation = thread.last_situation();
+        if situation != self.last_situation {
+            self.lines.push(log::situation_line(&situation));
         }
         let turn = match keeper {
             ThreadWriter::Agent => None,

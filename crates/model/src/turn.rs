@@ -115,20 +115,20 @@ impl Driver<'_, '_> {
         while let Some(event) = call.next().await {
             if !matches!(&event, CallEvent::Retry { error, .. } | CallEvent::Failed(error) if error.is_unsent())
             {
-                self.tell_sent().await;
+                self.report_sent().await;
             }
             match event {
                 CallEvent::Text(_) | CallEvent::Thought(_) if is_compaction => {}
                 CallEvent::Text(text) => {
-                    self.tell(EventKind::Text { text: text.into(), part: TextPart::Delta }).await;
+                    self.report(EventKind::Text { text: text.into(), part: TextPart::Delta }).await;
                 }
                 CallEvent::Thought(text) => {
-                    self.tell(EventKind::Thinking { text: text.into(), part: TextPart::Delta })
+                    self.report(EventKind::Thinking { text: text.into(), part: TextPart::Delta })
                         .await;
                 }
                 CallEvent::Retry { attempt, max, wait, error } => {
                     self.recorder.attempt_failed(error.to_string()).await.map_err(unstored)?;
-                    self.tell(EventKind::Retry {
+                    self.report(EventKind::Retry {
                         attempt: attempt.into(),
                         max: Some(max.into()),
                         status: error.status(),
@@ -138,7 +138,7 @@ impl Driver<'_, '_> {
                     .await;
                 }
                 CallEvent::Failed(error) => {
-                    let end = match self.progress.untold.take() {
+                    let end = match self.progress.unreported.take() {
                         Some(_) => RequestEnd::Unsent,
                         None => RequestEnd::Failed,
                     };
@@ -159,10 +159,10 @@ impl Driver<'_, '_> {
     }
 
     /// Reports a request once it is known to be sent.
-    async fn tell_sent(&mut self) {
-        if let Some(request) = self.progress.untold.take() {
+    async fn report_sent(&mut self) {
+        if let Some(request) = self.progress.unreported.take() {
             self.progress.was_sent = true;
-            self.tell(request).await;
+            self.report(request).await;
         }
     }
 
@@ -184,7 +184,7 @@ impl Driver<'_, '_> {
             self.warn(diagnostic).await;
         }
         let request = EventKind::Request { number, purpose, bytes, unchanged_bytes };
-        self.progress.untold = Some(request);
+        self.progress.unreported = Some(request);
         Ok(())
     }
 
@@ -195,8 +195,9 @@ impl Driver<'_, '_> {
     ) -> Result<ThreadAnswer, CallError> {
         let is_compaction = request.purpose == RequestPurpose::Compaction;
         let tokens = self.count(request, &answer).await;
-        let said = answer.items.iter().any(|item| item.role().is_some() || item.is_tool_call());
-        if !said && answer.stopped.is_none() {
+        let has_content =
+            answer.items.iter().any(|item| item.role().is_some() || item.is_tool_call());
+        if !has_content && answer.stopped.is_none() {
             return Err(CallError::Useless("the response is empty"));
         }
         if is_compaction {
@@ -220,7 +221,7 @@ impl Driver<'_, '_> {
         if is_compaction {
             self.progress.summary = texts(&answer.items);
         } else {
-            self.tell_items(&answer.items).await;
+            self.report_items(&answer.items).await;
             self.progress.reply = texts(&answer.items);
             self.progress.stopped = answer.stopped;
         }
@@ -235,24 +236,27 @@ impl Driver<'_, '_> {
             return estimate_tokens(request.body.len() as u64 + output);
         };
         self.progress.spend(Some(usage));
-        self.tell(EventKind::Usage(self.progress.usage.unwrap_or_default())).await;
+        self.report(EventKind::Usage(self.progress.usage.unwrap_or_default())).await;
         usage.input.saturating_add(usage.output)
     }
 
-    async fn tell_items(&self, items: &[ResponseItem]) {
+    async fn report_items(&self, items: &[ResponseItem]) {
         for item in items {
             match item {
                 ResponseItem::Message(message) => {
                     let text: String = message.content.iter().map(ContentItem::text).collect();
-                    self.tell(EventKind::Text { text: text.into(), part: TextPart::Whole }).await;
+                    self.report(EventKind::Text { text: text.into(), part: TextPart::Whole }).await;
                 }
                 ResponseItem::Reasoning(reasoning) => {
                     let content = reasoning.content.iter().flatten().map(ReasoningContent::text);
                     let summary = reasoning.summary.iter().map(String::as_str);
                     let text = summary.chain(content).collect::<Vec<_>>().join("\n");
                     if !text.is_empty() {
-                        self.tell(EventKind::Thinking { text: text.into(), part: TextPart::Whole })
-                            .await;
+                        self.report(EventKind::Thinking {
+                            text: text.into(),
+                            part: TextPart::Whole,
+                        })
+                        .await;
                     }
                 }
                 _ => {}
@@ -267,7 +271,7 @@ impl Driver<'_, '_> {
                 ResponseItem::FunctionCall(call) => (call.call_id, call.name, call.arguments),
                 ResponseItem::CustomToolCall(call) => {
                     let output = tools::unsupported(&call.name);
-                    self.tell_call(&call.call_id, &call.name, &call.input, &output).await;
+                    self.report_call(&call.call_id, &call.name, &call.input, &output).await;
                     results.push(custom_output(call.call_id, output.text));
                     continue;
                 }
@@ -283,7 +287,7 @@ impl Driver<'_, '_> {
                 None => tools::unsupported(&name),
             };
             let output = self.without_key(output);
-            self.tell_call(&id, &name, &input, &output).await;
+            self.report_call(&id, &name, &input, &output).await;
             results.push(ResponseItem::function_output(id, output.text));
         }
         results
@@ -297,11 +301,15 @@ impl Driver<'_, '_> {
         output
     }
 
-    async fn tell_call(&self, id: &str, name: &str, input: &str, output: &ToolOutput) {
+    async fn report_call(&self, id: &str, name: &str, input: &str, output: &ToolOutput) {
         let owned = |text: &str| Cow::Owned(text.to_owned());
-        self.tell(EventKind::ToolStarted { id: owned(id), name: owned(name), input: owned(input) })
-            .await;
-        self.tell(EventKind::ToolFinished {
+        self.report(EventKind::ToolStarted {
+            id: owned(id),
+            name: owned(name),
+            input: owned(input),
+        })
+        .await;
+        self.report(EventKind::ToolFinished {
             id: owned(id),
             ok: output.ok,
             output: owned(&output.text),
@@ -361,7 +369,7 @@ impl Driver<'_, '_> {
                 let message = format!("the thread was compacted to about {now} tokens");
                 self.progress
                     .compaction
-                    .untold
+                    .unreported
                     .push(Diagnostic::new(diagnostics::THREAD_COMPACTED, message));
             }
         }
@@ -372,7 +380,7 @@ impl Driver<'_, '_> {
         self.progress.diagnostics.push(diagnostic);
     }
 
-    async fn tell(&self, kind: EventKind<'static>) {
+    async fn report(&self, kind: EventKind<'static>) {
         self.side.send(Event::own(kind)).await;
     }
 }

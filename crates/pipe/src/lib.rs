@@ -1,11 +1,12 @@
 //! The prompt engine for other languages: [`assemble`] answers JSON lines, [`rpc`] keeps a conversation
-//! and answers JSON-RPC.
+//! and answers JSON-RPC, and [`mcp`] offers tools to agents and editors.
 //!
-//! Both are functions from a reader to a writer: no process, no clock and no environment of their own.
+//! All are functions from a reader to a writer: no process, no clock and no environment of their own.
 
 mod answer;
 pub mod assemble;
 mod lines;
+pub mod mcp;
 pub mod rpc;
 
 pub use lines::DEFAULT_LINE_BYTES;

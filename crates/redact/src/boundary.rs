@@ -1,6 +1,6 @@
 //! Where words begin.
 
-/// Remembers which of the last 64 bytes begin a word.
+/// The word beginnings among the last 64 bytes.
 ///
 /// A word begins after anything but an ASCII letter or digit, after an escape of JSON (`\n`) and after one of a URL
 /// (`%3D`).

@@ -10,7 +10,7 @@ use crate::scan::Scan;
 /// Removes the secrets from one text that arrives in pieces.
 ///
 /// A possible beginning of a secret is held back until the text shows whether it is one; all else is returned as it
-/// comes. Of a secret that goes on nothing is kept.
+/// comes. Nothing of an unfinished secret is kept.
 #[derive(Clone)]
 pub struct StreamRedactor {
     redactor: Redactor,

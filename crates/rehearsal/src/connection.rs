@@ -110,10 +110,6 @@ impl Shared {
         self.state().requests.get(seen..).unwrap_or_default().to_vec()
     }
 
-    pub fn unused_answers(&self) -> Vec<usize> {
-        self.state().playback.unused()
-    }
-
     pub fn arrivals(&self) -> watch::Receiver<usize> {
         self.arrivals.subscribe()
     }
@@ -140,7 +136,7 @@ async fn respond(
             let message = format!("the body is larger than {limit} bytes");
             return Ok(refusal(&parts, StatusCode::PAYLOAD_TOO_LARGE, message));
         }
-        Err(_) => return Ok(refusal(&parts, StatusCode::BAD_REQUEST, "the body broke off")),
+        Err(_) => return Ok(refusal(&parts, StatusCode::BAD_REQUEST, "the body ended early")),
     };
     let body = match encoding::unpacked(&parts.headers, body, shared.limits.body_bytes) {
         Ok(body) => body,

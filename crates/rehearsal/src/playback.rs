@@ -28,12 +28,6 @@ impl Playback {
         }
         (Answered::Default, self.script.default.clone())
     }
-
-    /// Returns the indices of the unused answers.
-    pub fn unused(&self) -> Vec<usize> {
-        let unused = self.used.iter().enumerate().filter(|(_, used)| !**used);
-        unused.map(|(index, _)| index).collect()
-    }
 }
 
 fn fits(when: &Condition, call: &ModelCall, body: &[u8]) -> bool {
@@ -43,9 +37,9 @@ fn fits(when: &Condition, call: &ModelCall, body: &[u8]) -> bool {
     is_meant
         && wire.is_none_or(|wire| wire == call.wire)
         && model.as_ref().is_none_or(|model| *model == call.model)
-        && contains.as_ref().is_none_or(|text| stands_in(text.as_bytes(), body))
+        && contains.as_ref().is_none_or(|text| is_in(text.as_bytes(), body))
 }
 
-fn stands_in(text: &[u8], body: &[u8]) -> bool {
+fn is_in(text: &[u8], body: &[u8]) -> bool {
     text.is_empty() || body.windows(text.len()).any(|window| window == text)
 }

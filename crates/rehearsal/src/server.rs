@@ -85,16 +85,11 @@ impl Rehearsal {
         RequestFeed { shared: Arc::clone(&self.shared), arrivals, seen, waiting: VecDeque::new() }
     }
 
-    /// Returns the indices of the script's unused answers.
-    pub fn unused_answers(&self) -> Vec<usize> {
-        self.shared.unused_answers()
-    }
-
-    /// Waits until there are `count` model calls, without side requests; `false` after `patience`.
-    pub async fn has_model_calls(&self, count: usize, patience: Duration) -> bool {
+    /// Waits until there are `count` model calls, without side requests; `false` after `time_limit`.
+    pub async fn has_model_calls(&self, count: usize, time_limit: Duration) -> bool {
         let mut arrivals = self.shared.arrivals();
         let enough = arrivals.wait_for(|_| self.model_calls().len() >= count);
-        matches!(tokio::time::timeout(patience, enough).await, Ok(Ok(_)))
+        matches!(tokio::time::timeout(time_limit, enough).await, Ok(Ok(_)))
     }
 
     /// Shuts down and returns all requests. Running responses may complete within [`Limits::grace`]; then connections

@@ -319,7 +319,6 @@ async fn answers_are_given_in_order_to_the_calls_that_they_fit() {
         given.push(words.into_iter().find(|word| received.contains(word)).unwrap());
     }
     assert_eq!(given, ["two", "three", "one", "four", "nothing left"]);
-    assert!(server.unused_answers().is_empty());
 }
 
 #[tokio::test]

@@ -13,7 +13,16 @@ const dialog = /** @type {HTMLDialogElement} */ (document.getElementById("dialog
 export function say(text) {
   message.textContent = text;
   message.classList.add("shown");
-  setTimeout(() => message.classList.remove("shown"), 8000);
+  clearTimeout(shown);
+  shown = setTimeout(() => message.classList.remove("shown"), 8000);
+}
+
+/** @type {ReturnType<typeof setTimeout> | undefined} */
+let shown;
+
+/** Removes what was said: it was about another view. */
+export function hush() {
+  message.classList.remove("shown");
 }
 
 /** @param {unknown} error */
@@ -56,27 +65,40 @@ async function post(button) {
     let done = await act(path, body);
     if (button.dataset.confirm) {
       // The first request shows what would happen, the second does it.
-      const yes = await ask("Do this?", { text: done.text });
+      const yes = await ask(`${button.dataset.confirm}?`, { text: done.text });
       if (yes === null) return;
       done = await act(path, { ...body, confirmed: true });
       say(done.text);
     }
-    if (done.session) document.dispatchEvent(new CustomEvent("go", { detail: `/sessions/${done.session}` }));
+    if (done.session && !done.name) document.dispatchEvent(new CustomEvent("go", { detail: `/sessions/${done.session}` }));
     if (done.name || button.dataset.confirm) document.dispatchEvent(new CustomEvent("show"));
     if (done.waits) say("It is done when the running turn has ended.");
+    if (done.from) say("This is the copy; the original is unchanged.");
   } finally {
     button.disabled = false;
   }
 }
 
-/** @param {HTMLButtonElement} button */
-async function save(button) {
-  const response = await request(/** @type {string} */ (button.dataset.download));
+/**
+ * Saves a response as a file.
+ * @param {string} path
+ * @param {string} name
+ */
+async function save(path, name) {
+  const response = await request(path);
   const link = document.createElement("a");
   link.href = URL.createObjectURL(await response.blob());
-  link.download = button.dataset.name ?? "convoke";
+  link.download = name;
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+}
+
+/**
+ * Saves the JSON form of a view.
+ * @param {string} path
+ */
+export function saveJson(path) {
+  save(path, `convoke${path.replace(/[^\w]+/g, "-").slice(0, 80)}.json`).catch(fail);
 }
 
 /** @param {HTMLButtonElement} button */
@@ -91,20 +113,31 @@ document.addEventListener("click", (event) => {
   const target = /** @type {Element} */ (event.target);
   const button = target.closest("button");
   if (button?.dataset.post) post(button).catch(fail);
-  else if (button?.dataset.download) save(button).catch(fail);
+  else if (button?.dataset.download) save(button.dataset.download, button.dataset.name ?? "convoke").catch(fail);
   else if (button?.dataset.more) more(button).catch(fail);
   const part = target.closest("rect[data-part]");
-  if (part instanceof SVGElement) {
-    const found = document.getElementById(`part-${part.dataset.part}`);
-    for (const before of document.querySelectorAll(".found")) before.classList.remove("found");
-    found?.classList.add("found");
-    found?.scrollIntoView({ block: "center" });
-    found?.focus({ preventScroll: true });
-  }
+  if (part instanceof SVGElement) point(document.getElementById(`part-${part.dataset.part}`));
 });
+
+/**
+ * Shows where something is, and puts the focus there.
+ * @param {HTMLElement | null} found
+ */
+export function point(found) {
+  for (const before of document.querySelectorAll(".found")) before.classList.remove("found");
+  if (found?.matches(".part, .message")) found.classList.add("found");
+  found?.scrollIntoView({ block: "center" });
+  found?.focus({ preventScroll: true });
+}
 
 document.addEventListener("submit", (event) => {
   const form = /** @type {HTMLFormElement} */ (event.target);
+  if (form.dataset.compare) {
+    event.preventDefault();
+    const other = /** @type {HTMLInputElement} */ (form.elements.namedItem("other")).value;
+    const address = `${form.dataset.compare}${Number(other)}${form.dataset.query}`;
+    document.dispatchEvent(new CustomEvent("go", { detail: address }));
+  }
   if (!form.dataset.search) return;
   event.preventDefault();
   const query = new URLSearchParams(/** @type {any} */ (new FormData(form)));
@@ -112,23 +145,42 @@ document.addEventListener("submit", (event) => {
 });
 
 /**
+ * Loads the content of a part of a view.
+ * @param {HTMLElement} part
+ */
+async function load(part) {
+  part.setAttribute("aria-busy", "true");
+  try {
+    const content = await fragment(/** @type {string} */ (part.dataset.load));
+    enliven(content);
+    part.append(content);
+  } catch (error) {
+    const text = document.createElement("p");
+    text.className = "problem";
+    text.textContent = error instanceof Error ? error.message : String(error);
+    part.append(text);
+  }
+  part.removeAttribute("aria-busy");
+}
+
+/**
  * Makes the parts of a view work that are not plain HTML.
  * @param {ParentNode} view
  */
 export function enliven(view) {
+  for (const part of view.querySelectorAll("section[data-load]")) void load(/** @type {HTMLElement} */ (part));
   for (const folded of view.querySelectorAll("details[data-load]")) {
     folded.addEventListener(
       "toggle",
-      () => {
-        const path = /** @type {HTMLElement} */ (folded).dataset.load;
-        if (path) fragment(path).then((content) => folded.append(content), fail);
-      },
+      () => void load(/** @type {HTMLElement} */ (folded)),
       { once: true },
     );
   }
   for (const time of view.querySelectorAll("time[data-millis]")) {
     const millis = Number(/** @type {HTMLElement} */ (time).dataset.millis);
     /** @type {HTMLElement} */ (time).title = time.textContent ?? "";
-    time.textContent = new Date(millis).toLocaleString();
+    const [at, today] = [new Date(millis), new Date()];
+    const isToday = at.toDateString() === today.toDateString();
+    time.textContent = isToday ? at.toLocaleTimeString() : at.toLocaleString();
   }
 }

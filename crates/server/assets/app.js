@@ -2,7 +2,7 @@
 // The page: shows the view of the address, and follows links inside the page.
 
 import { ApiError, fragment, setToken, token } from "./api.js";
-import { enliven, say } from "./actions.js";
+import { enliven, hush, point, saveJson, say } from "./actions.js";
 import { converse } from "./conversation.js";
 
 const view = /** @type {HTMLElement} */ (document.getElementById("view"));
@@ -17,10 +17,9 @@ export async function show(how = {}) {
   current.abort();
   current = new AbortController();
   const { signal } = current;
-  const path = location.pathname === "/" ? "/sessions" : location.pathname;
   try {
     if (!(await token())) return askForToken("");
-    const content = await fragment(`/api${path}${location.search}`, signal);
+    const content = await fragment(twin(), signal);
     if (signal.aborted) return;
     view.replaceChildren(content);
     view.removeAttribute("aria-busy");
@@ -35,14 +34,23 @@ export async function show(how = {}) {
   }
 }
 
+/** Returns the address of the view's data. */
+function twin() {
+  const path = location.pathname === "/" ? "/sessions" : location.pathname;
+  return `/api${path}${location.search}`;
+}
+
 /** Goes to the part of the view that the fragment of the address names. */
 function find() {
   const id = location.hash.slice(1);
   const target = id ? document.getElementById(decodeURIComponent(id)) : null;
+  const message = /^message-(\d+)$/.exec(id);
   if (target) {
-    target.scrollIntoView({ block: "center" });
-    target.focus({ preventScroll: true });
-    target.classList.add("found");
+    point(target);
+  } else if (message && !location.search) {
+    // It is on another page of the conversation.
+    history.replaceState(null, "", `?message=${message[1]}#${id}`);
+    void show();
   } else {
     view.focus({ preventScroll: true });
     const composer = document.getElementById("composer");
@@ -92,6 +100,7 @@ function askForToken(why) {
  * @param {string} address
  */
 export function go(address) {
+  hush();
   history.pushState(null, "", address);
   void show();
 }
@@ -106,6 +115,7 @@ document.addEventListener("click", (event) => {
   if (event.ctrlKey || event.metaKey || event.shiftKey || link.origin !== location.origin) return;
   event.preventDefault();
   const same = link.pathname === location.pathname && link.search === location.search;
+  hush();
   history.pushState(null, "", link.href);
   if (same && link.hash) find();
   else void show();
@@ -126,6 +136,8 @@ theme.addEventListener("click", () => {
   setTheme(themes[(at + 1) % themes.length]);
 });
 setTheme(localStorage.getItem("convoke-theme") ?? "auto");
+
+document.getElementById("json")?.addEventListener("click", () => saveJson(twin()));
 
 document.getElementById("copy-link")?.addEventListener("click", async () => {
   await navigator.clipboard.writeText(location.href);

@@ -67,16 +67,14 @@ async function follow(conversation, signal) {
 function hear(conversation, name, data) {
   const follows = innerHeight + scrollY > document.body.scrollHeight - 200;
   if (name === "message") {
+    if ("gap" in conversation.dataset) return;
     if (document.getElementById(`message-${data.number}`)) return;
     const content = parse(data.html);
     enliven(content);
     const lists = conversation.querySelectorAll("ol.messages");
     lists[lists.length - 1].append(content);
   } else if (name === "standing") {
-    const standing = /** @type {HTMLElement} */ (conversation.querySelector("#standing"));
-    const content = parse(data.html);
-    enliven(content);
-    standing.replaceChildren(content);
+    replace(/** @type {HTMLElement} */ (conversation.querySelector("#standing")), data.html);
     const cost = document.getElementById("cost");
     cost?.replaceChildren(parse(data.cost));
     removeEnded(conversation, data.live);
@@ -84,6 +82,28 @@ function hear(conversation, name, data) {
     live(conversation, data);
   }
   if (follows) scrollTo(0, document.body.scrollHeight);
+}
+
+/**
+ * Replaces the content of an element. The button that has the focus keeps it, and what is unfolded stays so.
+ * @param {HTMLElement} element
+ * @param {string} html
+ */
+function replace(element, html) {
+  const content = parse(html);
+  enliven(content);
+  const open = new Set([...element.querySelectorAll("details[open] > summary")].map((it) => it.textContent));
+  for (const summary of content.querySelectorAll("details > summary")) {
+    const folded = /** @type {HTMLDetailsElement} */ (summary.parentElement);
+    folded.open = open.has(summary.textContent);
+  }
+  const focused = element.contains(document.activeElement) ? /** @type {HTMLElement} */ (document.activeElement) : null;
+  element.replaceChildren(content);
+  if (!focused) return;
+  const same = [...element.querySelectorAll("button")].find(
+    (it) => it.dataset.post === focused.dataset.post && it.dataset.body === focused.dataset.body,
+  );
+  (same ?? document.getElementById("say"))?.focus({ preventScroll: true });
 }
 
 /**
@@ -118,7 +138,24 @@ function live(conversation, data) {
   const [steps, text] = element.children;
   if (data.offset === 0) text.replaceChildren();
   if (data.text) text.append(printable(data.text));
+  forget(text);
   if (data.steps !== undefined) steps.replaceChildren(parse(data.steps));
+}
+
+/** The letters of a running turn's text that are shown; the whole is the message that it becomes. */
+const LIVE_SHOWN = 64 * 1024;
+
+/**
+ * Removes the beginning of a long text, so that the page stays quick however much comes.
+ * @param {Element} text
+ */
+function forget(text) {
+  let length = (text.textContent ?? "").length;
+  while (length > LIVE_SHOWN && text.childNodes.length > 1) {
+    length -= (text.firstChild?.textContent ?? "").length;
+    text.firstChild?.remove();
+    /** @type {HTMLElement} */ (text).dataset.cut = "";
+  }
 }
 
 /**
@@ -147,8 +184,7 @@ function compose(form) {
     event.preventDefault();
     const said = text.value;
     if (!said.trim()) return;
-    const named = names.filter((name) => new RegExp(`(^|\\s)@${name.replace(/[^\w]/g, "\\$&")}(?![\\w-])`, "iu").test(said));
-    const recipients = to.value ? [to.value] : named.length > 0 ? named : names.filter((name) => name !== person.value).slice(0, 1);
+    const recipients = to.value ? [to.value] : [];
     text.disabled = true;
     try {
       const done = await act(/** @type {string} */ (form.dataset.say), { person: person.value, text: said, to: recipients });

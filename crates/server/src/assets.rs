@@ -59,7 +59,8 @@ pub(crate) async fn shell() -> Page {
                     a.home href="/" { "Convoke" }
                     nav aria-label="Page" { a href="/" { "Sessions" } a href="/explain" { "Explain" } }
                     span #connection role="status" {}
-                    button #copy-link type="button" { "Copy link" }
+                    button #copy-link type="button" title="Copy the address of this view" { "Copy link" }
+                    button #json type="button" title="Save the data of this view" { "JSON" }
                     button #theme type="button" { "Theme" }
                 }
                 main #view tabindex="-1" { noscript { p { "This page needs JavaScript. " code { "convoke sessions export --html" } " writes a page without." } } }
@@ -69,7 +70,7 @@ pub(crate) async fn shell() -> Page {
                         p #dialog-title {}
                         pre #dialog-text hidden {}
                         input #dialog-input autocomplete="off" aria-labelledby="dialog-title" hidden;
-                        p { button value="yes" { "OK" } " " button value="" formnovalidate { "Cancel" } }
+                        p.actions { button.primary value="yes" { "OK" } button value="" formnovalidate { "Cancel" } }
                     }
                 }
             }

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use convoke_session::attachment::Attachment;
 use convoke_session::{AnyStore, MessageNumber, SentTurn, SessionId, Store as _, TurnId};
 use maud::{DOCTYPE, PreEscaped, html};
 
@@ -9,7 +10,7 @@ use crate::assets::STYLE;
 use crate::query::Grouping;
 use crate::stored::{Standing, messages_after, team_of};
 use crate::views::text::{exact, line};
-use crate::views::{conversation, inspector, number};
+use crate::views::{conversation, ledger, number};
 
 /// The rows that are read at a time.
 const PAGE: usize = 64;
@@ -48,7 +49,8 @@ pub async fn write(
             style { (PreEscaped(STYLE)) }
         }
         (PreEscaped("<body class=\"document\"><main>"))
-        (conversation::heading(&session, &session.began.directory, &standing))
+        (conversation::heading(&session, &session.began.directory))
+        (conversation::cost(&standing.costs))
         @if let Some(team) = team_of(&session) { p { "Members: " (line(&team.names().map(ToString::to_string).collect::<Vec<_>>().join(", "))) } }
         h2 { "Messages" }
         (PreEscaped("<ol class=\"messages\">"))
@@ -70,6 +72,7 @@ pub async fn write(
                         " " span.faint { "message " (number) @if let Some(turn) = message.turn { ", " a href=(format!("#turn-{turn}")) { "turn " (turn) } } }
                     }
                     pre.text { (exact(&message.text, false)) }
+                    @for attachment in Attachment::of(said) { (conversation::attachment(&attachment)) }
                 }
             };
             out.write_all(item.0.as_bytes())?;
@@ -89,7 +92,7 @@ pub async fn write(
             let section = html! {
                 details.turn #(anchor) {
                     summary { (line(&heading)) ", " (number(sent.ledger.used_bytes())) " bytes" }
-                    (inspector::ledger_table(&sent.ledger, Grouping::Section, None))
+                    (ledger::table(&sent.ledger, Grouping::Section, None))
                     @for (title, text) in texts { @if let Some(text) = text {
                         h3 { (title) ", " (number(text.len() as u64)) " bytes" }
                         pre.text { (exact(text, false)) }

@@ -4,7 +4,6 @@ use axum::Json;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use convoke_session::StoreError;
-use convoke_session::diff::DiffError;
 use serde_json::json;
 
 /// A request that could not be answered.
@@ -55,16 +54,6 @@ impl From<StoreError> for ApiError {
             _ => StatusCode::INTERNAL_SERVER_ERROR,
         };
         Self::new(status, error.to_string())
-    }
-}
-
-impl From<DiffError> for ApiError {
-    fn from(error: DiffError) -> Self {
-        match error {
-            DiffError::Store(error) => error.into(),
-            DiffError::Members { .. } => Self::bad_request(error.to_string()),
-            other => Self::not_found(other.to_string()),
-        }
     }
 }
 

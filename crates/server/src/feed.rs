@@ -5,27 +5,31 @@
 //! compares the feed with what it has sent, so a slow viewer costs nothing but its own connection.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use bytes::Bytes;
 use convoke_agent::event::{Event, EventKind, TextPart};
 use convoke_core::Diagnostic;
 use convoke_session::event_queue::Observer;
 use convoke_session::progress::SoFar;
 use convoke_session::{
-    AnyStore, SessionEvent, SessionEventKind, SessionId, StopReason, Store as _, StoreError,
-    TurnId, TurnState,
+    AnyStore, MessageNumber, SessionEvent, SessionEventKind, SessionId, StopReason, Store as _,
+    StoreError, TurnId, TurnState,
 };
 use serde_json::Value;
 use tokio::sync::watch;
 
+use crate::query::Form;
 use crate::stored::{Question, Standing, excerpt};
 
 /// The time between two looks at the head of a session that another process may write.
 const POLL: Duration = Duration::from_millis(250);
 /// The most steps of a running turn that are shown; earlier ones are in its events.
 const STEPS_SHOWN: usize = 20;
+/// The rendered messages that are kept for other viewers.
+const MESSAGES_KEPT: usize = 32;
 /// The most notes that are kept.
 const NOTES: usize = 20;
 
@@ -53,6 +57,9 @@ impl Feeds {
             stored: Mutex::default(),
             heard: Mutex::default(),
             viewers: AtomicUsize::new(0),
+            standing_version: AtomicU64::new(0),
+            rendered: Mutex::default(),
+            reading: tokio::sync::Mutex::new(()),
         });
         feeds.insert(session, Arc::downgrade(&feed));
         tokio::spawn(follow(self.store.clone(), Arc::downgrade(&feed)));
@@ -68,6 +75,21 @@ pub(crate) struct Feed {
     stored: Mutex<Option<Arc<Standing>>>,
     heard: Mutex<Heard>,
     viewers: AtomicUsize,
+    /// Grows with every change of the standing.
+    standing_version: AtomicU64,
+    /// The events that viewers were sent last.
+    rendered: Mutex<Rendered>,
+    /// Held while messages are read, so that many viewers read them once.
+    pub reading: tokio::sync::Mutex<()>,
+}
+
+/// Rendered events, so that each is rendered once however many viewers there are.
+#[derive(Default)]
+struct Rendered {
+    /// The standing, with its version.
+    standing: HashMap<Form, (u64, Bytes)>,
+    /// The last messages.
+    messages: BTreeMap<(MessageNumber, Form), Bytes>,
 }
 
 /// A viewer of a session, counted until it is dropped.
@@ -271,6 +293,48 @@ impl Feed {
         Some(standing)
     }
 
+    /// Returns the number of the last message; `None` until the standing was read.
+    pub fn last_message(&self) -> Option<MessageNumber> {
+        lock(&self.stored).as_ref().map(|standing| standing.last_message)
+    }
+
+    /// Returns the event that tells the standing, with its version; `None` if the viewer has it, or until it was read.
+    pub fn standing_event(
+        &self,
+        form: Form,
+        seen: Option<u64>,
+        render: impl FnOnce(&Standing) -> String,
+    ) -> Option<(u64, Bytes)> {
+        // Read first: a change in between is rendered once more.
+        let version = self.standing_version.load(Ordering::Acquire);
+        if seen == Some(version) {
+            return None;
+        }
+        let mut rendered = lock(&self.rendered);
+        if let Some((known, event)) = rendered.standing.get(&form)
+            && *known == version
+        {
+            return Some((version, event.clone()));
+        }
+        let event = Bytes::from(render(&self.standing()?));
+        rendered.standing.insert(form, (version, event.clone()));
+        Some((version, event))
+    }
+
+    /// Returns the event of a message, if it was rendered lately.
+    pub fn message_event(&self, number: MessageNumber, form: Form) -> Option<Bytes> {
+        lock(&self.rendered).messages.get(&(number, form)).cloned()
+    }
+
+    /// Keeps the event of a message for other viewers, if it is one of the last.
+    pub fn keep_message_event(&self, number: MessageNumber, form: Form, event: &Bytes) {
+        let mut rendered = lock(&self.rendered);
+        rendered.messages.insert((number, form), event.clone());
+        while rendered.messages.len() > MESSAGES_KEPT {
+            rendered.messages.pop_first();
+        }
+    }
+
     /// Returns the parts of running turns that a viewer does not have, and forgets the turns that have ended.
     pub fn unseen(&self, seen: &mut HashMap<TurnId, Seen>) -> Vec<LivePart> {
         let heard = lock(&self.heard);
@@ -307,18 +371,23 @@ impl Feed {
         let (problem, stop) = (heard.problem.take(), heard.stop.take());
         *heard = Heard { is_held, problem, stop, ..Heard::default() };
         drop(heard);
-        self.wake();
+        self.change_standing();
     }
 
     /// Keeps a note for the people who watch.
     pub fn note(&self, diagnostic: Diagnostic) {
         add_note(&mut lock(&self.heard), diagnostic);
-        self.wake();
+        self.change_standing();
     }
 
     /// Tells viewers of an error that ended the conversation; `None` once somebody goes on.
     pub fn set_problem(&self, problem: Option<String>) {
         lock(&self.heard).problem = problem;
+        self.change_standing();
+    }
+
+    fn change_standing(&self) {
+        self.standing_version.fetch_add(1, Ordering::AcqRel);
         self.wake();
     }
 
@@ -337,6 +406,8 @@ impl Feed {
                 if let Some(live) = heard.live.get_mut(&turn) {
                     live.add(&event);
                 }
+                drop(heard);
+                return self.wake();
             }
             SessionEventKind::PermissionAsked { turn, member, question, answers, expires_at } => {
                 heard.questions.push(Question { turn, member, question, answers, expires_at });
@@ -353,7 +424,7 @@ impl Feed {
             _ => {}
         }
         drop(heard);
-        self.wake();
+        self.change_standing();
     }
 
     /// Reads the store if the head of the session has moved. Returns whether the feed has changed.
@@ -423,7 +494,7 @@ async fn follow(store: AnyStore, feed: Weak<Feed>) {
         let Some(feed) = feed.upgrade() else { return };
         // A store that fails once is read again; viewers keep what they have.
         if feed.refresh(&store).await.unwrap_or(false) {
-            feed.wake();
+            feed.change_standing();
         }
         let mut changed = feed.watch();
         drop(feed);

@@ -17,7 +17,7 @@ use serde::Serialize;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::feed::{Feed, FeedObserver, Feeds};
-use crate::host::{Host, OpenedSession};
+use crate::host::{Compose, Host, OpenedSession};
 
 /// The most requests that wait for a session.
 const REQUEST_LIMIT: usize = 16;
@@ -62,20 +62,22 @@ pub enum SessionRequest {
 }
 
 /// The way to a session that this process runs.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct SessionRequests {
     requests: mpsc::Sender<SessionRequest>,
     controls: Controls,
     team: Arc<Team>,
+    compose: Compose,
 }
 
 /// Creates the two ends of the way to a session: one for a server, one for whoever runs the conversation.
 pub fn session_requests(
     controls: Controls,
     team: Team,
+    compose: Compose,
 ) -> (SessionRequests, mpsc::Receiver<SessionRequest>) {
     let (requests, asked) = mpsc::channel(REQUEST_LIMIT);
-    (SessionRequests { requests, controls, team: Arc::new(team) }, asked)
+    (SessionRequests { requests, controls, team: Arc::new(team), compose }, asked)
 }
 
 impl SessionRequests {
@@ -128,6 +130,7 @@ impl HeldSessions {
                 people.join(", ")
             )));
         }
+        let message = (requests.compose)(message).await.map_err(ActionError)?;
         requests.ask(|reply| SessionRequest::Say(message, reply)).await
     }
 
@@ -224,7 +227,8 @@ impl HeldSessions {
     fn start(&self, session: SessionId, opened: OpenedSession, feed: Arc<Feed>) -> SessionRequests {
         let coordinator = &opened.coordinator;
         let team = coordinator.team_agents().team().clone();
-        let (requests, asked) = session_requests(coordinator.controls(), team);
+        let compose = Arc::clone(&opened.compose);
+        let (requests, asked) = session_requests(coordinator.controls(), team, compose);
         feed.set_held(true);
         for diagnostic in &opened.diagnostics {
             feed.note(diagnostic.clone());

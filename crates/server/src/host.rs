@@ -4,12 +4,13 @@ use std::any::Any;
 use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use convoke_core::Diagnostic;
 use convoke_explain::DirectoryReport;
 use convoke_session::event_queue::Observer;
 use convoke_session::file_changes::UndoRequest;
-use convoke_session::{AnyStore, Coordinator, MemberName, SessionId};
+use convoke_session::{AnyStore, Coordinator, MemberName, PersonMessage, SessionId};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -27,8 +28,8 @@ pub trait Host: Send + Sync + 'static {
         observer: Box<dyn Observer>,
     ) -> HostFuture<OpenedSession>;
 
-    /// Returns what turns of a session changed, in order.
-    fn changes(&self, session: SessionId) -> HostFuture<Vec<TurnChanges>>;
+    /// Returns what turns of a session changed, in order, and the workspaces of its members.
+    fn changes(&self, session: SessionId) -> HostFuture<SessionChanges>;
 
     /// Takes back what a turn changed, or shows what that would do.
     fn undo(&self, request: UndoRequest) -> HostFuture<String>;
@@ -55,8 +56,38 @@ pub struct OpenedSession {
     pub coordinator: Coordinator<AnyStore>,
     /// The diagnostics of opening it.
     pub diagnostics: Vec<Diagnostic>,
+    /// Completes the messages of people.
+    pub compose: Compose,
     /// What must live as long as the conversation, for example the model servers of a rehearsal.
     pub keep: Box<dyn Any + Send>,
+}
+
+/// Completes a message of a person as the terminal does: whom it addresses, and the files that it attaches. The error
+/// is a text for the person.
+pub type Compose = Arc<dyn Fn(PersonMessage) -> HostFuture<PersonMessage> + Send + Sync>;
+
+/// What the turns of a session changed.
+#[derive(Debug, Clone, Default)]
+pub struct SessionChanges {
+    /// The changes, in order.
+    pub turns: Vec<TurnChanges>,
+    /// The members' own copies of the directory.
+    pub workspaces: Vec<MemberWorkspace>,
+}
+
+/// A member's own copy of the directory.
+#[derive(Debug, Clone, Serialize)]
+pub struct MemberWorkspace {
+    /// The member.
+    pub member: String,
+    /// The directory of the copy.
+    pub directory: PathBuf,
+    /// The directory that was copied.
+    pub project: PathBuf,
+    /// The branch of its commits.
+    pub branch: String,
+    /// The number of changed files that are not merged.
+    pub unmerged: usize,
 }
 
 /// What a turn changed in its working directory.
@@ -73,10 +104,15 @@ pub struct TurnChanges {
     pub by: &'static str,
     /// Whether it is an undo.
     pub undo: bool,
+    /// The member whose workspace was merged; `None` for other changes.
+    pub merged: Option<String>,
     /// Whether the turn was interrupted.
     pub interrupted: bool,
     /// The directory.
     pub directory: PathBuf,
+    /// Whether the directory is the member's workspace.
+    #[serde(skip)]
+    pub is_workspace: bool,
     /// The files.
     pub files: Vec<ChangedFile>,
 }

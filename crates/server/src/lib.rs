@@ -5,6 +5,7 @@
 //! The [`Host`] provides what depends on the machine: agents, recorded changes, `explain`.
 
 pub mod assets;
+mod difference;
 pub mod document;
 mod error;
 mod feed;
@@ -33,7 +34,8 @@ pub use self::held::{
     ActionError, Done, Reply, SessionRequest, SessionRequests, interject, session_requests,
 };
 pub use self::host::{
-    CacheRow, ChangedFile, ExportForm, Host, HostFuture, HostResult, OpenedSession, TurnChanges,
+    CacheRow, ChangedFile, Compose, ExportForm, Host, HostFuture, HostResult, MemberWorkspace,
+    OpenedSession, SessionChanges, TurnChanges,
 };
 
 /// The sessions that a server shows.

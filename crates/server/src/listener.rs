@@ -25,11 +25,15 @@ const HEAD_BYTES: usize = 32 << 10;
 
 /// Accepts connections until the future is dropped, which closes them all.
 pub(crate) async fn accept(listener: TcpListener, router: Router) {
+    accept_at_most(MOST_CONNECTIONS, listener, router).await;
+}
+
+async fn accept_at_most(most: usize, listener: TcpListener, router: Router) {
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
             Some(_) = connections.join_next() => {}
-            accepted = listener.accept(), if connections.len() < MOST_CONNECTIONS => {
+            accepted = listener.accept(), if connections.len() < most => {
                 match accepted {
                     Ok((stream, _)) => {
                         connections.spawn(serve(stream, router.clone()));
@@ -129,6 +133,33 @@ mod tests {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
     use super::*;
+
+    #[tokio::test]
+    async fn connections_over_the_limit_wait() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let router = Router::new().fallback(async || "answered");
+        let accepting = tokio::spawn(accept_at_most(2, listener, router));
+        let first = TcpStream::connect(address).await.unwrap();
+        let _second = TcpStream::connect(address).await.unwrap();
+        let mut third = TcpStream::connect(address).await.unwrap();
+        third.write_all(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").await.unwrap();
+        let mut answer = String::new();
+        {
+            let reading = third.read_to_string(&mut answer);
+            tokio::pin!(reading);
+            tokio::select! {
+                biased;
+                _ = &mut reading => panic!("it was answered"),
+                () = sleep(Duration::from_millis(200)) => {}
+            }
+            // A place that is given up is taken by the next.
+            drop(first);
+            reading.await.unwrap();
+        }
+        assert!(answer.ends_with("answered"), "{answer}");
+        accepting.abort();
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_client_that_takes_nothing_is_cut_off() {

@@ -5,7 +5,7 @@ use axum::http::header::ACCEPT;
 use serde::Deserialize;
 
 /// The form of a response.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Form {
     /// JSON, the default.
     Json,
@@ -32,6 +32,11 @@ pub(crate) struct ListQuery {
     /// Words that a message of the session has.
     #[serde(default)]
     pub q: String,
+    /// The number of sessions to leave out.
+    #[serde(default)]
+    pub from: usize,
+    /// The most sessions.
+    pub limit: Option<usize>,
 }
 
 /// The parameters of a page of messages.
@@ -39,6 +44,8 @@ pub(crate) struct ListQuery {
 pub(crate) struct MessagesQuery {
     /// The first message that is not wanted any more; by default all are.
     pub before: Option<u64>,
+    /// A message that must be among them.
+    pub message: Option<u64>,
     /// The most messages.
     pub limit: Option<usize>,
 }
@@ -64,6 +71,42 @@ pub(crate) struct TurnQuery {
     /// Whether white space is shown.
     #[serde(default)]
     pub whitespace: u8,
+}
+
+impl TurnQuery {
+    /// Returns the query of an address.
+    pub fn written(&self) -> String {
+        let attempt = self.attempt.map_or_else(String::new, |it| format!("attempt={it}&"));
+        let white = if self.whitespace == 0 { "" } else { "&whitespace=1" };
+        format!("?{attempt}by={}{white}", self.by.as_str())
+    }
+}
+
+/// The parameters of a range of bytes.
+#[derive(Debug, Deserialize)]
+pub(crate) struct BytesQuery {
+    /// The attempt; by default the last.
+    pub attempt: Option<u32>,
+    /// The text: `prompt` or `system`.
+    #[serde(default)]
+    pub target: String,
+    /// The first byte.
+    #[serde(default)]
+    pub from: usize,
+    /// The end; by default that of the text.
+    pub to: Option<usize>,
+    /// Whether white space is shown.
+    #[serde(default)]
+    pub whitespace: u8,
+}
+
+/// The parameters of a comparison.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct DiffQuery {
+    /// The attempt of the turn; by default the last.
+    pub attempt: Option<u32>,
+    /// The attempt of the other turn; by default the last.
+    pub other: Option<u32>,
 }
 
 /// The grouping of a ledger's parts.

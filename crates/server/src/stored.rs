@@ -182,6 +182,15 @@ pub struct MessagePage {
     pub messages: Vec<ShownMessage>,
     /// Whether there are earlier ones.
     pub has_earlier: bool,
+    /// Whether there are later ones.
+    pub has_later: bool,
+}
+
+impl MessagePage {
+    /// Returns the JSON form of the messages.
+    pub fn json(&self) -> Vec<Value> {
+        self.messages.iter().map(ShownMessage::json).collect()
+    }
 }
 
 /// Reads at most `limit` messages before one. O(limit + log of the session).
@@ -195,7 +204,9 @@ pub async fn messages_before(
     let after = (end - 1).saturating_sub(limit as u64);
     let count = usize::try_from(end - 1 - after).unwrap_or(limit);
     let messages = store.messages_after(session.began.id, MessageNumber(after), count).await?;
-    Ok(MessagePage { messages: shown(store, session, messages).await?, has_earlier: after > 0 })
+    let messages = shown(store, session, messages).await?;
+    let has_later = end <= session.state.last_message.0;
+    Ok(MessagePage { messages, has_earlier: after > 0, has_later })
 }
 
 /// Reads at most `limit` messages after one.

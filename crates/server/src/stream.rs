@@ -8,7 +8,6 @@
 //! Comments keep an idle connection alive, so that a client that is gone is noticed.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -19,7 +18,7 @@ use tokio::sync::mpsc;
 
 use crate::feed::{LivePart, Seen, Viewer};
 use crate::query::Form;
-use crate::stored::{ShownMessage, messages_after};
+use crate::stored::{ShownMessage, Standing, messages_after};
 use crate::views;
 
 /// The interval of comments.
@@ -72,7 +71,8 @@ struct Follower {
     form: Form,
     sender: mpsc::Sender<Part>,
     sent: MessageNumber,
-    standing: Option<Arc<str>>,
+    /// The version of the standing that the client has.
+    standing: Option<u64>,
     seen: HashMap<TurnId, Seen>,
 }
 
@@ -92,14 +92,14 @@ impl Follower {
     async fn run(&mut self) -> Result<(), End> {
         let mut changed = self.viewer.0.watch();
         // So that the response begins at once.
-        self.send(": a stream of the session\n\n".to_owned()).await?;
+        self.send(Bytes::from_static(b": a stream of the session\n\n")).await?;
         loop {
             changed.mark_unchanged();
             self.catch_up().await?;
             let sender = self.sender.clone();
             tokio::select! {
                 changed = changed.changed() => changed.map_err(|_| End::Gone)?,
-                () = tokio::time::sleep(KEEP_ALIVE) => self.send(":\n\n".to_owned()).await?,
+                () = tokio::time::sleep(KEEP_ALIVE) => self.send(Bytes::from_static(b":\n\n")).await?,
                 () = sender.closed() => return Err(End::Gone),
             }
         }
@@ -107,34 +107,23 @@ impl Follower {
 
     /// Sends everything that the client does not have.
     async fn catch_up(&mut self) -> Result<(), End> {
-        let Some(standing) = self.viewer.0.standing() else { return Ok(()) };
-        if standing.last_message > self.sent {
-            let session = self.store.session(self.session).await?;
-            loop {
-                let messages = messages_after(&self.store, &session, self.sent, PAGE).await?;
-                let is_last = messages.len() < PAGE;
-                for message in messages {
-                    self.sent = message.stored.number;
-                    self.send(event("message", Some(self.sent), &self.message(&message))).await?;
-                }
-                if is_last {
-                    break;
-                }
+        let Some(last) = self.viewer.0.last_message() else { return Ok(()) };
+        while self.sent < last {
+            let next = MessageNumber(self.sent.0 + 1);
+            let events = match self.viewer.0.message_event(next, self.form) {
+                Some(event) => vec![(next, event)],
+                None => self.read_messages().await?,
+            };
+            for (number, event) in events {
+                self.sent = number;
+                self.send(event).await?;
             }
         }
-        let data = match self.form {
-            Form::Json => json!(standing),
-            Form::Html => json!({
-                "head": standing.head,
-                "live": standing.live,
-                "html": views::conversation::standing(self.session, &standing).into_string(),
-                "cost": views::conversation::cost(&standing.costs).into_string(),
-            }),
-        };
-        let data: Arc<str> = event("standing", None, &data).into();
-        if self.standing.as_ref() != Some(&data) {
-            self.standing = Some(Arc::clone(&data));
-            self.send(data.to_string()).await?;
+        let (session, form) = (self.session, self.form);
+        let render = |standing: &Standing| standing_event(session, standing, form);
+        if let Some((version, event)) = self.viewer.0.standing_event(form, self.standing, render) {
+            self.standing = Some(version);
+            self.send(event).await?;
         }
         loop {
             let parts = self.viewer.0.unseen(&mut self.seen);
@@ -142,9 +131,30 @@ impl Follower {
                 return Ok(());
             }
             for part in parts {
-                self.send(event("live", None, &live(part, self.form))).await?;
+                self.send(event("live", None, &live(part, self.form)).into()).await?;
             }
         }
+    }
+
+    /// Reads the next messages; the last ones of the session are kept for other viewers.
+    async fn read_messages(&self) -> Result<Vec<(MessageNumber, Bytes)>, End> {
+        let feed = &self.viewer.0;
+        let _reading = feed.reading.lock().await;
+        let next = MessageNumber(self.sent.0 + 1);
+        // Another viewer may have read it meanwhile.
+        if let Some(event) = feed.message_event(next, self.form) {
+            return Ok(vec![(next, event)]);
+        }
+        let session = self.store.session(self.session).await?;
+        let messages = messages_after(&self.store, &session, self.sent, PAGE).await?;
+        let mut events = Vec::with_capacity(messages.len());
+        for message in messages {
+            let number = message.stored.number;
+            let event = Bytes::from(event("message", Some(number), &self.message(&message)));
+            feed.keep_message_event(number, self.form, &event);
+            events.push((number, event));
+        }
+        if events.is_empty() { Err(End::Store) } else { Ok(events) }
     }
 
     fn message(&self, message: &ShownMessage) -> Value {
@@ -157,9 +167,22 @@ impl Follower {
         }
     }
 
-    async fn send(&self, text: String) -> Result<(), End> {
-        self.sender.send(Ok(text.into())).await.map_err(|_| End::Gone)
+    async fn send(&self, bytes: Bytes) -> Result<(), End> {
+        self.sender.send(Ok(bytes)).await.map_err(|_| End::Gone)
     }
+}
+
+fn standing_event(session: SessionId, standing: &Standing, form: Form) -> String {
+    let data = match form {
+        Form::Json => json!(standing),
+        Form::Html => json!({
+            "head": standing.head,
+            "live": standing.live,
+            "html": views::conversation::standing(session, standing).into_string(),
+            "cost": views::conversation::cost(&standing.costs).into_string(),
+        }),
+    };
+    event("standing", None, &data)
 }
 
 fn live(part: LivePart, form: Form) -> Value {

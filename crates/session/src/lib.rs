@@ -26,6 +26,7 @@ pub mod session;
     reason = "the queries of `store/sql` are compiled for each database"
 )]
 pub mod store;
+pub mod team_tools;
 pub mod thread;
 pub mod transfer;
 pub mod turn;

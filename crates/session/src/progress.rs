@@ -9,6 +9,7 @@ use convoke_agent::event::{Event, EventKind, TextPart};
 use convoke_agent::verdict::{Failure, FailureReason};
 use convoke_agent::{TurnResult, Verdict};
 use convoke_core::Diagnostic;
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::content::Content;
@@ -37,6 +38,22 @@ pub struct Progress {
     pub events: String,
 }
 
+/// An event as it is stored: with its time.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct StoredEvent<'e> {
+    at: Millis,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sub_agent: Option<&'e str>,
+    event: &'e EventKind<'e>,
+}
+
+impl<'e> StoredEvent<'e> {
+    fn new(event: &'e Event<'e>, at: Millis) -> Self {
+        Self { at, sub_agent: event.sub_agent.as_deref(), event: &event.kind }
+    }
+}
+
 /// The events of a running turn and its text so far.
 #[derive(Debug, Default)]
 pub(crate) struct EventLog {
@@ -55,8 +72,8 @@ pub(crate) struct EventLog {
 }
 
 impl EventLog {
-    /// Adds an event.
-    pub(crate) fn add(&mut self, event: &Event<'static>) {
+    /// Adds an event that came at a time.
+    pub(crate) fn add(&mut self, event: &Event<'static>, at: Millis) {
         let mut is_said = false;
         if event.sub_agent.is_none()
             && let EventKind::Text { text, part } = &event.kind
@@ -82,7 +99,7 @@ impl EventLog {
             return;
         }
         // Serializing strings and numbers cannot fail.
-        let line = serde_json::to_string(event).unwrap_or_default();
+        let line = serde_json::to_string(&StoredEvent::new(event, at)).unwrap_or_default();
         let is_kept = keep_line(&mut self.lines, &line);
         if is_kept || is_said {
             self.unstored_lines.push_str(&line);
@@ -213,6 +230,8 @@ fn add_paragraph(to: &mut String, text: &str) -> bool {
 mod tests {
     use super::*;
 
+    const AT: Millis = Millis(7);
+
     fn text(text: &'static str, part: TextPart) -> Event<'static> {
         Event::own(EventKind::Text { text: text.into(), part })
     }
@@ -238,7 +257,7 @@ mod tests {
             let mut log = EventLog::default();
             let mut batches = String::new();
             for (index, event) in events.iter().enumerate() {
-                log.add(event);
+                log.add(event, AT);
                 if pattern >> index & 1 == 1 {
                     batches += &log.next_batch();
                     assert_eq!(log.unstored(), 0);
@@ -250,6 +269,21 @@ mod tests {
             assert_eq!(SoFar::read(&batches), SoFar { said, events }, "{pattern:b}");
         }
         assert_eq!(SoFar::read(""), SoFar::default());
+    }
+
+    #[test]
+    fn an_event_is_stored_with_its_time() {
+        let mut log = EventLog::default();
+        log.add(&tool(), Millis(1_700_000_000_123));
+        let of_sub_agent = Event { sub_agent: Some("call".into()), ..tool() };
+        log.add(&of_sub_agent, Millis(1_700_000_000_456));
+        let (events, _) = log.finish();
+        let kind = r#""event":{"kind":"toolStarted","id":"1","name":"sh","input":"{}"}"#;
+        let lines = [
+            format!("{{\"at\":1700000000123,{kind}}}\n"),
+            format!("{{\"at\":1700000000456,\"subAgent\":\"call\",{kind}}}\n"),
+        ];
+        assert_eq!(events, lines.concat());
     }
 
     #[test]
@@ -265,11 +299,11 @@ mod tests {
         let mut log = EventLog::default();
         let (mut stored, mut kept) = (0, 0);
         for round in 0..160 {
-            log.add(&delta);
+            log.add(&delta, AT);
             stored += log.next_batch().len();
             kept = kept.max(log.said.len() + log.pieces.len() + log.lines.len());
             if round % 4 == 3 {
-                log.add(&whole);
+                log.add(&whole, AT);
                 stored += log.next_batch().len();
             }
         }
@@ -287,10 +321,10 @@ mod tests {
         let mut log = EventLog::default();
         let mut batches = String::new();
         for letter in ["a", "b", "c"] {
-            log.add(&long(letter, TextPart::Delta));
+            log.add(&long(letter, TextPart::Delta), AT);
             batches += &log.next_batch();
-            log.add(&long(letter, TextPart::Whole));
-            log.add(&tool());
+            log.add(&long(letter, TextPart::Whole), AT);
+            log.add(&tool(), AT);
             batches += &log.next_batch();
         }
         let said = log.result(Verdict::Cancelled).reply;

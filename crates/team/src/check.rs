@@ -1,4 +1,4 @@
-//! Checks what a team file refers to: agents, files and addresses.
+//! Checks the references of a team file: agents, files and addresses.
 
 use std::ops::Range;
 
@@ -17,8 +17,7 @@ pub trait References {
     /// Checks one setting of a member whose agent is known.
     fn check(&self, settings: &AgentSettings, setting: &str) -> Result<(), BadReference>;
 
-    /// Returns a setting that the agent cannot do without and that is neither in these settings nor in
-    /// the user's configuration.
+    /// Returns a required setting that is missing both here and in the user's configuration.
     fn missing(&self, settings: &AgentSettings) -> Option<(&'static str, BadReference)>;
 }
 
@@ -33,7 +32,7 @@ pub struct BadReference {
     pub fix: String,
 }
 
-/// Checks what a member refers to.
+/// Checks the references of a member.
 pub(crate) fn check_member(
     read: &ReadMember,
     references: &dyn References,

@@ -19,7 +19,7 @@ use crate::section::{Form, Place, Section, into_string, whole_number};
 use crate::syntax::syntax_problem;
 use crate::{Briefing, ChangesInContext, Limits, Team};
 
-/// A member as it was read, and where its settings stand.
+/// A parsed member, with the places of its settings.
 pub(crate) struct ReadMember {
     pub(crate) member: Member,
     pub(crate) places: BTreeMap<&'static str, Place>,
@@ -51,7 +51,7 @@ pub(crate) fn parse(
     }
 }
 
-/// Returns the problem of a team in which nobody could answer.
+/// Returns the problem of a team without an agent.
 fn no_agent(members: &[ReadMember]) -> Option<Problem> {
     let last = members.last()?;
     if members.iter().any(|read| read.member.agent().is_some()) {
@@ -66,7 +66,7 @@ fn no_agent(members: &[ReadMember]) -> Option<Problem> {
     })
 }
 
-/// Joins the syntax errors, one for each line, with the problems that are none of their consequences.
+/// Joins the syntax errors, one for each line, with the problems that they did not cause.
 fn beside_syntax(text: &str, syntax: Vec<Problem>, others: Vec<Problem>) -> Vec<Problem> {
     let starts: Vec<usize> = text.match_indices('\n').map(|(at, _)| at + 1).collect();
     let line = |problem: &Problem| starts.partition_point(|&start| start <= problem.span.start);
@@ -76,7 +76,7 @@ fn beside_syntax(text: &str, syntax: Vec<Problem>, others: Vec<Problem>) -> Vec<
     }
     let mut kept: Vec<Problem> = others
         .into_iter()
-        // A setting that is missing may stand in a line that could not be read.
+        // A missing setting may be in a line that could not be parsed.
         .filter(|it| it.code != TeamFileCode::Missing && !by_line.contains_key(&line(it)))
         .collect();
     kept.extend(by_line.into_values());
@@ -102,12 +102,14 @@ fn read_team(
         members: Vec::new(),
     };
     let record = top.word("record");
+    let team_tools = top.boolean(TEAM_TOOLS);
     let copy = read_paths(&mut top, WORKSPACE_COPY);
     let link = read_paths(&mut top, WORKSPACE_LINK);
     let (mut members, is_there) = read_members(&mut top, problems);
     for read in &mut members {
         if let MemberKind::Agent(settings) = &mut read.member.kind {
             settings.record = settings.record.or(record);
+            settings.team_tools = settings.team_tools.or(team_tools);
             let of_team = [
                 (WORKSPACE_COPY, &mut settings.workspace_copy, &copy),
                 (WORKSPACE_LINK, &mut settings.workspace_link, &link),
@@ -154,18 +156,7 @@ fn read_context(
     problems: &mut Vec<Problem>,
 ) -> (ContextOptions, ChangesInContext) {
     let mut section = top.table("context");
-    let visibility = Form {
-        types: &["string"],
-        must_be: "\"all\" or \"addressed\"",
-        example: "visibility = \"addressed\"",
-    };
-    let text = Form {
-        types: &["string"],
-        must_be: "\"preserve\" or \"compat\"",
-        example: "text = \"preserve\"",
-    };
-    let text =
-        section.read("text", &text, |value| value.as_str()?.parse().ok()).unwrap_or_default();
+    let text = section.word("text").unwrap_or_default();
     let settings = ContextOptions {
         window: read_window(&mut section).unwrap_or(DEFAULT_CONTEXT_WINDOW),
         max_bytes: read_max_bytes(&mut section).unwrap_or(DEFAULT_MAX_BYTES),
@@ -173,9 +164,7 @@ fn read_context(
             Some(true) => Fencing::Indented,
             Some(false) | None => Fencing::AsWritten,
         },
-        visibility: section
-            .read("visibility", &visibility, |value| value.as_str()?.parse().ok())
-            .unwrap_or_default(),
+        visibility: section.word("visibility").unwrap_or_default(),
         text,
         trimming: match text {
             TextPolicy::Preserve => Trimming::End,
@@ -183,14 +172,9 @@ fn read_context(
         },
         ..ContextOptions::default()
     };
-    let form = Form {
-        types: &["string"],
-        must_be: "\"none\", \"stat\" or \"diff\"",
-        example: "changes = \"stat\"",
-    };
-    let changes = section.read("changes", &form, |value| ChangesInContext::parse(value.as_str()?));
+    let changes = section.word("changes").unwrap_or_default();
     section.finish(CONTEXT, |key| in_another_table(key, CONTEXT), problems);
-    (settings, changes.unwrap_or_default())
+    (settings, changes)
 }
 
 fn read_limits(top: &mut Section<'_>, problems: &mut Vec<Problem>) -> Limits {
@@ -300,7 +284,7 @@ fn read_member(section: &mut Section<'_>, header: Range<usize>) -> Option<Member
         let fix = "name an agent, such as `agent = \"claude\"`, or write `human = true`";
         section.problem(header, TeamFileCode::Missing, message, fix);
     }
-    // The settings of an agent are read also when it is not known which: each may be wrong.
+    // The settings of an unknown agent are read too, because each may be wrong.
     let kind = if is_agent || human != Some(true) {
         MemberKind::Agent(Box::new(read_agent(section, agent.unwrap_or_default())))
     } else {
@@ -329,12 +313,14 @@ fn read_agent(section: &mut Section<'_>, agent: String) -> AgentSettings {
         context_window: read_context_window(section),
         tools: section.word("tools"),
         record: section.word("record"),
+        team_tools: section.boolean(TEAM_TOOLS),
         workspace: section.word("workspace"),
         workspace_copy: read_paths(section, WORKSPACE_COPY),
         workspace_link: read_paths(section, WORKSPACE_LINK),
     }
 }
 
+const TEAM_TOOLS: &str = "team-tools";
 const WORKSPACE_COPY: &str = "workspace-copy";
 const WORKSPACE_LINK: &str = "workspace-link";
 
@@ -361,6 +347,7 @@ const TOP: &[&str] = &[
     "briefing",
     "require-sandbox",
     "record",
+    TEAM_TOOLS,
     "workspace",
     WORKSPACE_COPY,
     WORKSPACE_LINK,
@@ -388,6 +375,7 @@ const MEMBER: &[&str] = &[
     "cwd",
     "sandbox",
     "record",
+    TEAM_TOOLS,
     "workspace",
     WORKSPACE_COPY,
     WORKSPACE_LINK,
@@ -427,7 +415,7 @@ fn not_of_member(key: &str, person: Option<&Member>) -> Option<(String, String)>
     }
 }
 
-/// Parses the name of a variable; a key that stands there by mistake is refused and not repeated.
+/// Parses the name of a variable; a key by mistake is rejected and not repeated.
 fn read_key_env(section: &mut Section<'_>) -> Option<String> {
     let form = Form {
         types: &["string"],

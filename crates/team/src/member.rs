@@ -67,6 +67,8 @@ pub struct AgentSettings {
     pub tools: Option<ApiTools>,
     /// The recording of its requests; the team's setting when it has none.
     pub record: Option<Record>,
+    /// Whether it gets tools with which it reaches its team; the team's setting when it has none.
+    pub team_tools: Option<bool>,
     /// Whether it works in a copy of the directory; `None` for the team's choice.
     pub workspace: Option<WorkspaceChoice>,
     /// Ignored files that are copied into its workspace; the team's when it has none.

@@ -1,7 +1,6 @@
-//! Rules that a person keeps for a directory: commands that are fine, and commands that never are.
+//! Rules of a person for a directory: commands that are always allowed, and commands that never are.
 //!
-//! They stand in `permissions.toml` of the user's configuration, and count where an agent asks before it
-//! acts.
+//! They are in `permissions.toml` of the user's configuration, and apply when an agent asks for permission.
 
 use std::path::{Path, PathBuf};
 
@@ -101,7 +100,7 @@ impl PermissionRules {
         self.allow.is_empty() && self.never.is_empty()
     }
 
-    /// Returns what the rules say of a command. A rule against it counts more than one for it.
+    /// Returns the decision of the rules about a command. `never` has precedence over `allow`.
     pub fn answer(&self, command: &str) -> Option<RuleAnswer> {
         let command = command.trim();
         if self.never.iter().any(|rule| begins(command, rule)) {

@@ -60,7 +60,7 @@ impl<'t> Section<'t> {
         Some(value.into_inner())
     }
 
-    /// Returns whether a setting stands in the table, right or wrong.
+    /// Returns whether the table has a setting, valid or not.
     pub(crate) fn has(&self, key: &str) -> bool {
         self.places.contains_key(key)
     }
@@ -95,7 +95,7 @@ impl<'t> Section<'t> {
         self.read(key, &form, into_string)
     }
 
-    /// Reads a text that goes to the operating system, and so is neither empty nor holds a NUL.
+    /// Reads a text for the operating system: not empty and without NUL.
     pub(crate) fn argument(&mut self, key: &'static str, example: &str) -> Option<String> {
         let must_be = "a string that is not empty and has no NUL character";
         let form = Form { types: &["string"], must_be, example };
@@ -206,8 +206,8 @@ impl<'t> Section<'t> {
         self.problem(span, TeamFileCode::InvalidValue, message, fix);
     }
 
-    /// Refuses the keys that were not asked for, and hands over the problems of this table. `order` is that of the
-    /// documentation, and `elsewhere` knows settings that mean something, but not here.
+    /// Rejects unknown keys, and adds the problems of this table to `problems`. `order` is that of the documentation;
+    /// `elsewhere` explains settings of other tables.
     pub(crate) fn finish(
         mut self,
         order: &[&str],
@@ -250,7 +250,7 @@ impl<'t> Section<'t> {
     }
 }
 
-/// Words that people use for a setting, where spelling alone does not lead to it.
+/// Other words for settings, which are too different to be found by spelling.
 const MEANT: &[(&str, &[&str])] = &[
     ("agent", &["type", "kind", "provider", "cli"]),
     ("args", &["arguments", "flags", "options"]),
@@ -276,14 +276,14 @@ const MEANT: &[(&str, &[&str])] = &[
     ("window", &["context-window", "messages", "history"]),
 ];
 
-/// Returns the setting that a word of another kind probably means.
+/// Returns the setting that another word probably means.
 fn meant(written: &str, known: &[&'static str]) -> Option<&'static str> {
     let written = written.to_ascii_lowercase().replace('_', "-");
     let mut found = MEANT.iter().filter(|(setting, _)| known.contains(setting));
     found.find(|(_, words)| words.contains(&&*written)).map(|(setting, _)| *setting)
 }
 
-/// Returns a name as far as a message repeats it.
+/// Shortens a name for a message.
 fn shortened(name: &str) -> String {
     match name.char_indices().nth(60) {
         Some((at, _)) => format!("{}…", &name[..at]),

@@ -1,4 +1,4 @@
-//! Errors of TOML's syntax, with what to do about them.
+//! Syntax errors of TOML, with their fixes.
 
 use std::ops::Range;
 
@@ -39,30 +39,30 @@ const OTHERWISE: &str = "write `name = value` lines below `[table]` and `[[membe
 pub(crate) fn syntax_problem(text: &str, error: &Error) -> Problem {
     let span = error.span().unwrap_or(0..0);
     let is_blank = text.get(span.clone()).is_none_or(|there| there.trim().is_empty());
-    let said = match error.message().split(", expected").next().unwrap_or_default() {
+    let message = match error.message().split(", expected").next().unwrap_or_default() {
         "string values must be quoted" if is_blank => "missing value",
-        said => said,
+        message => message,
     };
     // An error at the end of a file that ends with a line break is about its last line.
     let last = text.trim_end().len();
-    let span = match opening(text, said) {
+    let span = match opening(text, message) {
         Some(opening) => opening,
         None if span.start >= last => last..last,
         None => span,
     };
-    let known = || FIXES.iter().find(|(part, _)| said.contains(part));
+    let known = || FIXES.iter().find(|(part, _)| message.contains(part));
     let fix = slip(text, &span).or_else(|| known().map(|(_, fix)| *fix)).unwrap_or(OTHERWISE);
     Problem {
         span,
         code: TeamFileCode::Syntax,
-        message: format!("this is not TOML: {said}"),
+        message: format!("this is not TOML: {message}"),
         fix: fix.to_owned(),
     }
 }
 
 /// Returns the quotes that open a string of several lines which nothing closes: the last of the file.
-fn opening(text: &str, said: &str) -> Option<Range<usize>> {
-    let quotes = match said {
+fn opening(text: &str, message: &str) -> Option<Range<usize>> {
+    let quotes = match message {
         "invalid multi-line basic string" => "\"\"\"",
         "invalid multi-line literal string" => "'''",
         _ => return None,
@@ -71,8 +71,8 @@ fn opening(text: &str, said: &str) -> Option<Range<usize>> {
     Some(start..start + quotes.len())
 }
 
-/// Returns the fix of a slip that the parser's message does not name: what is written belongs to another
-/// language, or came from a word processor.
+/// Returns the fix of a mistake that the parser's message does not name: syntax of another language, or
+/// characters of a word processor.
 fn slip(text: &str, span: &Range<usize>) -> Option<&'static str> {
     let there = text.get(span.start..)?.chars().next();
     if there.is_some_and(|c| matches!(c, '“' | '”' | '„' | '‘' | '’' | '«' | '»')) {

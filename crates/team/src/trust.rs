@@ -1,17 +1,16 @@
-//! The gate: what a team file may say before the user trusts its directory, and what a grant of trust
-//! covers.
+//! The gate: the settings of a team file that count before the user trusts its directory, and the extent of
+//! a grant of trust.
 //!
-//! [`gate`] is the only place that decides which settings need trust. A [`Grant`] is for a content: it
-//! covers the settings that were shown when it was given, and nothing wider.
+//! Only [`gate`] decides which settings need trust. A [`Grant`] covers the settings that were shown when it was
+//! given, and nothing wider.
 
-use std::fmt::Write as _;
-
+use convoke_core::figures::hexadecimal;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::{AgentSettings, ApiTools, Permissions, Team};
 
-/// Whether the user trusts a directory, whose files may choose what runs.
+/// Whether the user trusts a directory, whose files can choose the programs to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Trust {
     /// The user has not granted trust.
@@ -72,14 +71,14 @@ pub struct Baseline {
     pub permissions: Permissions,
     /// The user's own tools for the agent.
     pub tools: ApiTools,
-    /// Whether the instructions file lies in the project.
+    /// The location of the instructions file.
     pub instructions: FileLocation,
 }
 
-/// Where a file lies, links followed.
+/// The location of a file, with links resolved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum FileLocation {
-    /// In the project, or there is none.
+    /// In the project, or no file.
     #[default]
     Inside,
     /// Outside the project.
@@ -130,6 +129,8 @@ pub fn gate(settings: &AgentSettings, baseline: Baseline, trust: Trust) -> Gated
         context_window: _,
         tools,
         record,
+        // They reach the team and nothing else.
+        team_tools: _,
         // A copy of what the agent reads anyway, in which it can change as much.
         workspace: _,
         workspace_copy: _,
@@ -188,16 +189,16 @@ pub struct Grant {
 impl Grant {
     /// Returns whether this grant covers what another one would allow.
     ///
-    /// Narrower permissions and tools are covered. Any other difference is not, also when a setting is
-    /// left out: the same program without its arguments does something else.
+    /// Narrower permissions and tools are covered. No other difference is, not even a missing setting: the same
+    /// program without its arguments can do something else.
     pub fn covers(&self, asked: &Self) -> bool {
         self.sha256 == asked.sha256 && asked.sandbox <= self.sandbox && asked.tools <= self.tools
     }
 }
 
 impl Team {
-    /// Returns what each member asks for that needs trust, in the order of the team file. `locate` tells
-    /// where an instructions file lies.
+    /// Returns the settings of each member that need trust, in the order of the team file. `locate` returns the
+    /// location of an instructions file.
     pub fn choices(&self, locate: impl Fn(&str) -> FileLocation) -> Vec<MemberChoices> {
         let agents = self.members.iter().filter_map(|it| Some((&it.name, it.agent()?)));
         let asked = agents.filter_map(|(name, settings)| {
@@ -253,12 +254,8 @@ fn grant_of(settings: &AgentSettings, choices: &[Choice]) -> Grant {
             hash.update(part);
         }
     }
-    let sha256 = hash.finalize().iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    });
     Grant {
-        sha256,
+        sha256: hexadecimal(&hash.finalize()),
         sandbox: settings.sandbox.unwrap_or_default(),
         tools: settings.tools.unwrap_or_default(),
     }

@@ -1,5 +1,7 @@
-//! Typed values of an agent's settings, as the team file and `agents.toml` write them.
+//! Typed values of settings, as the team file and `agents.toml` write them.
 
+use convoke_core::Visibility;
+use convoke_core::marker::TextPolicy;
 use serde::{Deserialize, Serialize};
 
 /// A setting that is one of a few words.
@@ -24,6 +26,55 @@ pub(crate) trait Word: Copy + 'static {
     }
 }
 
+/// Defines the words of settings.
+macro_rules! words {
+    ($($type:ident { $($value:ident = $word:literal),+ })+) => {$(
+        impl $type {
+            /// Returns its word in a file.
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$value => $word),+
+                }
+            }
+
+            /// Parses its word.
+            pub fn parse(word: &str) -> Option<Self> {
+                Word::parse(word)
+            }
+        }
+
+        impl Word for $type {
+            const WORDS: &'static [(&'static str, Self)] = &[$(($word, Self::$value)),+];
+        }
+    )+};
+}
+
+words! {
+    ChangesInContext { None = "none", Stat = "stat", Diff = "diff" }
+    Permissions {
+        ReadOnly = "read-only",
+        Ask = "ask",
+        Edit = "edit",
+        EditAndNetwork = "edit-and-network",
+        Full = "full"
+    }
+    Record { Wire = "wire" }
+    WorkspaceChoice { Own = "own", Shared = "shared" }
+    ApiWire { Responses = "responses", Chat = "chat" }
+    ApiDeveloperRole { Developer = "developer", System = "system" }
+    ApiTools { None = "none", Read = "read" }
+}
+
+impl Word for Visibility {
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("all", Self::All), ("addressed", Self::Addressed)];
+}
+
+impl Word for TextPolicy {
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("preserve", Self::Preserve), ("compat", Self::Compat)];
+}
+
 /// The part of a prompt about files that others changed: `context.changes` in a team file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ChangesInContext {
@@ -34,18 +85,6 @@ pub enum ChangesInContext {
     Stat,
     /// The differences.
     Diff,
-}
-
-impl ChangesInContext {
-    /// Parses the word that stands for it in a file.
-    pub fn parse(word: &str) -> Option<Self> {
-        match word {
-            "none" => Some(Self::None),
-            "stat" => Some(Self::Stat),
-            "diff" => Some(Self::Diff),
-            _ => None,
-        }
-    }
 }
 
 /// The permissions of an agent, from narrow to wide: `sandbox` in a team file.
@@ -65,47 +104,11 @@ pub enum Permissions {
     Full,
 }
 
-impl Permissions {
-    /// Returns the word that stands for it in a file.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::ReadOnly => "read-only",
-            Self::Ask => "ask",
-            Self::Edit => "edit",
-            Self::EditAndNetwork => "edit-and-network",
-            Self::Full => "full",
-        }
-    }
-}
-
-impl Word for Permissions {
-    const WORDS: &'static [(&'static str, Self)] = &[
-        (Self::ReadOnly.as_str(), Self::ReadOnly),
-        (Self::Ask.as_str(), Self::Ask),
-        (Self::Edit.as_str(), Self::Edit),
-        (Self::EditAndNetwork.as_str(), Self::EditAndNetwork),
-        (Self::Full.as_str(), Self::Full),
-    ];
-}
-
 /// The extent to which an agent's requests are recorded: `record` in a team file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Record {
     /// Every request of its program to its model, by a relay on this machine.
     Wire,
-}
-
-impl Record {
-    /// Returns the word that stands for it in a file.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Wire => "wire",
-        }
-    }
-}
-
-impl Word for Record {
-    const WORDS: &'static [(&'static str, Self)] = &[(Self::Wire.as_str(), Self::Wire)];
 }
 
 /// The directory that an agent works in: `workspace` in a team file.
@@ -115,21 +118,6 @@ pub enum WorkspaceChoice {
     Own,
     /// The directory itself, also while others work in it.
     Shared,
-}
-
-impl WorkspaceChoice {
-    /// Returns the word that stands for it in a file.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Own => "own",
-            Self::Shared => "shared",
-        }
-    }
-}
-
-impl Word for WorkspaceChoice {
-    const WORDS: &'static [(&'static str, Self)] =
-        &[(Self::Own.as_str(), Self::Own), (Self::Shared.as_str(), Self::Shared)];
 }
 
 /// The wire format of an OpenAI-compatible endpoint.
@@ -143,11 +131,6 @@ pub enum ApiWire {
     Chat,
 }
 
-impl Word for ApiWire {
-    const WORDS: &'static [(&'static str, Self)] =
-        &[("responses", Self::Responses), ("chat", Self::Chat)];
-}
-
 /// The role of developer messages on the Chat wire: not every server knows `developer`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -159,11 +142,6 @@ pub enum ApiDeveloperRole {
     System,
 }
 
-impl Word for ApiDeveloperRole {
-    const WORDS: &'static [(&'static str, Self)] =
-        &[("developer", Self::Developer), ("system", Self::System)];
-}
-
 /// The tools that a model is offered, from narrow to wide. None of them writes or runs anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -173,19 +151,4 @@ pub enum ApiTools {
     None,
     /// Tools that list, read and search the working directory.
     Read,
-}
-
-impl ApiTools {
-    /// Returns the word that stands for it in a file.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Read => "read",
-        }
-    }
-}
-
-impl Word for ApiTools {
-    const WORDS: &'static [(&'static str, Self)] =
-        &[(Self::None.as_str(), Self::None), (Self::Read.as_str(), Self::Read)];
 }

@@ -1,21 +1,21 @@
 //! The history that a compaction leaves: the kept user messages and the summary.
 
 use convoke_core::diagnostic::Diagnostic;
-use convoke_core::ledger::{Rule, Source};
+use convoke_core::ledger::{Rule, Source, estimate_tokens};
 use convoke_core::{Fragment, TextWriter};
 
 use crate::diagnostics;
 use crate::history::{Entry, History, Origin, Piece, Section, user_text_ranges};
 use crate::item::{ContentItem, ResponseItem};
 use crate::model::TruncationPolicy;
-use crate::truncate::{Cut, tokens, truncate_middle};
+use crate::truncate::{Cut, truncate_middle};
 
 /// The tokens of user messages that a compaction keeps.
 const KEPT_TOKENS: u64 = 20_000;
 
 /// Returns the summary message: the pack's prefix and the last text of the model.
 pub fn summary(history: &History, prefix: &str) -> Entry {
-    let said = history.items().rev().find_map(|item| match item {
+    let last = history.items().rev().find_map(|item| match item {
         ResponseItem::Message(message) if message.role == "assistant" => {
             message.content.iter().rev().find_map(|part| match part {
                 ContentItem::OutputText(text) => Some(text.as_str()),
@@ -26,13 +26,13 @@ pub fn summary(history: &History, prefix: &str) -> Entry {
     });
     let mut text = TextWriter::new(Section::Summary.name());
     text.frame("summary prefix", &format!("{prefix}\n"));
-    let said = said.unwrap_or("").to_owned();
-    text.fragment(Fragment::new(said, Source::Model { id: None, index: None }));
+    let last = last.unwrap_or("").to_owned();
+    text.fragment(Fragment::new(last, Source::Model { id: None, index: None }));
     Entry::message("user", Section::Summary, text.finish())
 }
 
-/// Builds the history after a compaction: fresh initial context, the user messages that fit (chosen from
-/// the newest on, in their order), and the summary.
+/// Builds the history after a compaction: a new initial context, the newest user messages that fit, in their
+/// order, and the summary.
 pub fn rebuild(
     initial_context: Vec<Entry>,
     history: &History,
@@ -64,7 +64,7 @@ fn message(entry: &Entry) -> Option<(String, Origin)> {
     Some((text, origin.in_section(Section::Kept)))
 }
 
-/// The rule by which the images of a message go.
+/// The rule by which the images of a message are removed.
 const IMAGES: &str = "compaction keeps no images";
 
 fn keep(
@@ -80,7 +80,7 @@ fn keep(
             diagnostics.push(left_out(&messages[..=index]));
             break;
         }
-        let cost = tokens(size);
+        let cost = estimate_tokens(size);
         let whole = Entry::new(ResponseItem::user(text), origin.clone());
         if cost <= remaining {
             remaining -= cost;
@@ -123,7 +123,6 @@ fn left_out(messages: &[(String, Origin)]) -> Diagnostic {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::history::user_text;
 
     fn kept(messages: &[&str], budget: u64) -> (Vec<String>, usize) {
         let origin = Origin::Section(Section::User);
@@ -131,7 +130,7 @@ mod tests {
             messages.iter().map(|it| ((*it).to_owned(), origin.clone())).collect();
         let mut diagnostics = Vec::new();
         let entries = keep(&messages, budget, &mut diagnostics);
-        let texts = entries.iter().filter_map(|entry| user_text(&entry.item));
+        let texts = entries.iter().map(|entry| entry.item.texts().collect());
         (texts.collect(), diagnostics.len())
     }
 

@@ -8,7 +8,7 @@ use convoke_files::{EntryKind, Files};
 
 use crate::history::Section;
 
-/// The place of a turn.
+/// The environment of a turn.
 #[derive(Debug, Clone, Copy)]
 pub struct EnvironmentContext<'a> {
     /// The working directory.
@@ -64,7 +64,7 @@ pub fn shell_name(
     fallback.unwrap_or("sh")
 }
 
-/// Returns what a known shell is called and what its program is called.
+/// Returns the name of a known shell and of its program.
 fn known_shell(path: &Path) -> Option<(&'static str, &'static str)> {
     match path.file_stem()?.to_str()? {
         "zsh" => Some(("zsh", "zsh")),

@@ -1,4 +1,4 @@
-//! A small world for tests: a machine, a repository and a pack of a few words.
+//! Test fixtures: a machine, a repository and a small pack.
 
 use convoke_core::ledger::Target;
 use serde_json::{Value, json};

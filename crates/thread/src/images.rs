@@ -1,4 +1,4 @@
-//! Images for a model: read from a file, made to fit, written as a data URL.
+//! Images for a model: read from a file, resized, and encoded as a data URL.
 
 use std::io::Cursor;
 use std::path::Path;
@@ -17,7 +17,7 @@ const JPEG_QUALITY: u8 = 85;
 
 /// Reads an image file as a data URL. A failure is the text that the model reads instead.
 ///
-/// `shown` is the path as the user gave it, which is what the text names.
+/// `shown` is the path as the user gave it, for the text.
 pub fn data_url(files: &dyn Files, path: &Path, shown: &Path) -> Result<String, String> {
     let named = shown.display();
     let unreadable = |why: String| {

@@ -62,9 +62,7 @@ impl BaseInstructions {
         };
         Self { text, source, is_restored: given.is_none() && history.is_some() }
     }
-}
 
-impl BaseInstructions {
     /// Returns the sources of the text.
     pub(crate) fn sources(&self) -> Sources<'static> {
         let source = match self.source {

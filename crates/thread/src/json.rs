@@ -1,4 +1,4 @@
-//! A JSON writer that records, while it writes, which bytes came from which source.
+//! A JSON writer that records the source of every byte while it writes.
 //!
 //! Bytes without a source are the envelope: keys, punctuation, settings. The ledger is complete when the text is: nothing
 //! is attributed afterwards.
@@ -106,7 +106,7 @@ impl JsonWriter {
     pub(crate) fn piece(&mut self, text: &str, sources: &mut Sources<'_>) {
         let mut rest = text;
         while let Some((bytes, entry)) = sources.next(rest.len()) {
-            // Sources end between characters; a text that they do not fit is still written whole.
+            // Sources end at character boundaries; a text that they do not fit is still written completely.
             let (own, after) = rest.split_at(rest.floor_char_boundary(bytes));
             rest = after;
             self.sourced(entry, |out| escape(own, out));
@@ -165,7 +165,7 @@ impl JsonWriter {
         self.text
     }
 
-    /// Writes what an entry accounts for. Wherever its text stood before, it now stands in this body.
+    /// Writes the text of an entry, whose range is then that in this body.
     fn sourced(&mut self, entry: Entry<'static>, write: impl FnOnce(&mut String)) {
         self.account_for_envelope();
         write(&mut self.text);
@@ -183,8 +183,7 @@ impl JsonWriter {
         }
     }
 
-    /// Writes the comma that a value or a key needs before it. A value never ends with one of the three
-    /// characters that ask for none.
+    /// Writes the comma before a value or a key, unless it follows `{`, `[` or `:`, which end no value.
     fn separate(&mut self) {
         if !matches!(self.text.as_bytes().last(), None | Some(b'{' | b'[' | b':')) {
             self.text.push(',');
@@ -192,7 +191,7 @@ impl JsonWriter {
     }
 }
 
-/// Creates an entry of a request that nothing was cut from and nothing is written of yet.
+/// Creates an entry of a request, with nothing cut and nothing written yet.
 pub(crate) fn entry(
     section: impl Into<Cow<'static, str>>,
     source: Source<'static>,

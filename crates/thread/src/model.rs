@@ -1,4 +1,4 @@
-//! Facts about models, and their lookup by name.
+//! Facts about models, with lookup by name.
 
 use std::borrow::Cow;
 
@@ -105,14 +105,14 @@ pub struct ModelInfo {
     pub model_messages: Option<ModelMessages>,
     /// The rest.
     pub settings: ModelSettings,
-    /// Whether its facts are those of just any model, because nothing is known of its name.
+    /// Whether its name is unknown, so that its facts are the default ones.
     pub is_unknown: bool,
 }
 
 /// The overrides of a model's facts.
 #[derive(Debug, Clone, Default)]
 pub struct ModelOverrides {
-    /// Instructions instead of the model's own; they also end all talk of personality.
+    /// Instructions instead of the model's own; they also remove the personality.
     pub base_instructions: Option<String>,
     /// `features.personality`.
     pub personality: bool,
@@ -206,7 +206,7 @@ impl ModelInfo {
         }
     }
 
-    /// Returns whether its instructions can carry any personality.
+    /// Returns whether its instructions can contain any personality.
     pub fn supports_personality(&self) -> bool {
         self.model_messages.as_ref().is_some_and(|messages| {
             let template = messages.instructions_template.as_ref();
@@ -251,43 +251,38 @@ impl ModelMatch {
 
 /// Parses a server's list of models (`{"models": […]}`).
 pub fn read_listed(answer: &serde_json::Value) -> Result<Vec<ModelFacts>, serde_json::Error> {
-    let listed: ServerList = ServerList::deserialize(answer)?;
-    listed
-        .models
-        .iter()
-        .map(|model| {
-            let texts = ServerTexts::deserialize(model)?;
-            let settings = ModelSettings::deserialize(model)?;
-            Ok(ModelFacts {
-                matches: ModelMatch::Slug(texts.slug),
-                source: ModelSource::RemoteModels,
-                base_instructions: texts.base_instructions,
-                model_messages: texts.model_messages.map(|messages| {
-                    let variables = messages.instructions_variables.unwrap_or_default();
-                    ModelMessages {
-                        instructions_template: messages.instructions_template,
-                        personality_default: variables.default,
-                        personality_friendly: variables.friendly,
-                        personality_pragmatic: variables.pragmatic,
-                    }
-                }),
-                settings,
-            })
-        })
-        .collect()
+    let listed = ServerList::deserialize(answer)?;
+    let facts = listed.models.into_iter().map(|model| ModelFacts {
+        matches: ModelMatch::Slug(model.slug),
+        source: ModelSource::RemoteModels,
+        base_instructions: model.base_instructions,
+        model_messages: model.model_messages.map(|messages| {
+            let variables = messages.instructions_variables.unwrap_or_default();
+            ModelMessages {
+                instructions_template: messages.instructions_template,
+                personality_default: variables.default,
+                personality_friendly: variables.friendly,
+                personality_pragmatic: variables.pragmatic,
+            }
+        }),
+        settings: model.settings,
+    });
+    Ok(facts.collect())
 }
 
 #[derive(Deserialize)]
 struct ServerList {
-    models: Vec<serde_json::Value>,
+    models: Vec<ServerModel>,
 }
 
 #[derive(Deserialize)]
-struct ServerTexts {
+struct ServerModel {
     slug: String,
     #[serde(default)]
     base_instructions: String,
     model_messages: Option<ServerMessages>,
+    #[serde(flatten)]
+    settings: ModelSettings,
 }
 
 #[derive(Deserialize)]

@@ -11,20 +11,20 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use crate::model::{ModelFacts, ModelMatch, ModelMessages, ModelSource};
+use crate::model::{ModelFacts, ModelMatch, ModelMessages, ModelSettings, ModelSource};
 use crate::personality::Personality;
 use convoke_files::{FileKind, Files};
 
 /// The version of Codex whose prompt is built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Shape {
-    /// The last version that spoke the Chat wire.
+    /// The last version with the Chat wire.
     Codex0_94,
-    /// The version that the captures show.
+    /// The version of the captures.
     Codex0_98,
 }
 
-/// A shape that is not known.
+/// An unknown shape.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown shape `{0}`: use codex@0.98 or codex@0.94")]
 pub struct UnknownShape(pub String);
@@ -50,7 +50,7 @@ impl Shape {
         }
     }
 
-    /// Returns whether a version of Codex has this shape. A version that is no number has it: it says nothing.
+    /// Returns whether a version of Codex has this shape. A version that is not a number counts as covered.
     pub fn covers(self, version: &str) -> bool {
         let mut numbers = version.split(['.', '-', '+']).map(|number| number.parse::<u64>().ok());
         let (major, minor) = (numbers.next().flatten(), numbers.next().flatten());
@@ -336,13 +336,16 @@ impl Folder<'_> {
     }
 }
 
-/// An entry of `models.json`, whose texts are still file names.
+/// An entry of `models.json`, whose texts are file names.
+#[derive(Deserialize)]
 struct ListedModel {
+    #[serde(rename = "match")]
     matches: ModelMatch,
     source: ModelSource,
     base_instructions: String,
     model_messages: Option<NamedMessages>,
-    settings: crate::model::ModelSettings,
+    #[serde(flatten)]
+    settings: ModelSettings,
 }
 
 #[derive(Deserialize)]
@@ -351,33 +354,6 @@ struct NamedMessages {
     personality_default: Option<String>,
     personality_friendly: Option<String>,
     personality_pragmatic: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct ListedTexts {
-    #[serde(rename = "match")]
-    matches: ModelMatch,
-    source: ModelSource,
-    base_instructions: String,
-    model_messages: Option<NamedMessages>,
-}
-
-impl<'de> Deserialize<'de> for ListedModel {
-    // Read twice rather than flattened: flattening loses the place of an error.
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        use serde::de::Error;
-        let value = serde_json::Value::deserialize(deserializer)?;
-        let texts = ListedTexts::deserialize(&value).map_err(D::Error::custom)?;
-        let settings =
-            crate::model::ModelSettings::deserialize(&value).map_err(D::Error::custom)?;
-        Ok(Self {
-            matches: texts.matches,
-            source: texts.source,
-            base_instructions: texts.base_instructions,
-            model_messages: texts.model_messages,
-            settings,
-        })
-    }
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use crate::model::ModelInfo;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Personality {
-    /// No wish.
+    /// No personality.
     None,
     /// Warm and encouraging.
     Friendly,
@@ -18,7 +18,7 @@ pub enum Personality {
     Pragmatic,
 }
 
-/// A personality that is not known.
+/// An unknown personality.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown personality `{0}`: use none, friendly or pragmatic")]
 pub struct UnknownPersonality(pub String);
@@ -36,20 +36,20 @@ impl FromStr for Personality {
     }
 }
 
-/// Returns the text that must be injected because the base instructions do not already carry it.
+/// Returns the text to inject if the base instructions do not already contain it.
 pub fn injected<'a>(
     model: &'a ModelInfo,
     base_instructions: &str,
     personality: Option<Personality>,
 ) -> Option<&'a str> {
     let personality = personality?;
-    let baked =
+    let is_included =
         model.supports_personality() && base_instructions == model.instructions(Some(personality));
     let text = model.personality_text(Some(personality))?;
-    (!baked && !text.is_empty()).then_some(text)
+    (!is_included && !text.is_empty()).then_some(text)
 }
 
-/// Returns the text that a change of personality injects, when it has one.
+/// Returns the text to inject after a change of personality.
 pub fn changed(
     model: &ModelInfo,
     before: Option<Personality>,

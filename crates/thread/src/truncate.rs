@@ -1,19 +1,16 @@
-//! Cutting the middle out of a text that is too long for a model's policy.
+//! Truncates texts that are too long for a model's policy in the middle.
+
+use convoke_core::ledger::estimate_tokens;
 
 use crate::history::Piece;
 use crate::item::ContentItem;
 use crate::model::TruncationPolicy;
 
-/// The bytes that one token is taken for.
+/// The estimated bytes of a token, as in [`estimate_tokens`].
 const BYTES_PER_TOKEN: u64 = 4;
 
-/// Estimates the tokens of a number of bytes.
-pub const fn tokens(bytes: u64) -> u64 {
-    bytes.div_ceil(BYTES_PER_TOKEN)
-}
-
 impl TruncationPolicy {
-    /// Returns the bytes that it lets through.
+    /// Returns the limit in bytes.
     pub const fn max_bytes(self) -> u64 {
         match self {
             Self::Bytes(bytes) => bytes,
@@ -54,7 +51,7 @@ pub(crate) fn truncate_middle(text: &str, policy: TruncationPolicy) -> Option<Cu
     let tail = text.ceil_char_boundary(text.len() - (max - max / 2)).max(head);
     let mark = match policy {
         TruncationPolicy::Tokens(_) => {
-            format!("…{} tokens truncated…", tokens((text.len() - max) as u64))
+            format!("…{} tokens truncated…", estimate_tokens((text.len() - max) as u64))
         }
         TruncationPolicy::Bytes(_) => {
             format!("…{} chars truncated…", text[head..tail].chars().count())
@@ -75,7 +72,7 @@ pub(crate) fn truncate_parts(
 ) -> Option<(Vec<ContentItem>, Vec<Piece>)> {
     let cost = |text: &str| match policy {
         TruncationPolicy::Bytes(_) => text.len() as u64,
-        TruncationPolicy::Tokens(_) => tokens(text.len() as u64),
+        TruncationPolicy::Tokens(_) => estimate_tokens(text.len() as u64),
     };
     let (TruncationPolicy::Bytes(mut remaining) | TruncationPolicy::Tokens(mut remaining)) = policy;
     let (mut kept, mut pieces) = (Vec::with_capacity(parts.len()), Vec::new());

@@ -12,7 +12,7 @@ use crate::images;
 use crate::item::{ContentItem, ResponseItem};
 use convoke_files::{Files, absolute};
 
-/// A part of what a user sends.
+/// A part of a user's input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum UserInput {
@@ -32,7 +32,7 @@ pub enum PromptEncoding {
     /// Neither UTF-8 nor marked as UTF-16.
     #[error("is not UTF-8 at byte {0}")]
     NotUtf8(usize),
-    /// Marked as UTF-16, and not valid.
+    /// Marked as UTF-16, but invalid.
     #[error("is marked as UTF-16 and is not valid")]
     NotUtf16,
     /// Marked as UTF-32.
@@ -66,7 +66,7 @@ pub fn decode_prompt(bytes: &[u8]) -> Result<String, PromptEncoding> {
     }
 }
 
-/// Makes the message of a turn, its parts in the order in which they were given.
+/// Creates the message of a turn, with its parts in the given order.
 ///
 /// Relative paths are resolved against `base`. An unusable image becomes a text with the reason.
 pub fn message(
@@ -80,7 +80,7 @@ pub fn message(
     let mut images = 0;
     for input in inputs {
         match input {
-            UserInput::Text(it) => message.said(ContentItem::InputText(it.clone())),
+            UserInput::Text(it) => message.part(ContentItem::InputText(it.clone())),
             UserInput::Assembled(it) => message.assembled(it),
             UserInput::Image(url) => message.image("<image>", url.clone()),
             UserInput::LocalImage(path) => {
@@ -113,7 +113,7 @@ impl Default for MessageWriter {
 }
 
 impl MessageWriter {
-    fn said(&mut self, part: ContentItem) {
+    fn part(&mut self, part: ContentItem) {
         let source = Source::Message { id: None, index: None };
         self.texts.fragment(Fragment::new(part.text().to_owned(), source));
         self.content.push(part);
@@ -126,7 +126,7 @@ impl MessageWriter {
 
     fn image(&mut self, open: &str, url: String) {
         self.frame("image tag", open);
-        self.said(ContentItem::InputImage(url));
+        self.part(ContentItem::InputImage(url));
         self.frame("image tag", "</image>");
     }
 
@@ -142,7 +142,7 @@ impl MessageWriter {
     }
 }
 
-/// Returns the texts among what a user sends.
+/// Returns the texts of a user's input.
 pub fn texts(inputs: &[UserInput]) -> Vec<&str> {
     let texts = inputs.iter().filter_map(|input| match input {
         UserInput::Text(text) => Some(text.as_str()),

@@ -1,5 +1,5 @@
-//! The facts of an answer: the tokens that the provider counted, and the model that it named. Read piece by
-//! piece, while the answer streams by.
+//! The facts of an answer: the tokens that the provider counted, and the model that it named. They are read piece by
+//! piece from the stream.
 
 use std::collections::VecDeque;
 
@@ -10,7 +10,7 @@ use crate::telling::TellingWords;
 use crate::usage::{self, Usage};
 use crate::wire::Wire;
 
-/// A longer event, or a longer answer in one piece, is passed over.
+/// The maximum size of an event, or of an answer in one piece; a longer one is skipped.
 const LONGEST: usize = 16 << 20;
 
 /// The facts of an answer.
@@ -22,9 +22,9 @@ pub struct AnswerFacts {
     pub model: Option<String>,
     /// The provider's own reason for a cache miss, for example `tools_changed` (Anthropic).
     pub cache_miss: Option<String>,
-    /// Whether the answer came to its end.
+    /// Whether the answer is complete.
     pub is_complete: bool,
-    /// The error that the answer carries, if it does.
+    /// The error in the answer.
     pub error: Option<String>,
 }
 
@@ -70,7 +70,7 @@ impl AnswerReader {
         }
     }
 
-    /// Returns the facts, as far as the answer came.
+    /// Returns the facts so far.
     pub fn finish(mut self) -> AnswerFacts {
         match &mut self.form {
             Form::Events(reader, _) => {

@@ -1,5 +1,4 @@
-//! Prefix caches: a request in the order in which its provider caches it, and how two requests differ in
-//! that order.
+//! Prefix caches: requests in the order in which providers cache them, and their differences in that order.
 //!
 //! A provider caches tools first, then the system text, then the conversation, whatever the order of the
 //! JSON. Fields that it leaves out of the comparison are left out here: `cache_control`, and the billing
@@ -223,7 +222,7 @@ pub fn compare(earlier: &[Segment], later: &[Segment]) -> Comparison {
 }
 
 impl Segment {
-    /// Returns the byte of the body at which a byte of the text stands.
+    /// Returns the position in the body of a byte of the text.
     fn place_of(&self, byte: u64) -> usize {
         if !self.is_text {
             return self.range.start;
@@ -234,7 +233,7 @@ impl Segment {
     }
 }
 
-/// Returns how many bytes two texts begin with alike.
+/// Returns the length of the common prefix of two texts, in bytes.
 pub fn common_start(one: &str, other: &str) -> u64 {
     one.bytes().zip(other.bytes()).take_while(|(one, other)| one == other).count() as u64
 }

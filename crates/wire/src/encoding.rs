@@ -1,4 +1,4 @@
-//! Compressed bodies: a client may compress what it sends to its provider.
+//! Compressed bodies of requests.
 
 use std::io::{self, Read};
 
@@ -13,13 +13,13 @@ use ruzstd::decoding::StreamingDecoder;
 #[derive(Debug, thiserror::Error)]
 pub enum EncodingError {
     /// The encoding is unknown.
-    #[error("the content-encoding `{0}` is not known here; known are gzip, deflate, br and zstd")]
+    #[error("unsupported content-encoding `{0}`; use gzip, deflate, br or zstd")]
     Unknown(String),
     /// The body does not have the encoding that it names.
-    #[error("the body is not what its content-encoding says: {0}")]
+    #[error("the body does not match its content-encoding: {0}")]
     Broken(String),
     /// The decoded body is over the limit.
-    #[error("the body is larger than {0} bytes when it is unpacked")]
+    #[error("the decoded body is larger than {0} bytes")]
     TooLarge(usize),
 }
 
@@ -28,7 +28,7 @@ pub fn unpacked(headers: &HeaderMap, body: Bytes, limit: usize) -> Result<Bytes,
     let encodings = headers.get_all(CONTENT_ENCODING).iter();
     let names = encodings.flat_map(|value| value.to_str().unwrap_or("?").split(','));
     let names: Vec<String> = names.map(|name| name.trim().to_ascii_lowercase()).collect();
-    // The last one was put on last.
+    // The last encoding was applied last.
     names.iter().rev().try_fold(body, |body, name| unpack(name, body, limit))
 }
 

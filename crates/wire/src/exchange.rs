@@ -1,4 +1,4 @@
-//! Exchanges: the requests of a program to its model and the answers, as a server of ours saw them.
+//! Exchanges: the requests of a program to its model and their answers, as recorded by a server of ours.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::recognition::ModelCall;
 pub enum Exchange {
     /// A program sent a request.
     Sent(SentRequest),
-    /// A request was answered, or its answer broke off.
+    /// A request was answered, or its answer ended early.
     Answered {
         /// The number of the request.
         number: u64,
@@ -47,7 +47,7 @@ pub struct SentRequest {
 pub struct ReceivedAnswer {
     /// The HTTP status; `None` if no answer came.
     pub status: Option<u16>,
-    /// The facts that the answer tells.
+    /// The facts of the answer.
     pub facts: AnswerFacts,
     /// The time from the request to the first byte of the answer.
     pub first_byte: Option<Duration>,

@@ -1,5 +1,5 @@
-//! The parts of a request that a model reads, each with its place in the body, and the envelope around
-//! them. This is the one description of where a wire format keeps what.
+//! The parts of a request that a model reads, each with its place in the body, and the envelope around them. Only this
+//! module knows where a wire format keeps each part.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use crate::wire::Wire;
 
-/// A request, taken apart.
+/// A request, split into parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestParts {
     /// The parts that the model reads, in the order of the request.
@@ -83,7 +83,7 @@ impl<'b> Node<'b> {
     /// Returns the value of a whole body.
     pub(crate) fn root(body: &'b [u8]) -> Result<Self, serde_json::Error> {
         let root: &RawValue = serde_json::from_slice(body)?;
-        // The parts of a value that is not well formed would be missing without a word.
+        // Parts of a malformed value would be missing silently.
         serde_json::from_str::<Value>(root.get())?;
         let start = root.get().as_ptr() as usize - body.as_ptr() as usize;
         Ok(Self { json: root.get(), at: start })
@@ -298,7 +298,7 @@ fn compact(node: Node<'_>) -> Value {
     serde_json::from_str(node.json).unwrap_or_default()
 }
 
-/// Returns how a text begins: its opening tag, or its first line, at most 60 characters of it.
+/// Returns the beginning of a text: its opening tag, or its first line, up to 60 characters.
 fn beginning(text: &str) -> String {
     const MOST: usize = 60;
     let line = text.trim_start().lines().next().unwrap_or_default().trim_end();

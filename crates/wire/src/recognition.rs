@@ -24,7 +24,7 @@ pub enum RequestKind {
     WebSocket,
     /// Telemetry.
     Telemetry,
-    /// Another host, through a server that it takes for a proxy.
+    /// A request to another host, with this server as a proxy.
     Elsewhere {
         /// The host, with its port.
         host: String,
@@ -43,8 +43,8 @@ pub struct ModelCall {
     pub model: String,
     /// Whether the answer is to be streamed.
     pub streamed: bool,
-    /// Whether it is an aside: a small question of the program's own, which wants JSON of a given
-    /// schema and offers no tools.
+    /// Whether it is a side request: a small question of the program's own, for JSON of a given schema and without
+    /// tools.
     pub aside: bool,
 }
 
@@ -59,7 +59,7 @@ pub enum Framing {
     Array,
 }
 
-/// A call of a model, with what its answer depends on.
+/// A call of a model, with the facts that its answer depends on.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Recognised {
     /// The call.

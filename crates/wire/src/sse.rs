@@ -16,11 +16,11 @@ pub struct SseEvent {
 pub enum Data {
     /// All of it.
     Whole(String),
-    /// It was over the limit and was passed over.
+    /// It was over the limit and was skipped.
     Oversized,
 }
 
-/// Reads events from pieces of a stream, however they are cut.
+/// Reads events from arbitrary pieces of a stream.
 #[derive(Debug)]
 pub struct SseReader {
     limit: usize,
@@ -51,7 +51,7 @@ impl SseReader {
         }
     }
 
-    /// Takes the next piece of the stream and adds the events that it completes.
+    /// Adds the next piece of the stream, and appends the events that it completes.
     pub fn push(&mut self, mut piece: &[u8], events: &mut VecDeque<SseEvent>) {
         if std::mem::take(&mut self.after_return) && piece.first() == Some(&b'\n') {
             piece = &piece[1..];
@@ -70,7 +70,7 @@ impl SseReader {
         self.extend_line(piece);
     }
 
-    /// Returns an event whose lines were whole when the stream ended, though no blank line followed.
+    /// Returns an event whose lines were complete when the stream ended, without a blank line after it.
     pub fn finish(&mut self) -> Option<SseEvent> {
         let whole = self.line.is_empty() && !self.line_is_oversized && self.has_data;
         whole.then(|| self.take_event())
@@ -100,7 +100,7 @@ impl SseReader {
 
     fn end_line(&mut self, events: &mut VecDeque<SseEvent>) {
         if std::mem::take(&mut self.line_is_oversized) {
-            // Nothing but data is ever that long.
+            // Only data is that long.
             self.oversized = true;
             self.has_data = true;
             self.data = Vec::new();

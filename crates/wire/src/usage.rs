@@ -61,7 +61,7 @@ impl fmt::Display for Usage {
     }
 }
 
-/// No request has more tokens than this; a server that counts more has not counted.
+/// The maximum of a count; a larger one is an error of the server.
 const MOST_TOKENS: u64 = 1 << 40;
 
 fn count(value: &Value) -> Option<u64> {

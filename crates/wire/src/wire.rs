@@ -50,7 +50,7 @@ impl Wire {
         found.map(|(_, wire)| *wire)
     }
 
-    /// Returns the wire format that a client speaks, judged by the head of a request.
+    /// Returns the wire format of a client, recognised by the head of a request.
     pub fn spoken_by(parts: &Parts) -> Self {
         let path = parts.uri.path();
         let has = |name: &str| parts.headers.contains_key(name);

@@ -11,9 +11,11 @@
 
 mod acp;
 mod assemble;
+mod editor;
 mod event_streams;
 mod front_matter;
 mod import;
+mod mcp;
 mod redactor;
 mod rpc;
 mod scanner;
@@ -23,9 +25,11 @@ mod wires;
 
 pub use self::acp::acp;
 pub use self::assemble::assemble;
+pub use self::editor::editor;
 pub use self::event_streams::event_streams;
 pub use self::front_matter::front_matter;
 pub use self::import::import;
+pub use self::mcp::mcp;
 pub use self::redactor::redactor;
 pub use self::rpc::rpc;
 pub use self::scanner::scanner;
@@ -38,12 +42,14 @@ pub use self::wires::wires;
 pub type Target = fn(&[u8]) -> bool;
 
 /// Every target, by its name.
-pub const TARGETS: [(&str, Target); 11] = [
+pub const TARGETS: [(&str, Target); 13] = [
     ("acp", acp),
     ("assemble", assemble),
+    ("editor", editor),
     ("event_streams", event_streams),
     ("front_matter", front_matter),
     ("import", import),
+    ("mcp", mcp),
     ("redactor", redactor),
     ("rpc", rpc),
     ("scanner", scanner),

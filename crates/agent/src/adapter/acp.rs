@@ -10,6 +10,8 @@ mod preset;
 mod session;
 
 use std::ffi::OsString;
+use std::io;
+use std::net::{Ipv4Addr, TcpListener};
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
@@ -17,8 +19,9 @@ use serde_json::{Value, json};
 pub use self::permit::Permit;
 pub use self::preset::{PRESETS, Preset};
 pub use self::session::{Session, SessionSettings};
-use super::{Context, ProgramCall};
+use super::{Context, ProgramCall, start_failure};
 use crate::stream::acp::Acp;
+use crate::team_tools::{McpServer, SERVER};
 use crate::turn_input::{Permissions, Trust};
 use crate::vendor::Vendor;
 use crate::verdict::Failure;
@@ -41,7 +44,31 @@ pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
         Some(system) => format!("{system}\n\n{}", turn_input.prompt),
         None => turn_input.prompt.clone(),
     };
-    Ok(program_call(context, args.collect(), &prompt, settings))
+    let mut args: Vec<OsString> = args.collect();
+    if let Some(server) = &context.team_server
+        && let Some(option) = preset.and_then(|preset| preset.servers_option)
+    {
+        let mut settings = server.settings();
+        settings["type"] = "local".into();
+        settings["tools"] = json!(["*"]);
+        let servers = json!({ "mcpServers": { SERVER: settings } });
+        let path = context.write_private("mcp.json", &servers.to_string())?;
+        args.extend([option.into(), format!("@{}", path.display()).into()]);
+    }
+    let mut ports = Vec::new();
+    if let Some(option) = preset.and_then(|preset| preset.port_option) {
+        let port =
+            free_port().map_err(|error| start_failure(format!("no port is free: {error}")))?;
+        args.extend([option.into(), port.to_string().into()]);
+        ports.push(port);
+    }
+    Ok(ProgramCall { ports, ..program_call(context, args, &prompt, settings) })
+}
+
+/// Returns a port of this machine that nobody listens on.
+fn free_port() -> io::Result<u16> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    Ok(listener.local_addr()?.port())
 }
 
 /// Returns the settings of a turn that all agents share.
@@ -57,6 +84,7 @@ pub(super) fn settings(context: &Context<'_>) -> SessionSettings {
         permit: (permissions != Permissions::Ask).then_some(Permit { permissions, is_confined }),
         // That of a known CLI is told for all of its protocols.
         sign_in: preset.filter(|preset| preset.vendor.is_none()).map(|preset| preset.sign_in),
+        servers: context.team_server.iter().map(McpServer::of_session).collect(),
         ..SessionSettings::default()
     }
 }

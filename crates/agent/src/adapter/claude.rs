@@ -22,6 +22,7 @@ use crate::sandbox::sign_in::{self, SignIn};
 use crate::start::Start;
 use crate::stream::claude::Claude;
 use crate::stream::{Reader, Sink};
+use crate::team_tools::SERVER;
 use crate::turn_input::Permissions;
 use crate::vendor::Vendor;
 use crate::verdict::Failure;
@@ -47,6 +48,7 @@ pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
         .map(OsString::from),
     );
     args.extend(permissions(context).iter().map(OsString::from));
+    args.extend(team_tools(context)?);
     args.extend([claude_settings::FLAG.into(), settings(context, given_settings)?]);
     args.extend(Start::of(Vendor::Claude, turn_input.trust).args.into_iter().map(OsString::from));
     if let Some(model) = context.model() {
@@ -86,6 +88,20 @@ pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
     }
     call.addresses.push(users_settings(context));
     Ok(call)
+}
+
+/// Returns the arguments that hand over the team tools, which need no permission. The file is private: it holds the
+/// secret of the turn.
+fn team_tools(context: &Context<'_>) -> Result<Vec<OsString>, Failure> {
+    let Some(server) = &context.team_server else { return Ok(Vec::new()) };
+    let mut settings = server.settings();
+    settings["type"] = "stdio".into();
+    // Otherwise the program may list tools only when the model searches for them.
+    settings["alwaysLoad"] = true.into();
+    let servers = json!({ "mcpServers": { SERVER: settings } });
+    let path = context.write_private("mcp.json", &servers.to_string())?;
+    let allowed = format!("mcp__{SERVER}");
+    Ok(vec!["--mcp-config".into(), path.into(), "--allowedTools".into(), allowed.into()])
 }
 
 /// Returns the program's own directory.

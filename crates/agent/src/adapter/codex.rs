@@ -23,6 +23,7 @@ use crate::process::{Decision, Dialogue, Input};
 use crate::stream::codex_app::{CodexApp, Message};
 use crate::stream::codex_exec::CodexExec;
 use crate::stream::{Reader, Sink, TurnPhase, reason_in_words};
+use crate::team_tools::SERVER;
 use crate::turn_input::{Permissions, Trust, TurnInput};
 use crate::verdict::{Failure, FailureReason};
 
@@ -53,10 +54,31 @@ pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
     if context.permissions() == Permissions::EditAndNetwork && !context.enforcer.is_kernel() {
         set("sandbox_workspace_write.network_access=true");
     }
+    for setting in team_tools(context) {
+        set(&setting);
+    }
     match context.definition.protocol {
         Protocol::AppServer => Ok(app_server(context, args, retries.requests)),
         Protocol::Exec => exec(context, args, retries.requests),
     }
+}
+
+/// Returns the settings that hand over the team tools. The secret of the turn stays in the environment, which the
+/// program passes on by name.
+fn team_tools(context: &Context<'_>) -> Vec<String> {
+    let Some(server) = &context.team_server else { return Vec::new() };
+    // JSON strings and lists are valid TOML.
+    let names = server.env.iter().map(|(name, _)| Value::from(*name)).collect::<Value>();
+    let seconds = context.turn_input.limits.turn.as_secs();
+    [
+        format!("command={}", Value::from(server.command_text())),
+        format!("args={}", json!(server.args)),
+        format!("env_vars={names}"),
+        format!("tool_timeout_sec={seconds}"),
+        "default_tools_approval_mode=\"approve\"".to_owned(),
+    ]
+    .map(|setting| format!("mcp_servers.{SERVER}.{setting}"))
+    .into()
 }
 
 /// Has Codex log how long it waits before it repeats a request, which no event tells; and has it keep
@@ -67,6 +89,8 @@ pub(super) fn environment(context: &Context<'_>) -> Vec<(OsString, OsString)> {
     if let Some(home) = provider::home(context).filter(|_| confined) {
         env.push(("CODEX_SQLITE_HOME", home.join(SQLITE_DIRECTORY).into_os_string()));
     }
+    let team = context.team_server.iter().flat_map(|server| server.env.clone());
+    env.extend(team);
     let own = env.into_iter().filter(|(name, _)| context.variable(name).is_none());
     own.map(|(name, value)| (name.into(), value)).collect()
 }

@@ -14,7 +14,6 @@ use std::ffi::OsString;
 
 use convoke_core::Diagnostic;
 
-pub(crate) use self::home::without_comments;
 pub(super) use self::inert::ESCAPING;
 use self::untrusted::Withheld;
 use super::acp::{self, SessionSettings};
@@ -76,6 +75,8 @@ pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
         let settings = SessionSettings {
             started_model: context.model().map(str::to_owned),
             title_is_command: true,
+            // Those of its home need no permission.
+            servers: Vec::new(),
             ..acp::settings(context)
         };
         acp::program_call(context, args, &turn_input.prompt, settings)
@@ -94,6 +95,7 @@ pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
         counts_sessions: false,
         directory,
         addresses: Vec::new(),
+        ports: Vec::new(),
     })
 }
 

@@ -30,7 +30,6 @@ pub(crate) use self::codex::SQLITE_DIRECTORY as CODEX_SQLITE_DIRECTORY;
 pub use self::codex::key_variable as codex_key_variable;
 pub(crate) use self::codex::provider as codex_provider;
 pub(crate) use self::diff::unified;
-pub(crate) use self::gemini::without_comments;
 pub use self::one_shot::OneShot;
 pub use self::stand_in::{Script, StandIn, Step};
 pub use self::trial::{Trial, trial};
@@ -42,6 +41,8 @@ use crate::process::guardian::Guardian;
 use crate::process::{self, Dialogue, Launch, PrivateDir};
 use crate::sandbox::stopped::Watched;
 use crate::sandbox::{Enforcer, ProgramState, Sandbox, SandboxSettings};
+use crate::team_tools::McpServer;
+use crate::team_tools::socket::TeamSocket;
 use crate::turn::{Agent, AgentTurn, TurnResult, TurnSide};
 use crate::turn_input::{Permissions, ResumeHandle, Trust, TurnInput};
 use crate::vendor::Vendor;
@@ -118,6 +119,8 @@ struct ProgramCall {
     directory: Option<PathBuf>,
     /// Texts of the program's configuration that may hold addresses of its model.
     addresses: Vec<String>,
+    /// The ports on which the program talks to itself.
+    ports: Vec<u16>,
 }
 
 impl ProgramCall {
@@ -130,6 +133,7 @@ impl ProgramCall {
             counts_sessions: false,
             directory: None,
             addresses: Vec::new(),
+            ports: Vec::new(),
         }
     }
 }
@@ -145,6 +149,8 @@ struct Context<'a> {
     vendor: Option<Vendor>,
     /// The enforcer of the permissions.
     enforcer: Enforcer,
+    /// The MCP server of the team tools, if the turn has them.
+    team_server: Option<McpServer>,
 }
 
 impl<'a> Context<'a> {
@@ -156,7 +162,8 @@ impl<'a> Context<'a> {
     ) -> Self {
         let vendor = definition.vendor();
         let enforcer = Enforcer::on_this_machine(vendor, host.sandbox.newest_abi);
-        Self { turn_input, definition, host, private_dir, vendor, enforcer }
+        let team_server = None;
+        Self { turn_input, definition, host, private_dir, vendor, enforcer, team_server }
     }
 }
 
@@ -226,9 +233,13 @@ impl Context<'_> {
         let state = preset.map_or_else(ProgramState::default, |preset| ProgramState {
             readable: in_home(preset.directory),
             directories: in_home(preset.state),
+            files: (preset.files.iter())
+                .filter_map(|(name, content)| Some((home.as_ref()?.join(name), *content)))
+                .collect(),
         });
         let mut additions = self.definition.sandbox.clone().in_home(home.as_deref());
         additions.readable.extend(self.turn_input.readable.iter().cloned());
+        additions.ports.extend(&call.ports);
         Sandbox {
             enforcer: self.enforcer,
             permissions: self.permissions(),
@@ -316,6 +327,9 @@ impl CliAgent {
         let program = program::find(&context)?;
         // A CLI that is run as any other program has its state too.
         context.vendor = context.vendor.or_else(|| Vendor::of(&program));
+        // Open until the turn is over.
+        let team_socket = team_socket(&context)?;
+        context.team_server = team_socket.as_ref().map(|(_, server)| server.clone());
         let mut call = prepare(&context)?;
         let sandbox = context.sandbox(&call);
         let partial = sandbox.report().map_err(start_failure)?;
@@ -377,6 +391,22 @@ impl CliAgent {
         env.insert("TMPDIR".into(), context.private_dir.into());
         env.into_iter().collect()
     }
+}
+
+/// Opens the socket of the team tools, if the turn has them and its program can be handed a server.
+fn team_socket(context: &Context<'_>) -> Result<Option<(TeamSocket, McpServer)>, Failure> {
+    let tools = context.turn_input.team_tools.clone();
+    let Some(tools) = tools.filter(|_| context.definition.kind.takes_tools()) else {
+        return Ok(None);
+    };
+    let opened = context.host.guardian.program().and_then(|program| {
+        let socket = TeamSocket::open(context.private_dir, tools)?;
+        let server = McpServer::new(program, &socket);
+        Ok((socket, server))
+    });
+    let failed =
+        |error| start_failure(format!("cannot open the socket of the team tools: {error}"));
+    opened.map(Some).map_err(failed)
 }
 
 fn leads_outside(name: &OsStr) -> bool {

@@ -1,9 +1,11 @@
 //! The stand-in: a scripted agent without a program, for rehearsals.
 
-use convoke_redact::Redactor;
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+
+use convoke_core::ledger::estimate_tokens;
+use convoke_redact::Redactor;
 
 use crate::event::{Event, EventKind, TextPart};
 use crate::turn::{Agent, AgentTurn, TurnResult, TurnSide};
@@ -144,8 +146,7 @@ async fn perform(
         () = tokio::time::sleep(turn_input.limits.turn) => Verdict::TimedOut,
         verdict = act => verdict,
     };
-    // A quarter of the bytes, as in all estimates.
-    let tokens = |bytes: usize| bytes.div_ceil(4) as u64;
+    let tokens = |bytes: usize| estimate_tokens(bytes as u64);
     let system = turn_input.system.as_ref().map_or(0, String::len);
     TurnResult {
         usage: Some(Usage {

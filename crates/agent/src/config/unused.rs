@@ -23,10 +23,17 @@ impl AgentKind {
         }
     }
 
+    /// Returns whether an agent of this kind can be handed an MCP server.
+    pub const fn takes_tools(self) -> bool {
+        matches!(self, Self::Claude | Self::Codex | Self::Gemini | Self::Acp)
+    }
+
     /// Returns why agents of this kind do not use a setting of a team file or of `agents.toml`; `None`
     /// if they do.
     pub fn unused(self, setting: &str) -> Option<Unused> {
         let (why, fix) = match (self, setting) {
+            (_, "team-tools") if self.takes_tools() => return None,
+            (_, "team-tools") => ("which takes no MCP server", "remove it".to_owned()),
             (Self::Claude | Self::Codex | Self::Gemini, _) => self.vendor()?.unused(setting)?,
             (Self::Plain, "model") => {
                 ("which runs a program of yours", "pass the model in `args`".to_owned())

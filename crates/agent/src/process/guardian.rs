@@ -64,6 +64,11 @@ impl Guardian {
         Self { program: program.into() }
     }
 
+    /// Returns the path of the program, as other processes can start it.
+    pub(crate) fn program(&self) -> io::Result<PathBuf> {
+        self.program.canonicalize()
+    }
+
     /// Returns the command that starts the guardian; it connects to `socket` before anything else.
     pub(super) fn command(&self, socket: &Path, launch: &Launch) -> Command {
         let mut command = Command::new(&self.program);

@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
+use convoke_files::json::without_comments;
 use convoke_files::{Disk, FileKind, Files};
 use serde_json::Value;
 
 use super::{CannotRelay, ModelEndpoint, Pointer, Started};
-use crate::adapter::without_comments;
 
 /// A way of signing in: its variable, and the endpoint that it uses without it.
 const KEY: (&str, &str) = ("GOOGLE_GEMINI_BASE_URL", "https://generativelanguage.googleapis.com");

@@ -91,6 +91,8 @@ impl SandboxAdditions {
 pub(crate) struct ProgramState {
     /// The directories that it reads.
     pub readable: Vec<PathBuf>,
+    /// The files in them that are made, with their content.
+    pub files: Vec<(PathBuf, &'static str)>,
     /// The directories that it reads and writes. They are made.
     pub directories: Vec<PathBuf>,
 }
@@ -286,6 +288,11 @@ impl Sandbox<'_> {
             except.push(settings);
         }
         state::make_directories(&self.state.directories)?;
+        for (path, content) in &self.state.files {
+            let parent = path.parent().map(Path::to_owned);
+            state::make_directories(parent.as_slice())?;
+            state::make_file(path, content)?;
+        }
         roots.extend(self.state.directories.iter().cloned());
         // What decides later turns stays as it is, also where it lies in the working directory.
         except.extend(self.state.readable.iter().cloned());

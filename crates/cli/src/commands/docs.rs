@@ -39,6 +39,7 @@ const PAGES: &[(&str, &str)] = &pages![
     "agents",
     "acp",
     "editors",
+    "mcp",
     "models",
     "sessions",
     "store",

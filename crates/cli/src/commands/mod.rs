@@ -12,6 +12,7 @@ mod docs;
 mod doctor;
 mod explain;
 mod init;
+mod mcp;
 mod prompt;
 mod request;
 mod rpc;
@@ -48,6 +49,7 @@ pub enum Command {
     Assemble(assemble::Arguments),
     Rpc(rpc::Arguments),
     Acp(acp::Arguments),
+    Mcp(mcp::Arguments),
     Capture(capture::Arguments),
     Doctor(doctor::Arguments),
     /// Show the documentation
@@ -85,6 +87,7 @@ pub fn run<C: CommandFactory>(
         Command::Assemble(arguments) => assemble::run(&arguments),
         Command::Rpc(arguments) => rpc::run(&arguments),
         Command::Acp(arguments) => acp::run(&arguments),
+        Command::Mcp(arguments) => mcp::run(&arguments),
         Command::Capture(arguments) => capture::run(&arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Docs(arguments) => docs::run(&arguments),

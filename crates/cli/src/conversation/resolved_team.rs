@@ -183,6 +183,8 @@ impl AgentResolver<'_> {
         member_agent.permissions = resolved.permissions;
         member_agent.approvals = Approvals::new(self.rules.clone());
         member_agent.may_write = self.may_write(resolved);
+        member_agent.has_team_tools =
+            settings.team_tools.unwrap_or(false) && resolved.definition.kind.takes_tools();
         if let Some(cwd) = &settings.cwd {
             member_agent.cwd = self.project.directory.join(cwd);
         }

@@ -49,6 +49,11 @@ impl Here {
         if directory == self.cwd {
             return ".".to_owned();
         }
+        self.named(directory)
+    }
+
+    /// Returns a directory, relative to the user's home if it is in it.
+    pub fn named(&self, directory: &Path) -> String {
         match directory.strip_prefix(&self.home) {
             Ok(below) if self.home.parent().is_some() => {
                 Path::new("~").join(below).display().to_string()

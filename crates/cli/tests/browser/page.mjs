@@ -1,73 +1,20 @@
 // Drives the page in chromium: a conversation by clicks and keys, two tabs, a server that is killed and restarted, the
-// inspector against the terminal, hostile texts, and what a screen reader needs. Ends with an error if anything is wrong.
+// inspector against the terminal, hostile texts, and other sites. Ends with an error if anything is wrong.
 
 import assert from "node:assert/strict";
-import { execFileSync, spawn } from "node:child_process";
 import { createHash } from "node:crypto";
-import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
 import { createRequire } from "node:module";
 import { join } from "node:path";
+import { inspect } from "./checks.mjs";
+import { go, prepare, project, serve, terminal } from "./project.mjs";
 
-const { CONVOKE, PACKAGES, DIRECTORY, IMAGES } = process.env;
-const load = createRequire(join(PACKAGES, "package.json"));
-const { chromium } = load("playwright-core");
-const axe = readFileSync(join(PACKAGES, "axe-core/axe.min.js"), "utf8");
-
-const project = join(DIRECTORY, "project");
-const config = process.env.CONVOKE_CONFIG_DIR;
-mkdirSync(project, { recursive: true });
-mkdirSync(config, { recursive: true });
-const go = join(project, "go");
-writeFileSync(
-  join(project, "convoke.toml"),
-  `name = "parser review"
-task = "Review the parser"
-[[member]]
-name = "kim"
-human = true
-[[member]]
-name = "max"
-agent = "echo"
-instructions = "You review code. Name the file and the line."
-[[member]]
-name = "slow"
-agent = "slow"
-`,
-);
-writeFileSync(join(project, "AGENTS.md"), "# Parser\n\nUse the lexer of this repository.\n");
-// "slow" answers when there is a file named "go".
-writeFileSync(
-  join(config, "agents.toml"),
-  `[agent.echo]
-kind = "plain"
-permissions = "full"
-command = "/bin/sh"
-args = ["-c", "echo 'parser.rs:12: an empty token is accepted.'"]
-[agent.slow]
-kind = "plain"
-permissions = "full"
-command = "/bin/sh"
-args = ["-c", "echo working; while ! [ -e go ]; do sleep 0.1; done; echo done"]
-`,
-);
-
-/** Starts the server and returns its address. */
-async function serve() {
-  const server = spawn(CONVOKE, ["serve", "--port", "0"], { cwd: project, stdio: ["ignore", "pipe", "inherit"] });
-  const url = await new Promise((resolve, reject) => {
-    let text = "";
-    server.stdout.on("data", (data) => {
-      text += data;
-      if (text.includes("\n")) resolve(text.trim());
-    });
-    server.on("exit", (code) => reject(new Error(`the server ended with ${code}`)));
-  });
-  return { server, url, origin: new URL(url).origin, token: new URL(url).hash };
-}
-
-const terminal = (...args) => JSON.parse(execFileSync(CONVOKE, [...args, "--json"], { cwd: project, maxBuffer: 1 << 28 }));
+const { chromium } = createRequire(join(process.env.PACKAGES, "package.json"))("playwright-core");
 const step = (text) => console.log(`- ${text}`);
+const grouped = (number) => number.toLocaleString("en");
 
+prepare();
 let { server, url, origin, token } = await serve();
 const browser = await chromium.launch({
   executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
@@ -84,150 +31,345 @@ try {
     if (at.protocol !== "blob:" && !origins.has(at.origin)) foreign.push(request.url());
   });
   context.on("console", (message) => {
-    // A connection that is refused while the server is down is not a fault of the page.
-    if (message.type() === "error" && !/ERR_CONNECTION_REFUSED|ERR_INCOMPLETE|ERR_EMPTY|ERR_CONNECTION_RESET|401/.test(message.text())) complaints.push(message.text());
+    // A server that is down, and an action that it refuses, are not faults of the page.
+    if (message.type() === "error" && !/ERR_CONNECTION_REFUSED|ERR_INCOMPLETE|ERR_EMPTY|ERR_CONNECTION_RESET|401|409/.test(message.text())) complaints.push(message.text());
   });
   context.on("weberror", (error) => complaints.push(String(error.error())));
 
-  /** Looks for what a screen reader would miss, in both themes, and for what does not fit a small screen. */
-  async function inspect(page, name) {
-    for (const colorScheme of ["light", "dark"]) {
-      await page.emulateMedia({ colorScheme });
-      await page.evaluate(axe);
-      const { violations } = await page.evaluate(() => globalThis.axe.run(document));
-      const serious = violations.filter(({ impact }) => impact === "serious" || impact === "critical");
-      assert.deepEqual(
-        serious.map(({ id, nodes }) => [id, nodes.map(({ html }) => html.slice(0, 200))]),
-        [],
-        `${name}, ${colorScheme}`,
-      );
-    }
-    await page.emulateMedia({ colorScheme: "light" });
-    for (const width of [360, 3840]) {
-      await page.setViewportSize({ width, height: 900 });
-      const wide = await page.evaluate(() => document.documentElement.scrollWidth);
-      assert.ok(wide <= width, `${name} is ${wide} wide in ${width}`);
-    }
-    await page.setViewportSize({ width: 1280, height: 900 });
-    if (IMAGES && ["conversation", "turn", "diff"].includes(name)) {
-      mkdirSync(IMAGES, { recursive: true });
-      await page.evaluate(() => scrollTo(0, 0));
-      await page.screenshot({ path: join(IMAGES, `${name}.png`) });
-    }
+  const field = (page) => page.getByLabel("Message", { exact: true });
+  /** Says something with keys only. */
+  async function say(page, text) {
+    await field(page).fill(text);
+    await field(page).press("Control+Enter");
   }
+  const numbers = (page) => page.locator("li.message").evaluateAll((all) => all.map((it) => Number(it.dataset.number)));
+  const reply = (page, text) => page.locator("li.message.agent", { hasText: text }).last();
+  /** Opens the inspector of the turn that a message is the reply of. */
+  async function open(page, message) {
+    await message.getByRole("link", { name: /^turn \d+$/ }).click();
+    await page.getByRole("heading", { name: /^Turn \d+: / }).waitFor();
+    return Number(/turns\/(\d+)/.exec(page.url())[1]);
+  }
+  const save = async (page, button) => {
+    const [download] = await Promise.all([page.waitForEvent("download"), button.click()]);
+    return readFileSync(await download.path());
+  };
 
-  step("a conversation is started by a click and led by keys");
+  step("a conversation is started by a click and led by keys; names are completed");
   const first = await context.newPage();
   await first.goto(url);
   await first.getByRole("heading", { name: "Sessions" }).waitFor();
   assert.equal(await first.evaluate(() => location.hash), "", "the token leaves the address");
+  await first.locator("a.skip").focus();
+  await first.keyboard.press("Enter");
+  assert.equal(await first.evaluate(() => document.activeElement?.id), "view", "a key leads to the content");
   await first.getByRole("button", { name: "New conversation" }).click();
-  const say = first.getByLabel("Message", { exact: true });
-  await say.waitFor();
-  await say.pressSequentially("@m");
+  await field(first).waitFor();
+  await field(first).pressSequentially("@m");
   await first.locator("#completions li", { hasText: "max" }).waitFor();
-  await say.press("Tab");
-  assert.equal(await say.inputValue(), "@max ");
-  await say.pressSequentially("What of the parser?");
-  await say.press("Control+Enter");
-  await first.locator("li.message.agent", { hasText: "an empty token is accepted" }).waitFor();
+  await field(first).press("ArrowDown");
+  await field(first).press("ArrowUp");
+  await field(first).press("Tab");
+  assert.equal(await field(first).inputValue(), "@max ");
+  await field(first).pressSequentially("What of the parser?");
+  await field(first).press("Control+Enter");
+  await reply(first, "an empty token is accepted").waitFor();
   const session = first.url().split("/").pop();
 
   step("a second tab gets the token of the first, and sees the same");
   const second = await context.newPage();
   await second.goto(`${origin}/sessions/${session}`);
   await second.locator("li.message.agent").waitFor();
-  await second.getByLabel("Message", { exact: true }).fill("And the lexer?");
+  await field(second).fill("And the lexer?");
   await second.getByRole("button", { name: "Send" }).click();
   for (const page of [first, second]) {
     await page.locator("#message-4").waitFor();
-    const numbers = await page.locator("li.message").evaluateAll((all) => all.map((it) => it.dataset.number));
-    assert.deepEqual(numbers, ["1", "2", "3", "4"]);
+    assert.deepEqual(await numbers(page), [1, 2, 3, 4]);
   }
-  await inspect(second, "conversation");
+  assert.equal(await first.locator("#message-3 header").getByText("max").count(), 1, "a message without a name goes to the listener");
+  const { messages } = terminal("sessions", "show", session);
+  const texts = await first.locator("li.message > pre.text").allTextContents();
+  assert.deepEqual(texts, messages.map(({ message }) => message.content), "the terminal has the same");
 
-  step("a running turn is seen as it is written, in both tabs");
-  await say.fill("@slow Take your time");
-  await say.press("Control+Enter");
+  step("a file is attached");
+  await say(first, "@max Look at @src/parser.rs, please");
+  const attached = second.locator("#message-5 details.attachment");
+  await attached.locator("summary").click();
+  assert.equal(await attached.locator("pre").textContent(), readFileSync(join(project, "src/parser.rs"), "utf8"));
+  await second.locator("#message-6").waitFor();
+  await say(first, "@max Look at @src/nothing.rs");
+  await first.locator("#message.shown", { hasText: "there is no such file" }).waitFor();
+  await field(first).fill("");
+
+  step("a question is refused by a key in one tab, and allowed by a click in the other");
+  await say(first, "@ask Build it");
+  for (const page of [first, second]) await page.locator(".question", { hasText: "make all" }).waitFor();
+  await inspect(second, "question");
+  await first.getByRole("button", { name: "Do not allow" }).focus();
+  await first.keyboard.press("Enter");
+  await reply(second, "I was refused.").waitFor();
+  await second.locator(".question").waitFor({ state: "detached" });
+  assert.ok(!existsSync(join(project, "built.txt")));
+  await say(first, "@ask Build it again");
+  await second.getByRole("button", { name: "Allow once" }).click();
+  await reply(first, "I was allowed.").waitFor();
+  await first.locator(".question").waitFor({ state: "detached" });
+  assert.ok(existsSync(join(project, "built.txt")));
+  await first.locator("#cost", { hasText: "$0.02" }).waitFor();
+  await first.reload();
+  await reply(first, "I was allowed.").waitFor();
+  await inspect(first, "conversation");
+
+  step("the time line of a turn has its question, and its changed files");
+  const asked = await open(second, reply(second, "I was allowed."));
+  await second.locator("svg.time-line text", { hasText: "questions" }).waitFor();
+  const events = (await second.locator("ol.events summary").allTextContents()).map((it) => it.replace(/\s+/g, " ").trim());
+  const answered = events.find((it) => it.includes("permission answered"));
+  assert.match(answered, /^\d+\.\d s permission answered once/);
+  await second.locator("section.changes", { hasText: "built.txt" }).waitFor();
+  await inspect(second, "events", "#events");
+  await second.goBack();
+
+  step("a running turn is seen as it is written, in both tabs; it is cancelled and tried again");
+  await say(first, "Take your time [NEXT: slow, max]");
   for (const page of [first, second]) {
     await page.locator("#standing .running", { hasText: "slow" }).waitFor();
+    await page.locator("#standing .queue", { hasText: "Next: max" }).waitFor();
   }
-
-  step("a turn is cancelled and tried again");
+  await first.locator("#live", { hasText: "working" }).waitFor();
   await first.getByRole("button", { name: "Cancel", exact: true }).first().click();
   await second.getByRole("button", { name: "Retry" }).click();
   await first.locator("#standing .running", { hasText: "slow" }).waitFor();
+  await say(first, "@max This waits");
+  await first.locator("#message.shown", { hasText: "when the running turn has ended" }).waitFor();
 
   step("the server is killed in the middle of a turn");
+  const before = await numbers(first);
   server.kill("SIGKILL");
   await new Promise((resolve) => server.once("exit", resolve));
   await first.getByText("not connected").waitFor();
   ({ server, url, origin, token } = await serve());
   origins.add(origin);
   await first.goto(`${origin}/sessions/${session}${token}`);
-  await second.close();
+  await second.goto(`${origin}/sessions/${session}`);
   await first.getByText("interrupted").waitFor();
   writeFileSync(go, "");
-  await first.getByRole("button", { name: "Resume" }).last().click();
-  await first.locator("#message-6", { hasText: "done" }).waitFor();
-  const numbers = await first.locator("li.message").evaluateAll((all) => all.map((it) => it.dataset.number));
-  assert.deepEqual(numbers, ["1", "2", "3", "4", "5", "6"], "nothing is lost and nothing comes twice");
+  await first.locator("#standing").getByRole("button", { name: "Resume" }).first().click();
+  for (const page of [first, second]) {
+    await reply(page, "done").waitFor();
+    const after = await numbers(page);
+    assert.deepEqual(after, after.map((_, index) => index + 1), "nothing is lost and nothing comes twice");
+    assert.ok(after.length > before.length);
+  }
 
-  step("hostile texts run nothing");
-  const hostile = `</script><script>window.hacked=1</script><img src=x onerror="window.hacked=1"> \u001b[2J \u202egnp ${"x".repeat(700_000)}`;
-  await first.getByLabel("Message", { exact: true }).fill(`@max ${hostile}`);
-  await first.getByRole("button", { name: "Send" }).click();
-  await first.locator("#message-8").waitFor();
+  step("attempts are inspected and compared");
+  await open(second, reply(second, "done"));
+  const attempts = second.getByRole("navigation", { name: "Attempts" });
+  assert.deepEqual(await attempts.getByRole("link").allTextContents(), ["1", "2", "3"]);
+  await attempts.getByRole("link", { name: "1" }).click();
+  await second.locator("dl.facts", { hasText: "cancelled" }).waitFor();
+  await second.getByRole("link", { name: "attempt 3" }).click();
+  await second.getByRole("heading", { name: /attempt 1 and turn \d+, attempt 3/ }).waitFor();
+  await second.close();
+
+  step("hostile texts run nothing, and long ones leave the page quick");
+  const hostile = `</script><script>window.hacked=1</script><img src=x onerror="window.hacked=1"> \u001b[2J \u202egnp ${"x".repeat(768 * 1024)}`;
+  await say(first, `@max ${hostile}`);
+  const long = first.locator("li.message.person", { hasText: "window.hacked" });
+  await long.locator("button.more").first().waitFor();
   assert.equal(await first.evaluate(() => window.hacked), undefined);
-  assert.equal(await first.locator("#message-7 img, #message-7 script").count(), 0);
-  await first.locator("#message-7 button.more").first().waitFor();
+  assert.equal(await long.locator("img, script").count(), 0);
+  await reply(first, "an empty token").waitFor();
+  await say(first, "@flood Write a lot");
+  const flood = first.locator("li.message.agent", { hasText: "xxxx" });
+  await flood.locator("button.more").waitFor();
+  const size = await flood.evaluate((it) => it.innerHTML.length);
+  assert.ok(size < 100_000, `${size} letters of a reply of 10 MB are on the page`);
+  await first.getByRole("button", { name: "Theme: auto" }).click({ timeout: 5_000 });
+  await first.getByRole("button", { name: "Theme: light" }).click({ timeout: 5_000 });
+  await first.getByRole("button", { name: "Theme: dark" }).click({ timeout: 5_000 });
+  await flood.locator("button.more").click();
+  await first.waitForFunction((size) => document.querySelector("li.message.agent:last-child")?.innerHTML.length !== size, size);
 
   step("the inspector has the figures of the terminal");
-  await first.locator("#message-4").getByRole("link", { name: "turn 2" }).click();
-  await first.getByRole("heading", { name: "Turn 2: max" }).waitFor();
-  const stored = terminal("sessions", "show", session, "--turn", "2");
+  const turn = await open(first, first.locator("#message-4"));
+  const stored = terminal("sessions", "show", session, "--turn", String(turn));
   const used = stored.ledger.usedBytes;
-  assert.equal(await first.locator(".used-bytes").textContent(), used.toLocaleString("en"));
-  for (const picture of ["svg.bar:not(.prefix)", "svg.treemap"]) {
-    const bytes = await first.locator(`${picture} rect`).evaluateAll((all) => all.map((it) => Number(it.dataset.bytes)));
-    assert.equal(bytes.reduce((sum, it) => sum + it, 0), used, picture);
+  for (const by of ["source", "owner", "section"]) {
+    await first.getByRole("navigation", { name: "Grouping" }).getByRole("link", { name: by }).click();
+    await first.locator(`nav.choice a[aria-current]`, { hasText: by }).waitFor();
+    assert.equal(await first.locator(".used-bytes").textContent(), grouped(used));
+    for (const picture of ["svg.bar:not(.prefix)", "svg.treemap"]) {
+      const bytes = await first.locator(`${picture} rect`).evaluateAll((all) => all.map((it) => Number(it.dataset.bytes)));
+      assert.equal(bytes.reduce((sum, it) => sum + it, 0), used, `${picture} by ${by}`);
+    }
   }
   const cells = await first.locator("td[data-bytes]").evaluateAll((all) => all.map((it) => Number(it.dataset.bytes)));
   assert.deepEqual(cells, stored.ledger.entries.map((entry) => entry.keptBytes));
   const part = stored.ledger.entries.findIndex((entry) => entry.source.kind === "message");
-  await first.locator(`svg.treemap rect[data-part="${part}"]`).click();
+  await first.locator(`svg.treemap rect[data-part="${part}"]`).click({ force: true });
   const [from, to] = stored.ledger.entries[part].range;
   const exact = Buffer.from(stored.prompt).subarray(from, to).toString();
   assert.equal(await first.locator(`#part-${part}.found`).textContent(), exact);
   await inspect(first, "turn");
+  await first.getByRole("link", { name: "Show white space" }).click();
+  await first.locator("pre.sourced i", { hasText: "·" }).first().waitFor();
+  await first.getByRole("link", { name: "Hide white space" }).click();
+  await first.getByRole("link", { name: "Show white space" }).waitFor();
 
-  step("a downloaded prompt has the stored hash");
-  const [download] = await Promise.all([first.waitForEvent("download"), first.getByRole("button", { name: "Download" }).last().click()]);
-  const hash = createHash("sha256").update(readFileSync(await download.path())).digest("hex");
-  assert.equal(hash, stored.attempts[0].prompt.hash);
+  step("a downloaded prompt has the stored hash, and the view has a JSON twin");
+  const prompt = await save(first, first.getByRole("button", { name: "Download" }).last());
+  assert.equal(createHash("sha256").update(prompt).digest("hex"), stored.attempts[0].prompt.hash);
+  const twin = JSON.parse(await save(first, first.getByRole("button", { name: "JSON" })));
+  assert.deepEqual(twin, stored);
 
-  step("two turns are compared, and every view can be reached by keys");
+  step("two turns are compared, by a link, and by a number with keys only");
   await first.getByRole("link", { name: "turn 1", exact: true }).focus();
   await first.keyboard.press("Enter");
   await first.getByRole("heading", { name: "What a cache can reuse" }).waitFor();
-  const difference = terminal("sessions", "diff", session, "1", "2");
-  assert.match(await first.locator("#reusable").textContent(), new RegExp(`^${difference.reusableBytes.toLocaleString("en")} bytes`));
+  const difference = terminal("sessions", "diff", session, "1", String(turn));
+  assert.match(await first.locator("#reusable").textContent(), new RegExp(`^${grouped(difference.reusableBytes)} bytes`));
+  assert.equal(Number(await first.locator("rect.unchanged").getAttribute("data-bytes")), difference.reusableBytes);
+  assert.match(await first.locator("#first-difference").textContent(), /the section CONTEXT is new/);
   await inspect(first, "diff");
   await first.goBack();
-  await first.getByRole("heading", { name: "Turn 2: max" }).waitFor();
+  await first.getByLabel("Any turn").fill(String(asked));
+  await first.keyboard.press("Enter");
+  await first.getByRole("heading", { name: `turn ${turn} of max and turn ${asked} of ask` }).waitFor();
 
-  step("sessions are searched, and explain is a page");
+  step("what was left out stands in its place, with the rule and its arithmetic");
+  await first.goto(`${origin}/sessions/${session}`);
+  await say(first, "@short Sum up");
+  const brief = first.locator("li.message.agent", { hasText: "short" });
+  const short = await open(first, brief);
+  const { ledger } = terminal("sessions", "show", session, "--turn", String(short));
+  const dropped = ledger.entries.find((entry) => entry.state === "dropped");
+  const arithmetic = dropped.rule;
+  assert.match(arithmetic, /\d+ bytes needed, \d+ available/);
+  await first.locator("pre.sourced .left-out", { hasText: arithmetic }).first().waitFor();
+  await first.locator("ul.left-out li", { hasText: arithmetic }).first().waitFor();
+  await inspect(first, "left-out");
+
+  step("the request that the model received is shown by owner, and its cache is drawn");
+  await first.goto(`${origin}/sessions/${session}`);
+  for (const text of ["One.", "Two."]) {
+    await say(first, `@model Say ${text}`);
+    await reply(first, text).waitFor();
+  }
+  const modelled = await open(first, reply(first, "Two."));
+  const record = terminal("sessions", "show", session, "--turn", String(modelled), "--request");
+  await first.locator("ul.requests a").first().click();
+  await first.getByRole("heading", { name: /request \d+, answer/ }).waitFor();
+  await first.getByRole("navigation", { name: "Grouping" }).getByRole("link", { name: "owner" }).click();
+  await first.locator("nav.choice a[aria-current]", { hasText: "owner" }).waitFor();
+  const body = await save(first, first.getByRole("button", { name: "Download" }));
+  assert.equal(body.toString(), record.body);
+  assert.equal(await first.locator(".used-bytes").textContent(), grouped(body.length));
+  assert.equal(Number(await first.locator("rect.unchanged").getAttribute("data-bytes")), record.unchangedBytes);
+  await inspect(first, "request");
+  await first.goto(`${origin}/sessions/${session}/cache`);
+  await first.locator("ol.cache svg.prefix").first().waitFor();
+  await inspect(first, "cache");
+
+  step("changes of a workspace are shown, and a turn is undone");
+  await first.goto(`${origin}/sessions/${session}`);
+  await say(first, "@pen Write it down");
+  await reply(first, "I wrote a note.").waitFor();
+  await say(first, "@copy Write it down, too");
+  await first.locator("li.message.agent header", { hasText: "copy" }).waitFor();
+  await first.getByRole("link", { name: "Changes" }).click();
+  await first.getByRole("heading", { name: "Workspace of copy" }).waitFor();
+  const changes = terminal("changes", session);
+  await first.locator("section.workspace", { hasText: changes.workspaces[0].branch }).waitFor();
+  await first.getByText("in its workspace").waitFor();
+  await inspect(first, "changes");
+  const written = first.locator("section.changes", { hasText: "pen, turn" });
+  await written.getByRole("button", { name: "Undo" }).click();
+  await first.locator("#dialog-text", { hasText: "notes.txt" }).waitFor();
+  await inspect(first, "dialog");
+  await first.getByRole("button", { name: "OK" }).click();
+  await first.getByRole("heading", { name: "Undo of turn" }).waitFor();
+  assert.ok(!existsSync(join(project, "notes.txt")));
+
+  step("a session is renamed, exported and forked, and messages are found");
+  await first.goto(`${origin}/sessions/${session}`);
+  await first.locator("aside summary", { hasText: "Session" }).click();
+  await first.getByRole("button", { name: "Rename" }).click();
+  await first.keyboard.type("parser and lexer");
+  await first.keyboard.press("Enter");
+  await first.getByRole("heading", { name: "parser and lexer" }).waitFor();
+  await first.locator("aside summary", { hasText: "Session" }).click();
+  const document_ = await save(first, first.getByRole("button", { name: "Export HTML" }));
+  const archive = await save(first, first.getByRole("button", { name: "Export everything" }));
+  assert.equal(archive.toString().split("\n").filter(Boolean).length > 10, true);
+  await first.getByRole("button", { name: "Fork" }).click();
+  await first.waitForURL((at) => at.pathname.startsWith("/sessions/") && !at.pathname.endsWith(session));
+  assert.ok((await numbers(first)).length > 10);
   await first.getByRole("link", { name: "Sessions", exact: true }).first().click();
   await first.getByLabel("Search messages").fill("lexer");
   await first.keyboard.press("Enter");
-  await first.getByText("1 message found").waitFor();
+  await first.getByText("2 messages found").waitFor();
+  await inspect(first, "found");
+  await first.locator("ol.hits a").first().focus();
+  await first.keyboard.press("Enter");
+  await first.locator("#message-3.found").waitFor();
+  await first.getByRole("link", { name: "Sessions", exact: true }).first().click();
+  await first.locator("ul.sessions li").nth(1).waitFor();
   await inspect(first, "sessions");
+
+  step("explain is a page, with skills");
   await first.getByRole("link", { name: "Explain", exact: true }).click();
   await first.getByRole("heading", { name: "What agents load here" }).waitFor();
+  assert.ok((await first.getByText("AGENTS.md").count()) > 0);
+  assert.ok((await first.getByText("release", { exact: true }).count()) > 0);
   await inspect(first, "explain");
-
   assert.deepEqual(foreign, [], "foreign requests");
   assert.deepEqual(complaints, [], "errors of the page");
+
+  step("an exported session needs no script and no network");
+  const plain = await browser.newContext({ javaScriptEnabled: false, offline: true });
+  const alone = await plain.newPage();
+  const asks = [];
+  alone.on("request", (request) => asks.push(request.url()));
+  const file = join(project, "export.html");
+  writeFileSync(file, document_);
+  await alone.goto(`file://${file}`);
+  await alone.getByRole("heading", { name: "parser and lexer" }).waitFor();
+  await alone.locator("details.turn summary").first().click();
+  await alone.locator("details.turn[open] svg.treemap").first().waitFor();
+  assert.deepEqual(asks, [`file://${file}`]);
+  if (process.env.LOOK) await alone.screenshot({ path: join(process.env.LOOK, "export.png") });
+
+  step("another site can neither show the page nor reach its data");
+  const other = createServer((_, response) => {
+    response.setHeader("Content-Type", "text/html");
+    response.end(`<iframe src="${origin}/"></iframe>`);
+  });
+  await new Promise((resolve) => other.listen(0, "127.0.0.1", resolve));
+  const site = await (await browser.newContext()).newPage();
+  await site.goto(`http://127.0.0.1:${other.address().port}/`);
+  assert.equal(await site.frameLocator("iframe").getByText("Convoke").count(), 0, "a frame shows nothing");
+  const bearer = `Bearer ${token.slice(1)}`;
+  const reached = await site.evaluate(
+    async ([origin, session, bearer]) => {
+      const tries = [
+        ["/api/sessions", {}],
+        ["/api/sessions", { headers: { Authorization: bearer } }],
+        [`/api/sessions/${session}/stream`, { headers: { Authorization: bearer } }],
+        [`/api/sessions/${session}/rename`, { method: "POST", headers: { "Content-Type": "text/plain" }, body: '{"name":"taken"}' }],
+        [`/api/sessions/${session}/rename`, { method: "POST", mode: "no-cors", headers: { "Content-Type": "text/plain" }, body: '{"name":"taken"}' }],
+      ];
+      const outcomes = [];
+      for (const [path, init] of tries) {
+        outcomes.push(await fetch(origin + path, init).then((it) => it.type, () => "refused"));
+      }
+      return outcomes;
+    },
+    [origin, session, bearer],
+  );
+  assert.deepEqual(reached, reached.map(() => "refused"));
+  assert.equal(terminal("sessions", "show", session).name ?? "parser and lexer", "parser and lexer");
+  other.close();
 } finally {
   await browser.close();
   server.kill("SIGTERM");

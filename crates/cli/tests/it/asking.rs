@@ -21,7 +21,7 @@ echo '{"type":"result","subtype":"success","is_error":false,"result":"I was '$sa
 const TEAM: &str = "[[member]]\nname = \"kailai\"\nhuman = true\n\n\
                     [[member]]\nname = \"max\"\nagent = \"claude\"\n";
 
-fn project() -> TestContext {
+pub fn project() -> TestContext {
     let context = TestContext::new().file("convoke.toml", TEAM).program("claude", ASKING);
     configure(&context, "agents.toml", "[agent.claude]\npermissions = \"ask\"\n");
     context

@@ -10,6 +10,7 @@
 
 mod accounts;
 mod acp;
+mod acp_rules;
 mod ask;
 mod ask_key;
 mod asking;
@@ -22,8 +23,10 @@ mod chat;
 mod check;
 mod context;
 mod doctor;
+mod editor;
 mod init;
 mod mask;
+mod mcp;
 mod model;
 mod output;
 mod prompt;

@@ -97,11 +97,10 @@ fn a_page_has_the_figures_of_the_terminal() {
         page.get(&format!("{base}/turns/1")),
         printed(&context, &["sessions", "show", "last", "--turn", "1", "--json"])
     );
-    let changes = page.get(&format!("{base}/changes"));
-    let listed = printed(&context, &["changes", "last", "--json"]);
-    for key in ["session", "turns"] {
-        assert_eq!(changes[key], listed[key], "{key}");
-    }
+    assert_eq!(
+        page.get(&format!("{base}/changes")),
+        printed(&context, &["changes", "last", "--json"])
+    );
     assert_eq!(
         page.get(&format!("{base}/cache")),
         printed(&context, &["sessions", "show", "last", "--cache", "--json"])
@@ -191,4 +190,38 @@ fn a_conversation_of_the_terminal_has_a_page_on_which_people_take_part() {
     drop(input);
     output.read_to_string(&mut shown).unwrap();
     assert!(TcpStream::connect(("127.0.0.1", page.port)).is_err());
+}
+
+/// The answer to a question counts in the session that it was asked in, and in no other.
+#[test]
+fn a_page_answers_for_the_person_of_one_session_only() {
+    let context = crate::asking::project();
+    let page = Page::open(&context, &[]);
+    let [one, other] = [(); 2].map(|()| {
+        let session = page.post("/api/sessions", &json!({}))["session"].clone();
+        format!("/api/sessions/{}", session.as_str().unwrap())
+    });
+    let say = json!({"person": "kailai", "text": "Build it"});
+    assert!(page.post(&format!("{one}/say"), &say)["message"].is_string());
+    let question = loop {
+        if let Some(question) = page.get(&one)["standing"]["questions"].get(0) {
+            break question["question"]["id"].clone();
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    };
+    let answer = json!({"question": question, "answer": "once"});
+    let (status, body) = page.send("POST", &format!("{other}/answer"), &answer.to_string());
+    assert_eq!(status, 409, "{body}");
+    let as_other = json!({"person": "max", "text": "Yes"});
+    let (status, body) = page.send("POST", &format!("{one}/say"), &as_other.to_string());
+    assert_eq!(status, 409, "{body}");
+    assert!(page.get(&one)["standing"]["questions"][0].is_object(), "it is still open");
+    page.post(&format!("{one}/answer"), &answer);
+    let reply = loop {
+        if let Some(reply) = page.get(&one)["messages"].get(1) {
+            break reply["message"]["content"].clone();
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    };
+    assert_eq!(reply, "I was allowed.");
 }

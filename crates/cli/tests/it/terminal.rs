@@ -194,6 +194,8 @@ const IN_PROJECT: &[&[&str]] = &[
     &["sessions", "copy", HOSTILE, "--to", HOSTILE],
     &["sessions", "copy", "--json", "last", "--to", HOSTILE],
     &["acp", "<", "calls.jsonl"],
+    &["mcp", "<", "calls.jsonl"],
+    &["mcp", "--json", "<", "calls.jsonl"],
     &["sessions", "fork", "last"],
     &["sessions", "fork", "last", "--json"],
     &["sessions", "replay", "last", "--verify"],

@@ -86,7 +86,7 @@ impl Layers {
             .map_err(|error| error.at(user_file.display().to_string()))?;
         let root_markers = of_user.root_markers.unwrap_or_else(default_markers);
         let root = project_root(files, cwd, &root_markers);
-        // Git tells the root of a repository without links.
+        // Git returns the root of a repository without links.
         let git = project_root(files, cwd, &default_markers());
         let is_repository = files.kind(&git.join(DEFAULT_ROOT_MARKER)).is_ok();
         let real = is_repository.then(|| files.canonicalize(&git).ok()).flatten();

@@ -1,4 +1,4 @@
-//! The built-in assemblers: five formats, on one page.
+//! The built-in assemblers: five formats.
 
 use super::{AssemblerOutput, ContextAssembler, Format, Headers, LineStyle, SystemPlace, assemble};
 use crate::agent_type::AgentType;
@@ -32,13 +32,13 @@ macro_rules! assemblers {
 }
 
 assemblers! {
-    /// Assembles for Claude Code: brackets, and the system text apart from the prompt, only apart.
+    /// Assembles for Claude Code: brackets, and the system text separate from the prompt.
     ClaudeAssembler for AgentType::ClaudeCode => Format {
         system: SystemPlace::Apart,
         headers: BRACKETS,
         line: LineStyle::Arrow,
     };
-    /// Assembles for a Claude Code that cannot take a system text apart: all of it is in the prompt.
+    /// Assembles for a Claude Code without a separate system text: all of it is in the prompt.
     InlineClaudeAssembler for AgentType::ClaudeCode => Format {
         system: SystemPlace::Inline,
         headers: BRACKETS,

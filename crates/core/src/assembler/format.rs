@@ -44,7 +44,7 @@ pub enum LineStyle {
 }
 
 impl LineStyle {
-    /// Returns what a line says of its message.
+    /// Returns the author, the recipients and the text, as far as a line has them.
     #[inline]
     pub(crate) fn contents<'m>(self, message: &'m PromptContextMessage<'_>) -> [&'m str; 3] {
         let to = match self {

@@ -31,12 +31,12 @@ pub trait ContextAssembler: Send + Sync {
     ) -> Result<AssemblerOutput<'a>, BudgetTooSmall>;
 }
 
-/// A prompt, the system text beside it, and the account of both.
+/// A prompt, its separate system text, and the ledger of both.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AssemblerOutput<'a> {
     /// The prompt.
     pub prompt: String,
-    /// The system text, when it travels apart from the prompt.
+    /// The system text, if it is separate from the prompt.
     pub system_flag: Option<String>,
     /// The ledger.
     pub ledger: Ledger<'a>,

@@ -1,4 +1,4 @@
-//! The entries of a context: one for each message, made when they are asked for.
+//! The entries of a context: one for each message, created on demand.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -7,7 +7,7 @@ use super::{Entry, Rule, Source, Target};
 use crate::budget::Plan;
 use crate::fragment::{ContextLines, Section};
 
-/// A context of which the oldest messages were dropped.
+/// A context, whose oldest messages may have been dropped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ContextRow<'a> {
     pub(crate) target: Target,
@@ -20,12 +20,12 @@ pub(crate) struct ContextRow<'a> {
     pub(crate) kept_bytes: u64,
     /// The bytes that everything would have needed.
     pub(crate) needed: u64,
-    /// The bytes that there were.
+    /// The bytes that were available.
     pub(crate) available: u64,
 }
 
 impl<'a> ContextRow<'a> {
-    /// Creates the row of a context of which nothing is written yet.
+    /// Creates the row of a context that is not written yet.
     pub(crate) fn new(lines: ContextLines<'a>, plan: &Plan) -> Self {
         Self {
             target: Target::Prompt,

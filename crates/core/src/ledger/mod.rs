@@ -29,7 +29,7 @@ pub const ENVELOPE: &str = "envelope";
 pub enum Target {
     /// The prompt of an agent, or the body of a model request.
     Prompt,
-    /// The system text that travels beside the prompt.
+    /// The system text that is sent beside the prompt.
     System,
 }
 
@@ -69,7 +69,7 @@ impl Entry<'_> {
         self.range.end - self.range.start
     }
 
-    /// Returns what happened, which the byte counts say.
+    /// Returns the state, from the byte counts.
     pub fn state(&self) -> State {
         match (self.kept_bytes(), self.cut_bytes) {
             (_, 0) => State::Kept,
@@ -100,13 +100,13 @@ pub const fn estimate_tokens(bytes: u64) -> u64 {
     bytes.div_ceil(4)
 }
 
-/// An entry on its way into JSON.
-struct Shown<'e, 'a> {
+/// The JSON form of an entry.
+struct EntryJson<'e, 'a> {
     entry: &'e Entry<'a>,
     has_range: bool,
 }
 
-impl Serialize for Shown<'_, '_> {
+impl Serialize for EntryJson<'_, '_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Self { entry: it, has_range } = self;
         let mut entry = serializer.serialize_struct("Entry", 9)?;
@@ -127,7 +127,7 @@ impl Serialize for Shown<'_, '_> {
 
 impl Serialize for Entry<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        Shown { entry: self, has_range: true }.serialize(serializer)
+        EntryJson { entry: self, has_range: true }.serialize(serializer)
     }
 }
 
@@ -147,8 +147,8 @@ pub struct Ledger<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Row<'a> {
     One(Entry<'a>),
-    /// The entries of a whole context, made when they are asked for: a context of fifty thousand
-    /// messages of which most were dropped costs one row.
+    /// The entries of a whole context, created on demand: a context of fifty thousand messages, most of them
+    /// dropped, costs one row.
     Context(ContextRow<'a>),
 }
 
@@ -170,9 +170,12 @@ impl<'a> Ledger<'a> {
 
     /// Returns the entries in the order of the text.
     pub fn entries(&self) -> impl Iterator<Item = Entry<'a>> {
-        self.rows.iter().flat_map(|row| match row {
-            Row::One(entry) => Either::One(std::iter::once(entry.clone())),
-            Row::Context(context) => Either::Many(context.entries()),
+        self.rows.iter().flat_map(|row| {
+            let (one, context) = match row {
+                Row::One(entry) => (Some(entry.clone()), None),
+                Row::Context(context) => (None, Some(context.entries())),
+            };
+            one.into_iter().chain(context.into_iter().flatten())
         })
     }
 
@@ -207,22 +210,6 @@ pub(crate) fn cover(ranges: impl IntoIterator<Item = Range<u64>>, bytes: u64) ->
     ranges.into_iter().try_fold(0, follows) == Some(bytes)
 }
 
-enum Either<A, B> {
-    One(A),
-    Many(B),
-}
-
-impl<T, A: Iterator<Item = T>, B: Iterator<Item = T>> Iterator for Either<A, B> {
-    type Item = T;
-
-    fn next(&mut self) -> Option<T> {
-        match self {
-            Self::One(iterator) => iterator.next(),
-            Self::Many(iterator) => iterator.next(),
-        }
-    }
-}
-
 impl Serialize for Ledger<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut ledger = serializer.serialize_struct("Ledger", 5)?;
@@ -243,7 +230,7 @@ impl Serialize for EntryList<'_, '_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut list = serializer.serialize_seq(None)?;
         for entry in self.0.entries() {
-            list.serialize_element(&Shown { entry: &entry, has_range: !self.0.is_version_1 })?;
+            list.serialize_element(&EntryJson { entry: &entry, has_range: !self.0.is_version_1 })?;
         }
         list.end()
     }

@@ -1,12 +1,13 @@
-//! Rules: why a text was kept, cut or dropped.
+//! Rules: the reasons why texts are kept, cut or dropped.
 
 use std::borrow::Cow;
 use std::fmt;
 
 use super::owned;
 
-/// The rule that decided over a piece of text, with its arithmetic.
+/// The rule that was applied to a piece of text, with its figures.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Rule<'a> {
     /// It fitted.
     Fits,
@@ -17,25 +18,25 @@ pub enum Rule<'a> {
     /// It comes from the history of another program, which does not record sources: the section was recognised by the
     /// text.
     Recognised,
-    /// Older context goes first: with it the text would have needed more than there was.
+    /// The oldest context is dropped first: with it the text would not have fitted.
     OldestFirst {
         /// The bytes that this message and all newer text need.
         needed: u64,
-        /// The bytes that there were.
+        /// The bytes that were available.
         available: u64,
     },
     /// The end of the text was cut.
     EndCut {
         /// The bytes that the whole would have needed.
         needed: u64,
-        /// The bytes that there were.
+        /// The bytes that were available.
         available: u64,
     },
     /// The middle of the text was cut.
     MiddleCut {
         /// The bytes that the whole would have needed.
         needed: u64,
-        /// The bytes that there were.
+        /// The bytes that were available.
         available: u64,
     },
     /// A rule in words.
@@ -48,7 +49,7 @@ pub(super) const RECOGNISED: &str = "from another program's record, recognised b
 /// The words of [`Rule::FromThread`].
 pub(super) const FROM_THREAD: &str = "from the thread";
 
-/// The words for it in ledgers that earlier versions wrote.
+/// The words of [`Rule::FromThread`] in ledgers of earlier versions.
 pub(super) const FROM_THREAD_BEFORE: &str = "unchanged, from the thread";
 
 impl Rule<'_> {

@@ -1,4 +1,4 @@
-//! Sources: where a text came from.
+//! The sources of texts.
 
 use std::borrow::Cow;
 
@@ -16,13 +16,13 @@ pub enum Source<'a> {
         /// Its id, when it has one.
         #[serde(skip_serializing_if = "Option::is_none")]
         id: Option<Cow<'a, str>>,
-        /// Its position among the messages that were handed in, or among the items of a request.
+        /// Its position among the messages that were given, or among the items of a request.
         #[serde(skip_serializing_if = "Option::is_none")]
         index: Option<usize>,
     },
     /// A file, or some lines of it.
     File {
-        /// The path as it was handed in.
+        /// The path as it was given.
         path: Cow<'a, str>,
         /// The first and last line, 1-based, when not the whole file is meant.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -52,7 +52,7 @@ pub enum Source<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
         index: Option<usize>,
     },
-    /// An earlier run of a thread whose record does not say more.
+    /// An earlier run of a thread whose record does not name the source.
     History {
         /// Its position among the items of the request.
         #[serde(skip_serializing_if = "Option::is_none")]

@@ -33,8 +33,8 @@ struct Line {
     state: State,
     kept: u64,
     cut: u64,
-    /// The remark beside the figures.
-    remark: String,
+    /// The rule, if it is shown.
+    rule: String,
 }
 
 /// The maximum number of dropped messages that are listed one by one.
@@ -93,7 +93,7 @@ impl<'l> Table<'l, '_> {
             thousands(line.kept),
             thousands(estimate_tokens(line.kept)),
             if line.cut == 0 { String::new() } else { thousands(line.cut) },
-            line.remark,
+            line.rule,
         );
         writeln!(f, "{on}{}{off}", row.trim_end())
     }
@@ -173,8 +173,8 @@ fn share(bytes: u64, full: u64) -> u64 {
     u64::try_from(share).unwrap_or(BAR).min(BAR)
 }
 
-/// Gathers entries into lines: the texts of Convoke in a section become one line, and so do the dropped
-/// messages when there are many, and all of the envelope.
+/// Groups entries into lines: the texts of Convoke in a section become one line, and so do many dropped
+/// messages, and the whole envelope.
 fn lines(ledger: &Ledger<'_>) -> Vec<Line> {
     let mut lines: Vec<Line> = Vec::new();
     let mut envelope: Option<Line> = None;
@@ -224,7 +224,7 @@ fn line(entry: &Entry<'_>, what: String) -> Line {
         state: entry.state(),
         kept: entry.kept_bytes(),
         cut: entry.cut_bytes,
-        remark: match (entry.state(), &entry.rule) {
+        rule: match (entry.state(), &entry.rule) {
             (State::Kept, Rule::FromThread | Rule::Recognised)
             | (State::Cut | State::Dropped, _) => entry.rule.to_string(),
             (State::Kept, _) => String::new(),

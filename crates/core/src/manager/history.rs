@@ -1,4 +1,4 @@
-//! The messages of a conversation, oldest first, and the ways to look them up.
+//! The messages of a conversation, oldest first, with lookup by id, speaker, reply and time.
 
 mod index;
 
@@ -15,12 +15,12 @@ use crate::timestamp::Millis;
 
 /// The messages of a conversation.
 ///
-/// Adding one is O(1). Looking one up by id is O(1); by speaker, reply or time it costs what is found, by
-/// time only as long as no message was added with an earlier time than the one before it.
+/// Adding a message and lookup by id are O(1). Lookup by speaker, reply or time is O(results); by time only while
+/// the times ascend.
 #[derive(Debug)]
 pub struct History {
     stored: VecDeque<Stored>,
-    /// The sequence number of the oldest message that is held.
+    /// The sequence number of the oldest stored message.
     first: Sequence,
     /// The number of the next id.
     next_number: u64,
@@ -31,7 +31,7 @@ pub struct History {
 #[derive(Debug)]
 struct Stored {
     message: ConversationMessage,
-    /// The text without markers, made the first time that it is asked for; none if it is the content.
+    /// The text without markers, computed on first use; `None` if it is the content.
     clean: OnceLock<Option<Box<str>>>,
 }
 
@@ -46,7 +46,7 @@ impl History {
         Self { stored: VecDeque::new(), first: 0, next_number: 1, policy, index: Index::default() }
     }
 
-    /// Returns how many messages are held.
+    /// Returns the number of messages.
     pub fn len(&self) -> usize {
         self.stored.len()
     }
@@ -73,7 +73,7 @@ impl History {
         self.position(id).map(|position| &self.stored[position].message)
     }
 
-    /// Returns what a member said, by its id, oldest first.
+    /// Returns the messages of a speaker, by its id, oldest first.
     pub fn by_speaker(
         &self,
         role_id: &str,
@@ -113,7 +113,7 @@ impl History {
         self.index.by_id(id).map(|sequence| self.position_of(sequence))
     }
 
-    /// Returns a message with its text without markers, which is made once.
+    /// Returns a message with its text without markers, which is computed once.
     pub(super) fn clean(&self, position: usize) -> (&ConversationMessage, &str) {
         let Stored { message, clean } = &self.stored[position];
         let content = message.said.content.as_str();
@@ -137,7 +137,7 @@ impl History {
         siblings.chain((0..position).rev()).map(|position| self.context_message(position))
     }
 
-    /// As [`Self::before`], but only what a member with one of these names sees.
+    /// As [`Self::before`], but only messages that are visible to a member with one of these names.
     pub(super) fn visible_before<'a, 'n>(
         &'a self,
         position: usize,

@@ -1,4 +1,4 @@
-//! The context manager (002): the one owner of a conversation's messages and its team task.
+//! The context manager (002): owns a conversation's messages and its team task.
 //!
 //! The rules are functions over messages (`context`, `marker`, `assembler`). Each message is cleaned once, and the context of
 //! an agent is O(window), however long the history is.
@@ -61,14 +61,14 @@ impl ContextManager {
         }
     }
 
-    /// Serves a type of agent with an assembler of the caller's own.
+    /// Registers an assembler for its type of agent.
     pub fn register_assembler(&mut self, assembler: Box<dyn ContextAssembler>) {
         self.assemblers.register(assembler);
     }
 
     /// Stores a message under a new id. No marker in it is applied. Costs O(1).
     ///
-    /// Beyond the message limit, if there is one, the oldest message is handed to the archive.
+    /// Beyond the message limit, if there is one, the oldest message is passed to the archive.
     pub fn add_message(&mut self, message: NewMessage) -> &ConversationMessage {
         let id = self.history.push(message);
         tracing::debug!("[ContextManager] Message added: {id}");
@@ -85,7 +85,7 @@ impl ContextManager {
         &self.history
     }
 
-    /// Returns the messages, oldest first, one at a time.
+    /// Returns the messages, oldest first.
     pub fn messages(
         &self,
     ) -> impl DoubleEndedIterator<Item = &ConversationMessage> + ExactSizeIterator {
@@ -167,7 +167,7 @@ impl ContextManager {
         self.assemblers.assemble(agent_type, input)
     }
 
-    /// Forgets everything; ids begin again at `msg-1`.
+    /// Removes all messages and the team task; ids begin again at `msg-1`.
     pub fn clear(&mut self) {
         self.history.clear();
         self.replace_team_task(None);
@@ -180,7 +180,7 @@ impl ContextManager {
 
     /// Replaces the state with a stored one, or refuses it whole and changes nothing.
     ///
-    /// Beyond the message limit, if there is one, the oldest messages are handed to the archive.
+    /// Beyond the message limit, if there is one, the oldest messages are passed to the archive.
     pub fn import_snapshot(
         &mut self,
         snapshot: serde_json::Value,

@@ -23,7 +23,7 @@ impl From<ContextOptions> for ContextManagerOptions {
 }
 
 impl ContextManagerOptions {
-    /// Returns an agent's window: the override, else its own, else everybody's.
+    /// Returns an agent's window: the override, else its own, else the default.
     pub(super) fn window_for(&self, agent_id: &str, window_size_override: Option<usize>) -> usize {
         let own = || self.agent_windows.get(agent_id).copied();
         window_size_override.or_else(own).unwrap_or(self.context.window)

@@ -26,7 +26,7 @@ pub trait ContextProvider {
         agent_id: &str,
         context: AgentContext<'a>,
     ) -> AssemblerInput<'a>;
-    /// Forgets everything.
+    /// Removes all messages and the team task.
     fn clear(&mut self);
     /// Returns the state for storing, as of a time.
     fn export_snapshot(&self, timestamp: Millis) -> ContextSnapshot<'_>;

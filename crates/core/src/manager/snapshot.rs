@@ -13,7 +13,7 @@ use crate::diagnostics;
 use crate::message::{ConversationMessage, InvalidMessage};
 use crate::timestamp::Millis;
 
-/// The largest number that an id may carry: beyond it, other readers lose digits.
+/// The largest number in an id: JavaScript readers lose digits beyond it.
 const MAX_NUMBER: u64 = (1 << 53) - 1;
 
 /// The state of a manager, borrowed for writing.
@@ -43,7 +43,7 @@ impl Serialize for Messages<'_> {
     }
 }
 
-/// A snapshot that was refused, and why.
+/// A refused snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("Invalid snapshot format")]
 pub struct InvalidSnapshot {
@@ -73,7 +73,7 @@ pub enum SnapshotReason {
         /// The reason.
         why: InvalidMessage,
     },
-    /// An id carries a number that is too large to count on from.
+    /// The number in an id is too large.
     #[error("`messages[{index}].id` `{id}` is beyond msg-{MAX_NUMBER}")]
     Number {
         /// Its index.

@@ -3,10 +3,10 @@
 use crate::diagnostic::Diagnostic;
 use crate::diagnostics;
 
-/// The most bytes of a team task: 5 KiB.
+/// The maximum size of a team task: 5 KiB.
 pub const MAX_TEAM_TASK_BYTES: usize = 5 * 1024;
 
-/// Cuts a team task to its limit at a character boundary, and says so when it did.
+/// Cuts a team task to its limit at a character boundary, and returns a diagnostic if it did.
 pub fn cut_team_task(task: &str) -> (&str, Option<Diagnostic>) {
     if task.len() <= MAX_TEAM_TASK_BYTES {
         return (task, None);

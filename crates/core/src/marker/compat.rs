@@ -1,5 +1,4 @@
-//! The specification's cleanup (002 §4.6.2), to the letter: three passes in its order, then its
-//! white space rules.
+//! The specification's cleanup (002 §4.6.2): three passes in its order, then its white space rules.
 
 use std::borrow::Cow;
 
@@ -77,7 +76,7 @@ fn from_marker(text: &str, mut from: usize, scan: &mut Scan<'_>) -> Option<Span>
     loop {
         let (span, body) = inline(text, from, Keyword::From)?;
         if !body.is_empty() {
-            scan.obey(Keyword::From, body);
+            scan.apply(Keyword::From, body);
             return Some(span);
         }
         from = span.1;
@@ -91,7 +90,7 @@ fn task_block(text: &str, mut from: usize, scan: &mut Scan<'_>) -> Option<Span> 
             let body = at + BLOCK_LEN;
             let rest = &text.as_bytes()[body..];
             let end = body + memchr(b'[', rest).unwrap_or(rest.len());
-            scan.obey(Keyword::TeamTask, &text[body..end]);
+            scan.apply(Keyword::TeamTask, &text[body..end]);
             return Some((at, end));
         }
         from = at + 1;
@@ -102,7 +101,7 @@ fn task_block(text: &str, mut from: usize, scan: &mut Scan<'_>) -> Option<Span> 
 /// `/\[NEXT:[^\]]*\]/gi`.
 fn next_marker(text: &str, from: usize, scan: &mut Scan<'_>) -> Option<Span> {
     let (span, body) = inline(text, from, Keyword::Next)?;
-    scan.obey(Keyword::Next, body);
+    scan.apply(Keyword::Next, body);
     Some(span)
 }
 
@@ -110,7 +109,7 @@ fn next_marker(text: &str, from: usize, scan: &mut Scan<'_>) -> Option<Span> {
 fn read_drops(text: &str, scan: &mut Scan<'_>) {
     let mut from = 0;
     while let Some((span, body)) = inline(text, from, Keyword::Drop) {
-        scan.obey(Keyword::Drop, body);
+        scan.apply(Keyword::Drop, body);
         from = span.1;
     }
 }
@@ -151,12 +150,12 @@ fn collapse(mut line: &str, to: &mut String) {
     to.push_str(line);
 }
 
-/// Returns, from bytes alone and without branches that depend on them, whether two white space characters
-/// may stand side by side: two of ASCII do, or there is one beyond ASCII.
+/// Returns whether two white space characters may be adjacent: two of ASCII are, or there is one beyond ASCII.
+/// Has no branches that depend on the bytes.
 fn has_runs(text: &[u8]) -> bool {
     let mut at = 0;
     while at < text.len() {
-        // Two bytes of the next chunk are looked at too, so that nothing is missed between two.
+        // Includes two bytes of the next chunk, so that no run between two chunks is missed.
         let chunk = &text[at..text.len().min(at + CHUNK + 2)];
         let found = if chunk.is_ascii() { ascii_runs(chunk) } else { runs(chunk) };
         if found {

@@ -11,12 +11,19 @@ pub(super) enum Keyword {
     TeamTask,
 }
 
-const KEYWORDS: [(Keyword, &[u8]); 4] = [
-    (Keyword::Next, b"NEXT"),
-    (Keyword::From, b"FROM"),
-    (Keyword::Drop, b"DROP"),
-    (Keyword::TeamTask, b"TEAM_TASK"),
-];
+impl Keyword {
+    const ALL: [Self; 4] = [Self::Next, Self::From, Self::Drop, Self::TeamTask];
+
+    /// Returns the keyword in its marker.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Next => "NEXT",
+            Self::From => "FROM",
+            Self::Drop => "DROP",
+            Self::TeamTask => "TEAM_TASK",
+        }
+    }
+}
 
 /// The opening of a marker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +37,7 @@ pub(super) enum Opening {
 /// The length of `[TEAM_TASK]`.
 pub(super) const BLOCK_LEN: usize = b"[TEAM_TASK]".len();
 
-/// Reads the opening of a marker at the start of `text`, if one stands there. Only ASCII case folds.
+/// Reads the opening of a marker at the start of `text`. Only ASCII case folds.
 #[inline]
 pub(super) fn opening(text: &[u8]) -> Option<Opening> {
     let inner = text.strip_prefix(b"[")?;
@@ -38,7 +45,8 @@ pub(super) fn opening(text: &[u8]) -> Option<Opening> {
     if !begins_keyword(*inner.first()?) {
         return None;
     }
-    for (keyword, name) in KEYWORDS {
+    for keyword in Keyword::ALL {
+        let name = keyword.name().as_bytes();
         let Some((head, rest)) = inner.split_at_checked(name.len()) else {
             continue;
         };
@@ -75,8 +83,8 @@ const DENSE: usize = 32;
 /// The number of bytes that are examined together.
 const BLOCK: usize = 256;
 
-/// Returns how many of the next bytes hold no opening for sure. Where brackets are dense, to look at a
-/// block of bytes without a branch is quicker than to stop at each of them.
+/// Returns the number of next bytes that certainly contain no opening. Where brackets are dense, examining a
+/// block of bytes without branches is faster than stopping at each of them.
 #[inline(never)]
 fn barren_len(text: &[u8]) -> usize {
     let block = &text[..text.len().min(BLOCK)];

@@ -1,4 +1,4 @@
-//! Markers: `[NEXT: …]`, `[FROM: …]`, `[DROP: …]` and `[TEAM_TASK]` in what a speaker wrote.
+//! Markers: `[NEXT: …]`, `[FROM: …]`, `[DROP: …]` and `[TEAM_TASK]` in messages.
 //!
 //! A scan removes the markers from a text and returns their values. It is linear in the text, and does not allocate if
 //! there is no marker to remove.
@@ -19,12 +19,11 @@ use crate::diagnostic::Diagnostic;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum TextPolicy {
-    /// A marker and the hole that it leaves are removed; nothing else changes, and markers in code
+    /// Markers and the gaps that they leave are removed; nothing else changes, and markers in code
     /// and quotations are text.
     #[default]
     Preserve,
-    /// The specification's cleanup to the letter: indentation, blank lines and runs of white space
-    /// are lost.
+    /// The specification's cleanup: indentation, blank lines and runs of white space are lost.
     Compat,
 }
 
@@ -66,7 +65,7 @@ pub struct Route {
     pub intent: Intent,
 }
 
-/// A text without its markers, and what they said.
+/// A text without its markers, and their values.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Scan<'a> {
     /// The text without its markers.
@@ -79,11 +78,11 @@ pub struct Scan<'a> {
     pub task: Option<String>,
     /// The members whose queued turns are dropped; `ALL` for all.
     pub drop: Vec<String>,
-    /// Markers that said nothing.
+    /// The diagnostics of markers without a value.
     pub diagnostics: Vec<Diagnostic>,
 }
 
-/// Removes the markers from a text and returns what they said.
+/// Removes the markers from a text and returns their values.
 ///
 /// ```
 /// use convoke_core::marker::{scan, Intent, TextPolicy};

@@ -1,7 +1,6 @@
-//! The default policy: a marker and the hole that it leaves are removed, and nothing else changes.
+//! The default policy: markers and the gaps that they leave are removed, and nothing else changes.
 //!
-//! Text is read line by line, because code fences, quotations and the holes that markers leave are
-//! all matters of lines.
+//! Text is read line by line, because code fences, quotations and gaps depend on lines.
 
 mod block;
 mod code;
@@ -22,7 +21,7 @@ use super::Scan;
 use super::keyword::{BLOCK_LEN, Keyword, Opening, find_opening, opening};
 use crate::whitespace::{trim, trim_start};
 
-/// Removes the markers from a text and returns what they said.
+/// Removes the markers from a text and returns their values.
 pub(super) fn scan(text: &str) -> Scan<'_> {
     if find_opening(text.as_bytes(), 0).is_none() {
         return Scan { text: Cow::Borrowed(text), ..Scan::default() };
@@ -46,7 +45,7 @@ struct Scanner<'a> {
     /// The text of the `[TEAM_TASK]` block that is being read.
     block: Option<String>,
     raw: RawSpans<'a>,
-    /// Where the raw HTML that began within a line ends, in the text.
+    /// The end, in the text, of raw HTML that began within a line.
     raw_end: usize,
 }
 
@@ -64,7 +63,7 @@ impl<'a> Scanner<'a> {
         let mut start = 0;
         for line in lines(text) {
             if start < self.raw_end {
-                // Raw HTML goes on: the line is part of a paragraph, whatever it looks like.
+                // Raw HTML continues: the line is part of a paragraph.
                 self.read_line(&line, start, self.raw_end - start);
             } else {
                 match blocks.read(&line) {
@@ -103,29 +102,29 @@ impl<'a> Scanner<'a> {
         }
 
         let mut code = CodeSpans::new();
-        let mut holes = Vec::new();
+        let mut gaps = Vec::new();
         let mut from = at.max(first.min(content.len()));
         while let Some(marker) = self.find_inline(content, start, from, &mut code) {
-            let hole_start = if self.block.is_some() {
-                // A marker ends the block: all that the block took of this line goes with it.
+            let gap_start = if self.block.is_some() {
+                // A marker ends the block, and the part of the block on this line is removed with it.
                 self.extend_block(&content[at..marker.start]);
                 self.end_block();
                 indent
             } else {
                 marker.start
             };
-            holes.push(hole_start..marker.end);
-            self.scan.obey(marker.keyword, marker.body);
+            gaps.push(gap_start..marker.end);
+            self.scan.apply(marker.keyword, marker.body);
             at = marker.end;
             from = at;
         }
         if self.block.is_some() {
             self.extend_block(&content[at..]);
             self.output.remove();
-        } else if holes.is_empty() {
+        } else if gaps.is_empty() {
             self.output.keep(line);
         } else {
-            self.output.keep_around(line, indent, &holes);
+            self.output.keep_around(line, indent, &gaps);
         }
     }
 
@@ -182,7 +181,7 @@ impl<'a> Scanner<'a> {
 
     fn end_block(&mut self) {
         if let Some(text) = self.block.take() {
-            self.scan.obey(Keyword::TeamTask, &text);
+            self.scan.apply(Keyword::TeamTask, &text);
         }
     }
 }

@@ -7,11 +7,11 @@ use crate::diagnostics;
 use crate::whitespace::{is_blank, trim, trim_end};
 
 impl Scan<'_> {
-    /// Obeys one marker.
-    pub(super) fn obey(&mut self, keyword: Keyword, body: &str) {
-        let names_nobody =
+    /// Applies one marker.
+    pub(super) fn apply(&mut self, keyword: Keyword, body: &str) {
+        let is_empty_list =
             matches!(keyword, Keyword::Next | Keyword::Drop) && names(body).next().is_none();
-        if names_nobody || is_blank(body) {
+        if is_empty_list || is_blank(body) {
             self.note_empty(keyword);
             return;
         }
@@ -25,14 +25,9 @@ impl Scan<'_> {
         }
     }
 
-    /// Reports a marker that says nothing.
+    /// Reports a marker without a value.
     pub(super) fn note_empty(&mut self, keyword: Keyword) {
-        let name = match keyword {
-            Keyword::Next => "NEXT",
-            Keyword::From => "FROM",
-            Keyword::Drop => "DROP",
-            Keyword::TeamTask => "TEAM_TASK",
-        };
+        let name = keyword.name();
         let known = self.diagnostics.iter_mut().find(|diagnostic| diagnostic.section == Some(name));
         if let Some(count) = known.and_then(|diagnostic| diagnostic.count.as_mut()) {
             *count += 1;

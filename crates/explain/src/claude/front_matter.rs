@@ -43,9 +43,9 @@ fn inside(text: &str) -> Option<Split<'_>> {
 pub(crate) enum FrontMatter {
     /// Keys and values, in order.
     Fields(Vec<(Yaml, Yaml)>),
-    /// YAML, but no fields.
+    /// YAML without fields.
     Other,
-    /// No YAML, however it is mended.
+    /// Invalid YAML, even after repairs.
     Malformed,
     /// Too long or nested too deep to be read.
     Refused(yaml::Refused),
@@ -57,7 +57,7 @@ pub(crate) enum Yaml {
     Text(String),
     List(Vec<Yaml>),
     Map(Vec<(Yaml, Yaml)>),
-    /// A number or a truth value, as JavaScript prints it.
+    /// A number or a boolean, as JavaScript prints it.
     Scalar(String),
     /// No value.
     Null,
@@ -75,7 +75,7 @@ impl FrontMatter {
             return Self::Other;
         }
         let read = |text: &str| yaml_serde::from_str::<Yaml>(text);
-        match read(front).or_else(|_| read(&mended(front))) {
+        match read(front).or_else(|_| read(&repaired(front))) {
             Ok(Yaml::Map(fields)) => Self::Fields(fields),
             Ok(_) => Self::Other,
             Err(_) => Self::Malformed,
@@ -108,12 +108,12 @@ fn field<'a>(fields: &'a [(Yaml, Yaml)], name: &str) -> Option<&'a Yaml> {
 }
 
 /// Repairs YAML: replaces tabs in the indentation, and quotes values with special characters.
-fn mended(front: &str) -> String {
-    let lines: Vec<_> = front.split('\n').map(mended_line).collect();
+fn repaired(front: &str) -> String {
+    let lines: Vec<_> = front.split('\n').map(repaired_line).collect();
     lines.join("\n")
 }
 
-fn mended_line(line: &str) -> Cow<'_, str> {
+fn repaired_line(line: &str) -> Cow<'_, str> {
     let text = line.trim_start_matches('\t');
     let tabs = line.len() - text.len();
     if tabs > 0 {
@@ -162,6 +162,14 @@ impl<'de> Deserialize<'de> for Yaml {
     }
 }
 
+macro_rules! visit_scalars {
+    ($($visit:ident($type:ty))+) => {$(
+        fn $visit<E>(self, value: $type) -> Result<Yaml, E> {
+            Ok(Yaml::Scalar(value.to_string()))
+        }
+    )+};
+}
+
 /// Accepts any value: keys may be of any type, and duplicate.
 struct YamlVisitor;
 
@@ -176,28 +184,8 @@ impl<'de> Visitor<'de> for YamlVisitor {
         Ok(Yaml::Text(text.to_owned()))
     }
 
-    fn visit_bool<E>(self, value: bool) -> Result<Yaml, E> {
-        Ok(Yaml::Scalar(value.to_string()))
-    }
-
-    fn visit_i64<E>(self, value: i64) -> Result<Yaml, E> {
-        Ok(Yaml::Scalar(value.to_string()))
-    }
-
-    fn visit_u64<E>(self, value: u64) -> Result<Yaml, E> {
-        Ok(Yaml::Scalar(value.to_string()))
-    }
-
-    fn visit_i128<E>(self, value: i128) -> Result<Yaml, E> {
-        Ok(Yaml::Scalar(value.to_string()))
-    }
-
-    fn visit_u128<E>(self, value: u128) -> Result<Yaml, E> {
-        Ok(Yaml::Scalar(value.to_string()))
-    }
-
-    fn visit_f64<E>(self, value: f64) -> Result<Yaml, E> {
-        Ok(Yaml::Scalar(value.to_string()))
+    visit_scalars! {
+        visit_bool(bool) visit_i64(i64) visit_u64(u64) visit_i128(i128) visit_u128(u128) visit_f64(f64)
     }
 
     fn visit_unit<E>(self) -> Result<Yaml, E> {
@@ -295,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_yaml_is_mended() {
+    fn what_is_no_yaml_is_repaired() {
         let text = |value: &str| Some(Yaml::Text(value.to_owned()));
         let cases = [
             ("a: **/*.ts", text("**/*.ts")),

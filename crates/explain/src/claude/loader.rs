@@ -125,7 +125,7 @@ impl<'a> Loader<'a> {
         false
     }
 
-    /// Returns whether a file has text, and nothing but a switch keeps it out.
+    /// Returns whether a file has text and only a switch excludes it.
     pub(super) fn would_load(&mut self, path: &Path, level: Level) -> bool {
         self.files.entry_kind(path).is_ok() && self.try_open(path, level).is_ok()
     }

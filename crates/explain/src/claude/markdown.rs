@@ -45,7 +45,7 @@ pub(crate) fn without_comments(text: &str) -> Kept<'_> {
     let mut written = String::with_capacity(text.len());
     let mut at = 0;
     for block in top_level(&text) {
-        // Nothing but blank lines and definitions lies between two blocks.
+        // Only blank lines and definitions are between two blocks.
         let block = whole_lines(&text, &block);
         if block.range.start >= at {
             let between = &text[at..block.range.start];

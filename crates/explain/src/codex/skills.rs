@@ -6,6 +6,7 @@ use convoke_codex::project_doc::Rules;
 use convoke_codex::skills::{
     FoundSkill, MAX_DESCRIPTION, SYSTEM_FOLDER, Scope, Search, Switches, find,
 };
+use convoke_core::ledger::estimate_tokens;
 use convoke_files::{EntryKind, Files};
 use toml::{Table, Value};
 
@@ -286,7 +287,7 @@ fn fit(
     let alias = |line: &Line| roots.iter().position(|root| *root == line.skill.root);
     let aliases: Vec<_> = lines.iter().map(alias).collect();
     let cost = |line: &Line, alias: Option<usize>, description: u64| {
-        line.bytes(description, alias).div_ceil(4)
+        estimate_tokens(line.bytes(description, alias))
     };
     let costs = |whole: bool| {
         let lines = lines.iter().zip(&aliases);

@@ -36,19 +36,7 @@ pub(super) fn explain(
     report: &mut AgentReport,
 ) {
     let mut list = List::default();
-    for skill in BUILTIN {
-        list.skills.push(Skill {
-            name: skill.name.to_owned(),
-            path: None,
-            description_bytes: skill.bytes,
-            description_bytes_loaded: skill.bytes,
-            whole: true,
-            source: SkillSource::Builtin,
-            real_path: None,
-            is_name_only: false,
-            text: None,
-        });
-    }
+    list.skills.extend(BUILTIN.iter().map(|skill| Skill::builtin(skill, skill.bytes)));
     let home = settings.directory.parent().unwrap_or(&settings.directory);
     let extensions = extensions.iter().map(|it| (it.join("skills"), SkillSource::Plugin));
     let user = [home.join(".gemini/skills"), home.join(".agents/skills")];

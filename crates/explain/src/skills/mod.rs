@@ -5,9 +5,11 @@ mod report;
 mod unsearched;
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde::{Serialize, Serializer};
+
+use crate::report::as_text;
 
 pub(crate) use read::{Stated, loaded_bytes, read};
 pub(crate) use report::report;
@@ -16,22 +18,22 @@ pub(crate) use unsearched::Unsearched;
 /// The name of the file that describes a skill.
 pub(crate) const FILE_NAME: &str = "SKILL.md";
 
-/// A skill that the model is told of.
+/// A skill in the model's list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Skill {
     /// The name in the list.
     pub name: String,
-    /// Its file; nothing for a skill inside the program.
+    /// Its file; `None` for a skill inside the program.
     #[serde(serialize_with = "optional_path")]
     pub path: Option<PathBuf>,
     /// The bytes of the description that the file states.
     pub description_bytes: u64,
-    /// The bytes of it, from its start on, that reach the model.
+    /// The number of its first bytes that reach the model.
     pub description_bytes_loaded: u64,
     /// Whether all of the description reaches the model; changed white space aside.
     pub whole: bool,
-    /// Where the skill comes from.
+    /// The source.
     pub source: SkillSource,
     /// The file without links.
     #[serde(skip)]
@@ -39,12 +41,29 @@ pub struct Skill {
     /// Whether a setting keeps the description out.
     #[serde(skip)]
     pub is_name_only: bool,
-    /// The description as it stands in the request; nothing for a skill whose text is inside the program.
+    /// The description as in the request; `None` for a skill whose text is inside the program.
     #[serde(skip)]
     pub text: Option<String>,
 }
 
-/// Where a skill comes from.
+impl Skill {
+    /// Creates a skill inside a program, of whose description so many bytes are loaded.
+    pub(crate) fn builtin(skill: &BuiltinSkill, loaded: u64) -> Self {
+        Self {
+            name: skill.name.to_owned(),
+            path: None,
+            description_bytes: skill.bytes,
+            description_bytes_loaded: loaded,
+            whole: loaded == skill.bytes,
+            source: SkillSource::Builtin,
+            real_path: None,
+            is_name_only: false,
+            text: None,
+        }
+    }
+}
+
+/// The source of a skill.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SkillSource {
@@ -67,11 +86,11 @@ pub enum SkillSource {
 /// A skill that exists and is not listed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct OmittedSkill {
-    /// Its name, if it could be told.
+    /// Its name, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Its file.
-    #[serde(serialize_with = "path")]
+    #[serde(serialize_with = "as_text")]
     pub path: PathBuf,
     /// The rule that keeps it out.
     pub rule: SkillRule,
@@ -129,7 +148,7 @@ impl Serialize for SkillRule {
 /// The limit on the size of the list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct SkillsBudget {
-    /// The limit; nothing if there is none.
+    /// The limit; `None` if there is none.
     pub limit: Option<u64>,
     /// The unit.
     pub unit: BudgetUnit,
@@ -197,14 +216,10 @@ fn count_below(places: &[u64], end: u64) -> u64 {
     places.iter().filter(|place| **place < end).count() as u64
 }
 
-fn path<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(&path.display())
-}
-
 #[expect(clippy::ref_option, reason = "serde passes a field by reference")]
 fn optional_path<S: Serializer>(path: &Option<PathBuf>, serializer: S) -> Result<S::Ok, S::Error> {
     match path {
-        Some(path) => serializer.collect_str(&path.display()),
+        Some(path) => as_text(path, serializer),
         None => serializer.serialize_none(),
     }
 }

@@ -11,7 +11,7 @@ use crate::report::AgentReport;
 /// The directories of skills that some agent searches, below a directory of the chain or the home directory.
 const PLACES: [&str; 4] = [".agents/skills", ".claude/skills", ".codex/skills", ".gemini/skills"];
 
-/// The skills around a working directory, whoever they are for.
+/// The skills around a working directory, of any agent.
 pub(crate) struct Unsearched {
     found: Vec<Place>,
 }

@@ -57,7 +57,7 @@ impl Capture {
         let is_elsewhere =
             |request: &&Recorded| matches!(request.kind, RequestKind::Elsewhere { .. });
         let sent = self.requests.iter().filter(|request| !is_elsewhere(request));
-        let said = match &self.ended {
+        let output = match &self.ended {
             ChildEnd::Done { output } => output.clone(),
             ChildEnd::Failed { reason } => reason.clone(),
             ChildEnd::Stopped => String::new(),
@@ -65,7 +65,7 @@ impl Capture {
             ChildEnd::Interrupted => "nothing before it was interrupted".to_owned(),
         };
         let sent = sent.map(|request| format!("{} {}", request.method, request.target));
-        CaptureError::NoCall { sent: sent.collect(), said }
+        CaptureError::NoCall { sent: sent.collect(), output }
     }
 }
 
@@ -176,9 +176,7 @@ impl LedgerWriter {
         let (target, section) = (Target::Prompt, Cow::Borrowed(section));
         self.entries.push(Entry { target, section, source, range, cut_bytes: 0, rule });
     }
-}
 
-impl LedgerWriter {
     /// Marks the last source as cut by its program.
     fn cut(&mut self, kept: u64, cut_bytes: u64) {
         if cut_bytes > 0

@@ -24,7 +24,7 @@ pub(super) struct Child<'a> {
     /// The directory for temporary files.
     pub temporary: &'a Path,
     pub stdin: String,
-    pub patience: Duration,
+    pub time_limit: Duration,
 }
 
 /// The end of a program.
@@ -41,7 +41,7 @@ pub enum ChildEnd {
         /// The tail of its error output.
         reason: String,
     },
-    /// By us, because it had sent what was wanted.
+    /// Stopped by us, after the wanted request.
     Stopped,
     /// Killed at the time limit.
     TimedOut,
@@ -87,10 +87,10 @@ pub(super) async fn run(
 fn start(child: &Child<'_>, guardian: &Guardian) -> AgentTurn {
     let (turn, side) = AgentTurn::open(Redactor::for_env(&child.environment));
     let limits = Limits {
-        turn: child.patience,
-        silence: child.patience,
+        turn: child.time_limit,
+        silence: child.time_limit,
         reply_bytes: OUTPUT_KEPT,
-        // Nothing that it does after it is told to end is of interest.
+        // Its actions after the request to end do not matter.
         grace: Duration::ZERO,
         ..Limits::default()
     };

@@ -1,4 +1,4 @@
-//! The private home: what of the user's configuration is copied into it, and what never is.
+//! The private home, with a copy of the user's configuration, but never of credentials.
 
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::symlink;
@@ -14,7 +14,7 @@ use crate::host_environment::HostEnvironment;
 const MOST_FILES: usize = 2000;
 const MOST_BYTES: u64 = 32 << 20;
 
-/// Where a user's own configuration of a CLI lies.
+/// The location of a user's configuration of a CLI.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UserHome {
     /// The home directory.
@@ -43,16 +43,16 @@ impl UserHome {
         }
     }
 
-    /// Returns the places of a private home, each with the place of the user's that it stands for; the most
-    /// specific first.
+    /// Returns the directories of a private home, each with the user's directory that it replaces; the most specific
+    /// first.
     pub(super) fn places(&self, vendor: Vendor, private_home: &Path) -> [(PathBuf, PathBuf); 2] {
         let directory = private_home.join(vendor.facts().directory);
         [(directory, self.directory.clone()), (private_home.to_owned(), self.home.clone())]
     }
 }
 
-/// Copies a CLI's configuration, without credentials, logs and caches. Returns what
-/// counts as configuration and was not copied.
+/// Copies a CLI's configuration, without credentials, logs and caches. Returns the parts of the configuration that were
+/// not copied.
 pub(super) fn copy_configuration(
     vendor: Vendor,
     from: &UserHome,
@@ -79,7 +79,7 @@ pub(super) fn copy_configuration(
     Ok(is_left.then_some(plugins).into_iter().collect())
 }
 
-/// Returns what has no fixed name: the notes that an agent keeps about a project, and profiles of Codex.
+/// Returns the files without a fixed name: an agent's notes on a project, and profiles of Codex.
 fn notes_and_profiles(vendor: Vendor, directory: &Path, cwd: &Path) -> Vec<PathBuf> {
     let names = |below: &str| {
         let entries = std::fs::read_dir(directory.join(below)).into_iter().flatten().flatten();
@@ -105,7 +105,7 @@ fn notes_and_profiles(vendor: Vendor, directory: &Path, cwd: &Path) -> Vec<PathB
     }
 }
 
-/// Copies what decides over files and skills out of the file in which Claude Code also keeps accounts and keys.
+/// Copies the settings of files and skills from the file in which Claude Code also keeps accounts and keys.
 fn copy_claude_state(from: &UserHome, to: &Path) -> Result<(), HomeError> {
     const OF_USER: [&str; 3] = ["projects", "mcpServers", "skillUsage"];
     const OF_PROJECT: [&str; 6] = [
@@ -136,7 +136,8 @@ struct Budget {
     bytes: u64,
 }
 
-/// Copies what a path leads to. Links below it stay links, because some programs treat them in another way.
+/// Copies a file or directory, following a link. Links below it stay links, because some programs treat them
+/// differently.
 fn copy(source: &Path, target: &Path, budget: &mut Budget) -> Result<(), HomeError> {
     let failed = |error| HomeError::Copy { path: source.to_owned(), source: error };
     let metadata = match std::fs::metadata(source) {
@@ -167,7 +168,7 @@ fn copy(source: &Path, target: &Path, budget: &mut Budget) -> Result<(), HomeErr
     Ok(())
 }
 
-/// Makes a link to the same place as another one.
+/// Creates a link with the same target as another one.
 fn link(source: &Path, target: &Path) -> io::Result<()> {
     let leads_to = std::fs::read_link(source)?;
     let from = source.parent().unwrap_or(source);
@@ -185,7 +186,7 @@ pub enum HomeError {
         /// The reason.
         source: io::Error,
     },
-    /// There is more than a configuration can be.
+    /// The configuration is too large.
     #[error("the configuration at {} is more than {MOST_FILES} files or {} MiB", path.display(), MOST_BYTES >> 20)]
     TooMuch {
         /// The last file.

@@ -1,10 +1,9 @@
-//! A capture of a real run: the program runs with the user's own sign-in, and a relay records what it sends on
-//! its way to the endpoint.
+//! A capture of a real run: the program runs with the user's own sign-in, and a relay records its requests and
+//! forwards them to the endpoint.
 
 use std::ffi::OsString;
 use std::time::Duration;
 
-use convoke_agent::Vendor;
 use convoke_agent::endpoint;
 use convoke_agent::process::PrivateDir;
 use convoke_agent::turn_input::Trust;
@@ -12,7 +11,7 @@ use convoke_core::Diagnostic;
 use convoke_rehearsal::{Answered, Recorded};
 use convoke_wire::{Exchange, ReceivedAnswer, RequestKind, SentRequest};
 
-use super::{Capture, CaptureError, CaptureOptions, UserHome, as_text, child, ownership};
+use super::{Capture, CaptureError, CaptureOptions, Found, UserHome, as_text, child, ownership};
 use crate::diagnostics;
 use crate::explained::explained_with;
 use crate::host_environment::HostEnvironment;
@@ -21,20 +20,17 @@ use crate::record::relayed_program;
 
 /// Runs a CLI with the user's own sign-in and captures what it sends to its real endpoint.
 pub async fn capture_live(
-    order: CaptureOptions,
+    options: CaptureOptions,
     host_environment: &HostEnvironment,
 ) -> Result<Capture, CaptureError> {
-    let (name, arguments) = order.command.split_first().ok_or(CaptureError::NoCommand)?;
-    let not_found = || CaptureError::NotFound(name.to_string_lossy().into_owned());
-    let path = host_environment.program(name).ok_or_else(not_found)?;
-    let vendor = order.vendor.or_else(|| Vendor::of(&path));
-    let vendor = vendor.ok_or_else(|| CaptureError::Unknown(path.clone()))?;
+    let Found { name, arguments, path, vendor } =
+        Found::of(&options.command, options.vendor, host_environment)?;
     let private = PrivateDir::create(&std::env::temp_dir()).map_err(CaptureError::Home)?;
     let arguments = endpoint::headless(vendor, arguments);
     let words: Vec<String> = arguments.iter().map(as_text).collect::<Result<_, _>>()?;
     let mut env: Vec<(OsString, OsString)> =
         host_environment.environment.clone().into_iter().collect();
-    env.extend(order.environment);
+    env.extend(options.environment);
     let program = relayed_program::Program {
         path: path.clone(),
         vendor,
@@ -57,12 +53,12 @@ pub async fn capture_live(
         environment: env,
         cwd: &host_environment.cwd,
         temporary: private.path(),
-        stdin: order.stdin.clone(),
-        patience: order.patience,
+        stdin: options.stdin.clone(),
+        time_limit: options.time_limit,
     };
     let (relay, mut exchanges) = (relayed.relay, relayed.exchanges);
     let run = async {
-        let ended = child::run(&run, &order.guardian, std::future::pending()).await;
+        let ended = child::run(&run, &options.guardian, std::future::pending()).await;
         relay.shutdown().await;
         ended
     };
@@ -88,7 +84,7 @@ pub async fn capture_live(
     let user = UserHome::of(vendor, host_environment);
     let given = ownership::Given {
         arguments: &words,
-        stdin: &order.stdin,
+        stdin: &options.stdin,
         cwd: &host_environment.cwd,
         configuration_from: Some(&user),
     };

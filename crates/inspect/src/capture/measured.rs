@@ -38,7 +38,7 @@ pub struct MeasureOptions {
     /// The purpose of the request.
     pub purpose: MeasurePurpose,
     /// The time that it may take.
-    pub patience: Duration,
+    pub time_limit: Duration,
     /// The guardian of the program.
     pub guardian: Guardian,
 }
@@ -46,10 +46,10 @@ pub struct MeasureOptions {
 /// The purpose of a measured request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MeasurePurpose {
-    /// To be shown: it is the one that the vendor's own server would get.
+    /// To be shown, exactly as the vendor's own server would get it.
     Show,
-    /// To see which files reach the model: no command of a configuration is run, and nothing is waited for
-    /// that only the vendor's own server could say.
+    /// To find the files that reach the model: no command of a configuration is run, and the vendor's own server is
+    /// not imitated.
     FindFiles,
 }
 
@@ -58,11 +58,11 @@ pub enum MeasurePurpose {
 pub struct Measured {
     /// The program.
     pub program: Installed,
-    /// The body, with the user's own paths where the private home stood for them.
+    /// The body, with the user's own paths in place of the private home.
     pub body: Vec<u8>,
     /// The parts that the model reads.
     pub parts: Vec<Part>,
-    /// Where every byte came from.
+    /// The ledger and its sums.
     pub account: Account,
     /// The diagnostics.
     pub diagnostics: Vec<Diagnostic>,
@@ -83,11 +83,11 @@ pub async fn measure(
     let mut notes = Vec::new();
     let conditions = match options.purpose {
         MeasurePurpose::Show => {
-            let trust = Trust::of(vendor, &user, host_environment)?;
-            if trust == Trust::Missing {
+            let commands = commands(vendor, &user, host_environment)?;
+            if commands == Commands::Withheld {
                 notes.extend(commands_withheld(&host_environment.cwd));
             }
-            Conditions { commands: trust.commands(), as_vendors: true }
+            Conditions { commands, as_vendors: true }
         }
         MeasurePurpose::FindFiles => Conditions { commands: Commands::Withheld, as_vendors: false },
     };
@@ -100,7 +100,7 @@ pub async fn measure(
         configuration_from: Some(user.home.clone()),
         directory: Some(user.directory.clone()),
         script: Script::default(),
-        patience: options.patience,
+        time_limit: options.time_limit,
         start: Start::Measured(conditions),
         guardian: options.guardian,
     };
@@ -109,49 +109,30 @@ pub async fn measure(
     captured.measured(notes)
 }
 
-/// Whether the user has let the program run what a project's own settings name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Trust {
-    /// Yes, or the program asks by itself.
-    Given,
-    /// No, and the program would run it all the same.
-    Missing,
-}
-
-impl Trust {
-    /// Finds out. What cannot be kept from a program is refused.
-    fn of(
-        vendor: Vendor,
-        user: &UserHome,
-        host_environment: &HostEnvironment,
-    ) -> Result<Self, CaptureError> {
-        let cwd = &host_environment.cwd;
-        Ok(match vendor {
-            Vendor::Codex => Self::Given,
-            Vendor::Claude if user.trusts_as_claude(cwd) => Self::Given,
-            Vendor::Claude => Self::Missing,
-            Vendor::Gemini => {
-                let report = explained(vendor, None, host_environment);
-                let mut found = report.iter().flat_map(|report| &report.diagnostics);
-                let is_untrusted =
-                    found.any(|it| it.code == convoke_explain::diagnostics::FOLDER_UNTRUSTED);
-                // Trust is supplied, and with it come the commands of the project's own settings.
-                let followed = [".gemini/settings.json", ".gemini/commands", ".gemini/policies"];
-                let mut followed = followed.into_iter().map(|name| cwd.join(name));
-                match followed.find(|path| is_untrusted && path.exists()) {
-                    Some(path) => return Err(CaptureError::Untrusted { agent: vendor, path }),
-                    None => Self::Given,
-                }
+/// Returns whether the program may run the commands of a project's own settings: if the user trusts the project, or
+/// the program asks by itself. Commands that cannot be withheld from the program are an error.
+fn commands(
+    vendor: Vendor,
+    user: &UserHome,
+    host_environment: &HostEnvironment,
+) -> Result<Commands, CaptureError> {
+    let cwd = &host_environment.cwd;
+    match vendor {
+        Vendor::Codex => Ok(Commands::Run),
+        Vendor::Claude if user.trusts_as_claude(cwd) => Ok(Commands::Run),
+        Vendor::Claude => Ok(Commands::Withheld),
+        Vendor::Gemini => {
+            let report = explained(vendor, None, host_environment);
+            let mut found = report.iter().flat_map(|report| &report.diagnostics);
+            let is_untrusted =
+                found.any(|it| it.code == convoke_explain::diagnostics::FOLDER_UNTRUSTED);
+            // Trust is supplied, and with it the commands of the project's own settings.
+            let followed = [".gemini/settings.json", ".gemini/commands", ".gemini/policies"];
+            let mut followed = followed.into_iter().map(|name| cwd.join(name));
+            match followed.find(|path| is_untrusted && path.exists()) {
+                Some(path) => Err(CaptureError::Untrusted { agent: vendor, path }),
+                None => Ok(Commands::Run),
             }
-        })
-    }
-}
-
-impl Trust {
-    fn commands(self) -> Commands {
-        match self {
-            Self::Given => Commands::Run,
-            Self::Missing => Commands::Withheld,
         }
     }
 }
@@ -190,7 +171,7 @@ fn commands_withheld(cwd: &Path) -> Option<Diagnostic> {
 }
 
 impl Capture {
-    /// Puts the user's own paths where the private home stands for them.
+    /// Replaces the paths of the private home with the user's own.
     fn as_users(&mut self, vendor: Vendor, user: &UserHome, host_environment: &HostEnvironment) {
         let tmp = host_environment.variable("TMPDIR").unwrap_or(OsStr::new("/tmp"));
         let mut places = vec![(self.home.join("tmp"), PathBuf::from(tmp))];
@@ -252,7 +233,7 @@ fn with_paths<'b>(body: &'b [u8], places: &[(PathBuf, PathBuf)]) -> Cow<'b, [u8]
     text
 }
 
-/// Returns a path as it stands inside of a JSON string.
+/// Returns a path as the content of a JSON string.
 fn in_json(path: &Path) -> String {
     let quoted = Value::from(path.to_string_lossy()).to_string();
     quoted[1..quoted.len() - 1].to_owned()

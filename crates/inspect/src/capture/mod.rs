@@ -45,7 +45,7 @@ pub use saved::{Existing, SavedError, is_saved, load, save};
 pub struct CaptureOptions {
     /// The command.
     pub command: Vec<OsString>,
-    /// The CLI, if the name of the command does not tell.
+    /// The CLI, if it cannot be recognised by the name of the command.
     pub vendor: Option<Vendor>,
     /// The standard input.
     pub stdin: String,
@@ -58,11 +58,34 @@ pub struct CaptureOptions {
     /// The script of the model's replies.
     pub script: Script,
     /// The time limit.
-    pub patience: Duration,
+    pub time_limit: Duration,
     /// Its start, and its time limit.
     pub start: Start,
     /// The guardian.
     pub guardian: Guardian,
+}
+
+/// The program of a command.
+struct Found<'o> {
+    name: &'o OsString,
+    arguments: &'o [OsString],
+    path: PathBuf,
+    vendor: Vendor,
+}
+
+impl<'o> Found<'o> {
+    fn of(
+        command: &'o [OsString],
+        vendor: Option<Vendor>,
+        host_environment: &HostEnvironment,
+    ) -> Result<Self, CaptureError> {
+        let (name, arguments) = command.split_first().ok_or(CaptureError::NoCommand)?;
+        let not_found = || CaptureError::NotFound(name.to_string_lossy().into_owned());
+        let path = host_environment.program(name).ok_or_else(not_found)?;
+        let vendor = vendor.or_else(|| Vendor::of(&path));
+        let vendor = vendor.ok_or_else(|| CaptureError::Unknown(path.clone()))?;
+        Ok(Self { name, arguments, path, vendor })
+    }
 }
 
 /// The start of a captured program.
@@ -70,7 +93,7 @@ pub struct CaptureOptions {
 pub enum Start {
     /// As the user would type it, and it runs to its end.
     Typed,
-    /// So that its first request is the one that it would send for its user; then it is ended.
+    /// So that its first request is the one that it would send for its user; then it is stopped.
     Measured(Conditions),
 }
 
@@ -91,7 +114,7 @@ pub struct Capture {
     pub requests: Vec<Recorded>,
     /// The texts that may be the user's.
     pub yours: Vec<Yours>,
-    /// Notes on how it was made to run, and on the parts of the user's configuration that it did not have.
+    /// Notes on the settings that were supplied, and on missing parts of the user's configuration.
     pub notes: Vec<Diagnostic>,
 }
 
@@ -100,12 +123,8 @@ pub async fn capture(
     options: CaptureOptions,
     host_environment: &HostEnvironment,
 ) -> Result<Capture, CaptureError> {
-    let (name, arguments) = options.command.split_first().ok_or(CaptureError::NoCommand)?;
-    let not_found = || CaptureError::NotFound(name.to_string_lossy().into_owned());
-    let path = host_environment.program(name).ok_or_else(not_found)?;
-    let vendor = options.vendor.or_else(|| Vendor::of(&path));
-    let vendor = vendor.ok_or_else(|| CaptureError::Unknown(path.clone()))?;
-
+    let Found { name, arguments, path, vendor } =
+        Found::of(&options.command, options.vendor, host_environment)?;
     let home = PrivateDir::create(&std::env::temp_dir()).map_err(CaptureError::Home)?;
     let mut notes = Vec::new();
     let user = options.configuration_from.as_deref().map(|home| UserHome {
@@ -149,13 +168,13 @@ pub async fn capture(
         cwd: &host_environment.cwd,
         temporary: &home.path().join("tmp"),
         stdin: options.stdin.clone(),
-        patience: options.patience,
+        time_limit: options.time_limit,
     };
     let enough = async {
         match options.start {
             Start::Typed => std::future::pending().await,
             Start::Measured(_) => {
-                if !server.has_model_calls(1, options.patience).await {
+                if !server.has_model_calls(1, options.time_limit).await {
                     std::future::pending::<()>().await;
                 }
             }
@@ -283,7 +302,7 @@ pub enum CaptureError {
     #[error("there is no command; write for example `convoke capture -- claude \"hello\"`")]
     NoCommand,
     /// The program does not exist.
-    #[error("there is no program `{0}`, neither by this path nor on the PATH")]
+    #[error("program `{0}` not found, as a path or on `PATH`")]
     NotFound(String),
     /// A CLI is not installed.
     #[error("{0} is not on the PATH; install it, or name another --agent")]
@@ -321,12 +340,12 @@ pub enum CaptureError {
     #[error("`{0}` is not UTF-8")]
     NotText(String),
     /// The program sent no model request.
-    #[error("the program called no model{}", because(sent, said))]
+    #[error("the program called no model{}", because(sent, output))]
     NoCall {
         /// Its other requests.
         sent: Vec<String>,
         /// Its output.
-        said: String,
+        output: String,
     },
     /// A request is not JSON.
     #[error("request {number} is not JSON")]
@@ -341,11 +360,11 @@ pub enum CaptureError {
 /// The number of lines of the program's output in an error.
 const LAST_LINES: usize = 8;
 
-fn because(sent: &[String], said: &str) -> String {
+fn because(sent: &[String], output: &str) -> String {
     let sent =
         if sent.is_empty() { String::new() } else { format!("; it sent {}", sent.join(", ")) };
-    let said: Vec<&str> = said.lines().filter(|line| !line.trim().is_empty()).collect();
-    match &said[said.len().saturating_sub(LAST_LINES)..] {
+    let lines: Vec<&str> = output.lines().filter(|line| !line.trim().is_empty()).collect();
+    match &lines[lines.len().saturating_sub(LAST_LINES)..] {
         [] => sent,
         [line] => format!("{sent}; it said: {line}"),
         lines => format!("{sent}; it said:\n  {}", lines.join("\n  ")),

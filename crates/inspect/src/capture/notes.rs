@@ -1,4 +1,4 @@
-//! Notes on how a program was made to run, and on the parts of its user's configuration that it did not have.
+//! Notes on the settings that a program was given, and on missing parts of its user's configuration.
 
 use std::path::Path;
 
@@ -9,14 +9,14 @@ use convoke_explain::AgentReport;
 use crate::diagnostics;
 use crate::host_environment::HostEnvironment;
 
-/// A part of the user's configuration that was not copied.
+/// Reports a part of the user's configuration that was not copied.
 pub(super) fn left_out(path: &Path) -> Diagnostic {
     let message =
         format!("{} was not copied: what it adds to a request is missing", path.display());
     Diagnostic::new(diagnostics::CAPTURE_LEFT_OUT, message).at_path(path.display().to_string())
 }
 
-/// The limits at which the program cuts the files that it loads.
+/// Returns the diagnostics of loaded files that the program cuts.
 pub(super) fn cuts(report: &AgentReport) -> impl Iterator<Item = Diagnostic> {
     let is_cut = |path: &str| {
         let mut cut = report.loaded.iter().filter(|file| !file.whole);
@@ -26,7 +26,7 @@ pub(super) fn cuts(report: &AgentReport) -> impl Iterator<Item = Diagnostic> {
     losses.filter(move |it| it.path.as_deref().is_some_and(is_cut)).cloned()
 }
 
-/// Trust that the program had and that its user has not given it here.
+/// Reports trust that the program was given, but that its user has not granted here.
 pub(super) fn trust_supplied(
     vendor: Vendor,
     explained: Option<&AgentReport>,

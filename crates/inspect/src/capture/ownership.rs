@@ -144,7 +144,7 @@ fn body_of(text: &str) -> Option<&str> {
     (!body.is_empty()).then_some(body)
 }
 
-/// Adds the texts that settings of Codex hold, and the files that they name.
+/// Adds the texts in settings of Codex, and the files that the settings name.
 fn codex_settings(given: &Given<'_>, yours: &mut Vec<Yours>, files: &mut Vec<PathBuf>) {
     const TEXTS: [&str; 2] = ["developer_instructions", "instructions"];
     let mut add = |name: &str, text: &str| {
@@ -182,7 +182,7 @@ fn codex_settings(given: &Given<'_>, yours: &mut Vec<Yours>, files: &mut Vec<Pat
     }
 }
 
-/// The most skills that are looked at, and how deep below a directory of skills they can lie.
+/// The maximum number of skills, and their maximum depth below a directory of skills.
 const MOST_SKILLS: usize = 1000;
 const SKILL_DEPTH: usize = 6;
 
@@ -273,7 +273,7 @@ pub(super) fn attribute(parts: &[Part], yours: &[Yours]) -> Vec<Vec<Span>> {
     for (index, given) in yours.iter().enumerate() {
         match given.origin {
             Origin::Argument | Origin::Stdin | Origin::Setting { .. } => {
-                find_said(given, index, parts, &mut found);
+                find_input(given, index, parts, &mut found);
             }
             Origin::File { ref path }
                 if find_whole_file(&given.text, path, index, parts, &mut found) => {}
@@ -286,12 +286,12 @@ pub(super) fn attribute(parts: &[Part], yours: &[Yours]) -> Vec<Vec<Span>> {
     found
 }
 
-/// Shorter texts than this can stand anywhere by accident.
+/// The minimum length of a text that does not occur by accident.
 const NO_ACCIDENT: usize = 24;
 
 /// Finds an argument, a setting or the standard input as a whole: as a message, as whole lines of a message, or, if it is
 /// long, in any part. A setting may also be a part of the instructions.
-fn find_said(given: &Yours, index: usize, parts: &[Part], found: &mut [Vec<Span>]) {
+fn find_input(given: &Yours, index: usize, parts: &[Part], found: &mut [Vec<Span>]) {
     let text = given.text.as_str();
     let is_setting = matches!(given.origin, Origin::Setting { .. });
     let may_be = |part: &Part| match part.kind {

@@ -117,7 +117,7 @@ pub fn save(capture: &Capture, directory: &Path, existing: Existing) -> Result<(
     write(MANIFEST, &text)
 }
 
-/// Writes a file anew, so that no link is followed and old permissions do not apply.
+/// Creates a new file, so that no link is followed and old permissions do not apply.
 fn write_new(path: &Path, bytes: &[u8], existing: Existing) -> io::Result<()> {
     if existing == Existing::Replace {
         match std::fs::remove_file(path) {

@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use super::{Finding, Level};
 use crate::asking::ask;
+use crate::capture::UserHome;
 use crate::diagnostics;
 use crate::host_environment::HostEnvironment;
 use crate::installed::Installed;
@@ -62,7 +63,7 @@ pub(super) fn examine(
     let keys = own.map(Cow::Owned).into_iter().chain(keys);
     let keys = keys.map(|variable| Evidence::Key { variable });
     let clouds = facts.clouds.iter().filter(is_set).map(|variable| Evidence::Cloud { variable });
-    let directory = directory(vendor, host_environment);
+    let directory = UserHome::of(vendor, host_environment).directory;
     let files = facts.credentials.iter().map(|name| directory.join(name));
     let files = files.filter(|path| path.metadata().is_ok_and(|file| file.len() > 0));
     let files = files.map(|path| Evidence::Credentials { path });
@@ -77,14 +78,8 @@ fn own_provider(vendor: Vendor, host_environment: &HostEnvironment) -> Option<St
     if vendor != Vendor::Codex {
         return None;
     }
-    let path = directory(vendor, host_environment).join("config.toml");
+    let path = UserHome::of(vendor, host_environment).directory.join("config.toml");
     codex_key_variable(&read_named_text(&path, FileKind::Configuration).ok()?)
-}
-
-fn directory(vendor: Vendor, host_environment: &HostEnvironment) -> PathBuf {
-    let facts = vendor.facts();
-    let moved = facts.directory_variable.and_then(|name| host_environment.variable(name));
-    moved.map_or_else(|| host_environment.home.join(facts.directory), PathBuf::from)
 }
 
 /// Derives findings from a report.
@@ -181,6 +176,6 @@ fn self_report(
     let environment = host_environment.environment.clone();
     let answer = ask(&program.path, arguments, environment, &host_environment.home);
     Some(answer.map_or(SignInStatus::Unclear, |answer| {
-        vendor.understand_status(answer.code, &answer.said)
+        vendor.understand_status(answer.code, &answer.output)
     }))
 }

@@ -1,5 +1,5 @@
-//! One rehearsed turn with a program that nobody has measured: which of our flags it refuses, and which of the events that
-//! we read it no longer writes.
+//! One rehearsed turn with a program of an unmeasured version, to find flags that it refuses and events that it no longer
+//! writes.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -19,13 +19,13 @@ use super::{Finding, Level};
 use crate::diagnostics;
 use crate::host_environment::HostEnvironment;
 
-/// No turn of a rehearsal takes longer, unless the program waits for something that does not come.
-const PATIENCE: Duration = Duration::from_secs(90);
+/// The time limits; a rehearsed turn is shorter, unless the program hangs.
+const TIME_LIMIT: Duration = Duration::from_secs(90);
 const SILENCE: Duration = Duration::from_secs(30);
-/// More flags than this are not looked for one by one.
+/// The maximum number of refused flags that are searched for.
 const MOST_FLAGS: usize = 8;
 
-/// Runs the turn and returns what has changed.
+/// Runs the turn and returns the changes as findings.
 pub async fn try_turn(
     vendor: Vendor,
     program: &Path,
@@ -59,7 +59,7 @@ async fn run(
             findings.push(Finding::new(Level::Problem, diagnostics::DOCTOR_FLAG_GONE, message));
             let is_subcommand = !flag.starts_with('-');
             gone.push(flag);
-            // Nothing can be tried without it.
+            // A turn is impossible without it.
             if is_subcommand {
                 return Ok(findings);
             }
@@ -121,17 +121,17 @@ async fn once(
         },
     };
     let mut turn_input = TurnInput::new("Say something.", &work);
-    turn_input.limits.turn = PATIENCE;
+    turn_input.limits.turn = TIME_LIMIT;
     turn_input.limits.silence = SILENCE;
     let seen = trial(definition, host, turn_input, gone).await.map_err(|it| it.message)?;
     server.shutdown().await;
     Ok(seen)
 }
 
-/// Returns the argument that a program says it does not know.
-fn refused_argument(said: &str, arguments: &[String]) -> Option<String> {
+/// Returns the argument that a program reports as unknown.
+fn refused_argument(output: &str, arguments: &[String]) -> Option<String> {
     const REFUSALS: [&str; 5] = ["unknown", "unrecognized", "unexpected", "invalid", "no such"];
-    let lines = said.lines().filter(|line| {
+    let lines = output.lines().filter(|line| {
         let line = line.to_ascii_lowercase();
         REFUSALS.iter().any(|word| line.contains(word))
     });

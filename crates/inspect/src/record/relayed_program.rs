@@ -82,7 +82,7 @@ impl Program {
         let sign_in = || {
             let env = self.env.iter().cloned();
             let answer = ask(&self.path, &["login", "status"], env, &self.cwd)?;
-            CodexSignIn::parse(&answer.said)
+            CodexSignIn::parse(&answer.output)
         };
         let endpoint =
             relayed::endpoint(&self.started(), sign_in).map_err(|error| error.to_string())?;

@@ -1,7 +1,6 @@
 //! The record of one turn: stores its requests as they are sent, and their outcomes.
 
 use std::collections::HashMap;
-use std::fmt::Write as _;
 use std::sync::Arc;
 
 use convoke_agent::TurnInput;
@@ -13,6 +12,7 @@ use convoke_agent::thread::{
 };
 use convoke_agent::turn::TurnSide;
 use convoke_core::Diagnostic;
+use convoke_core::figures::hexadecimal;
 use convoke_core::ledger::{Ledger, Rule, Source, Target};
 use convoke_rehearsal::Recorded;
 use convoke_wire::cache;
@@ -244,11 +244,7 @@ impl TurnRecord {
 
 /// Returns the SHA-256 of bytes, in hexadecimal.
 fn sha256(bytes: &[u8]) -> String {
-    let hash = Sha256::digest(bytes);
-    hash.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    hexadecimal(&Sha256::digest(bytes))
 }
 
 /// Removes secrets from a request, accounts for it, and compares it with the one before.

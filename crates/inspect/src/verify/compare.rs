@@ -1,4 +1,4 @@
-//! The comparison of a request with what was explained.
+//! Compares a request with an explanation.
 
 use std::fmt;
 use std::ops::Range;
@@ -11,7 +11,7 @@ use memchr::memmem;
 
 use super::skills;
 
-/// Something that arrived otherwise than it was explained.
+/// A difference between a request and its explanation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Difference {
     /// A file was to be loaded and did not arrive.
@@ -73,7 +73,7 @@ pub enum Difference {
     /// No request was made.
     NoRequest {
         /// The program's message.
-        said: String,
+        output: String,
     },
 }
 
@@ -129,18 +129,18 @@ impl fmt::Display for Difference {
             Self::SkillUnexplained { name } => {
                 write!(f, "the skill {name} arrived and is not explained")
             }
-            Self::NoRequest { said } => {
-                let last = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
+            Self::NoRequest { output } => {
+                let last = output.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
                 write!(f, "the program made no request; it said: {}", last.trim())
             }
         }
     }
 }
 
-/// Shorter texts than this stand in many places by accident.
+/// The minimum length of a text; shorter ones occur in many places by accident.
 const SHORTEST: usize = 12;
 
-/// Compares what arrived with what was explained.
+/// Compares a request with an explanation.
 pub(super) fn differences(
     report: &AgentReport,
     parts: &[Part],
@@ -181,7 +181,7 @@ pub(super) fn differences(
         before = Some((file, place));
     }
     for file in &report.ignored {
-        // The text of these stands in the request under another path.
+        // The text of these is in the request under another path.
         if matches!(file.rule, Rule::Duplicate(_) | Rule::Copy(_)) {
             continue;
         }
@@ -202,7 +202,7 @@ fn text(files: &dyn Files, path: &Path) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// The texts of a request, and what of them is accounted for.
+/// The texts of a request, and the ranges that are accounted for.
 struct Request<'a> {
     texts: Vec<&'a str>,
     claimed: Vec<Place>,
@@ -220,7 +220,7 @@ impl<'a> Request<'a> {
         Self { texts, claimed: Vec::new() }
     }
 
-    /// Finds a text where nothing else is accounted for, and accounts for it.
+    /// Finds a text outside the ranges that are accounted for, and adds its range to them.
     fn claim(&mut self, wanted: &str) -> Option<Place> {
         let mut places = self.texts.iter().enumerate().flat_map(|(text, whole)| {
             let found = memmem::find_iter(whole.as_bytes(), wanted);
@@ -240,21 +240,21 @@ impl<'a> Request<'a> {
         self.claimed.iter().any(overlaps)
     }
 
-    /// Returns the bytes of the longest beginning of a text that stands anywhere.
+    /// Returns the length of the longest prefix of a text that occurs anywhere.
     fn longest_beginning(&self, wanted: &str) -> usize {
-        let stands = |length: usize| {
+        let occurs = |length: usize| {
             let beginning = &wanted.as_bytes()[..length];
             self.texts.iter().any(|text| memmem::find(text.as_bytes(), beginning).is_some())
         };
         let (mut found, mut missing) = (0, wanted.len() + 1);
         while found + 1 < missing {
             let middle = usize::midpoint(found, missing);
-            if stands(middle) { found = middle } else { missing = middle }
+            if occurs(middle) { found = middle } else { missing = middle }
         }
         wanted.floor_char_boundary(found)
     }
 
-    /// Returns how many bytes of a file follow a piece of it that was explained as its end.
+    /// Returns the number of bytes of a file that follow a piece that was explained as its end.
     fn more_of(&self, place: &Place, piece: &str, file: &str) -> u64 {
         let Some(at) = memmem::find(file.as_bytes(), piece.as_bytes()) else { return 0 };
         let rest = &file.as_bytes()[at + piece.len()..];

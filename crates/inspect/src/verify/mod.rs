@@ -1,15 +1,15 @@
-//! Whether an installed CLI loads what is explained: it is run offline, and what arrives is compared.
+//! Verifies explanations: runs an installed CLI offline, and compares its request with what is explained.
 
 mod compare;
 mod recording;
 mod skills;
 
-use std::fmt::Write as _;
 use std::time::Duration;
 
 use convoke_agent::Vendor;
 use convoke_agent::process::guardian::Guardian;
 use convoke_core::Diagnostic;
+use convoke_core::figures::hexadecimal;
 use convoke_explain::{AgentReport, Edition, Rule, Session, explain};
 use convoke_files::Disk;
 use sha2::{Digest, Sha256};
@@ -24,7 +24,7 @@ use recording::Recording;
 /// The result of one comparison.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verification {
-    /// The version of the program that was run, if it says one.
+    /// The version of the program, if known.
     pub version: Option<String>,
     /// The tree that it was run in.
     pub tree: TreeHash,
@@ -32,7 +32,7 @@ pub struct Verification {
     pub differences: Vec<Difference>,
 }
 
-/// A hash of all that an explanation depends on: every file that was read for it, and what came of it.
+/// A hash of everything that an explanation depends on: every file that was read, and the result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TreeHash(String);
 
@@ -74,12 +74,7 @@ fn explain_recorded(session: &Session, edition: Edition) -> (Option<AgentReport>
             add(skill.text.as_deref().unwrap_or_default().as_bytes());
         }
     }
-    let mut tree = String::new();
-    for byte in hash.finalize() {
-        // Writing to a string does not fail.
-        let _ = write!(tree, "{byte:02x}");
-    }
-    (report, TreeHash(tree))
+    (report, TreeHash(hexadecimal(&hash.finalize())))
 }
 
 /// The prompt for a program that is run only to load its files.
@@ -92,7 +87,7 @@ pub async fn verify(
     session: &Session,
     host_environment: &HostEnvironment,
     guardian: Guardian,
-    patience: Duration,
+    time_limit: Duration,
 ) -> Result<Verification, CaptureError> {
     let (report, before) = explain_recorded(session, edition);
     let host_environment = HostEnvironment {
@@ -106,7 +101,7 @@ pub async fn verify(
         arguments: session.arguments.iter().map(Into::into).collect(),
         prompt: PROMPT.to_owned(),
         purpose: MeasurePurpose::FindFiles,
-        patience,
+        time_limit,
         guardian,
     };
     let measured = measure(options, &host_environment).await;
@@ -116,7 +111,7 @@ pub async fn verify(
             let differences = compare::differences(&report, &measured.parts, &Disk);
             (measured.program.version, differences)
         }
-        Err(CaptureError::NoCall { said, .. }) => {
+        Err(CaptureError::NoCall { output, .. }) => {
             let installed = host_environment.programs(vendor.facts().command).into_iter().next();
             let version = installed.and_then(|path| {
                 crate::installed::Installed::at(&path, vendor, &host_environment).version
@@ -124,7 +119,8 @@ pub async fn verify(
             let expected =
                 report.ignored.iter().any(|file| matches!(file.rule, Rule::NoRequest(_)));
             let is_right = report.loaded.is_empty() && expected;
-            let differences = if is_right { vec![] } else { vec![Difference::NoRequest { said }] };
+            let differences =
+                if is_right { vec![] } else { vec![Difference::NoRequest { output }] };
             (version, differences)
         }
         Err(error) => return Err(error),
@@ -137,7 +133,7 @@ pub async fn verify(
 }
 
 impl Verification {
-    /// Returns whether everything arrived as it was explained.
+    /// Returns whether the request is as explained.
     pub fn is_right(&self) -> bool {
         self.differences.is_empty()
     }

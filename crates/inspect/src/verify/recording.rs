@@ -1,4 +1,4 @@
-//! A tree of files that keeps account of what is read from it.
+//! A tree of files that records the files that are read.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use convoke_files::{EntryKind, Files, Head};
 use sha2::{Digest, Sha256};
 
-/// Files of which every one that is read is noted with a hash of its content.
+/// Records every file that is read, with a hash of its content.
 pub(super) struct Recording<'a> {
     files: &'a dyn Files,
     read: RefCell<BTreeMap<PathBuf, Vec<u8>>>,

@@ -1,4 +1,4 @@
-//! The comparison of the list of skills in a request with the one that was explained.
+//! Compares the list of skills in a request with an explanation.
 
 use convoke_explain::{AgentReport, Skill};
 
@@ -11,7 +11,7 @@ struct Listed<'t> {
     description: String,
 }
 
-/// Compares the list of skills in the texts of a request with what was explained.
+/// Compares the list of skills in the texts of a request with an explanation.
 pub(super) fn differences(report: &AgentReport, texts: &[&str]) -> Vec<Difference> {
     let mut listed = listed(report, texts);
     let mut differences = Vec::new();

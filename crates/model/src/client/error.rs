@@ -6,7 +6,7 @@ use convoke_agent::verdict::{Failure, FailureReason};
 use serde_json::Value;
 
 use super::retry::LONGEST_ASKED;
-use crate::wire::dialect::SPEAKS_CHAT;
+use crate::wire::dialect::CHAT;
 
 /// The maximum length of a server's message.
 const MESSAGE_BYTES: usize = 1000;
@@ -14,9 +14,9 @@ const MESSAGE_BYTES: usize = 1000;
 /// The beginning of the message for status 404.
 const NOT_FOUND: &str = "not found; check `base-url` and `wire`";
 
-/// Returns whether a turn on the Responses wire failed as it does with a server that speaks Chat Completions only.
+/// Returns whether a turn on the Responses wire failed as it does with a server of Chat Completions.
 pub fn may_speak_chat(failure: &Failure) -> bool {
-    let named = format!("--wire {SPEAKS_CHAT}");
+    let named = format!("--wire {CHAT}");
     failure.reason == FailureReason::Request
         && (failure.message.contains(NOT_FOUND)
             || failure.message.contains("(status 405")
@@ -40,7 +40,7 @@ pub enum CallError {
     },
     /// The stream contains an error event.
     #[error("{message}")]
-    Said {
+    Reported {
         /// The reason.
         reason: FailureReason,
         /// The server's message.
@@ -78,9 +78,9 @@ pub enum CallError {
 impl CallError {
     /// Parses an error response.
     pub(super) fn from_answer(status: u16, body: &str, after: Option<Duration>) -> Self {
-        let said = Said::read(body);
-        let reason = said.reason_with(status);
-        let message = match said.message.trim() {
+        let error = ErrorObject::read(body);
+        let reason = error.reason_with(status);
+        let message = match error.message.trim() {
             "" => "the model's server gave no reason".to_owned(),
             message => shortened(message),
         };
@@ -95,23 +95,23 @@ impl CallError {
     }
 
     /// Parses an error event of a stream.
-    pub(crate) fn said(error: &Value) -> Self {
-        let said = Said::from_value(error);
-        let message = match said.message.trim() {
+    pub(crate) fn from_event(error: &Value) -> Self {
+        let error = ErrorObject::from_value(error);
+        let message = match error.message.trim() {
             "" => "the model's server reported a failure".to_owned(),
             message => shortened(message),
         };
-        let reason = match said.status {
-            Some(status) => said.reason_with(status),
-            None => said.reason().unwrap_or(FailureReason::Server),
+        let reason = match error.status {
+            Some(status) => error.reason_with(status),
+            None => error.reason().unwrap_or(FailureReason::Server),
         };
-        Self::Said { reason, message }
+        Self::Reported { reason, message }
     }
 
     /// Returns the kind of failure.
     pub fn reason(&self) -> FailureReason {
         match self {
-            Self::Status { reason, .. } | Self::Said { reason, .. } => *reason,
+            Self::Status { reason, .. } | Self::Reported { reason, .. } => *reason,
             Self::Connect(_) | Self::Tls(_) => FailureReason::Unreachable,
             Self::Lost(_) | Self::Idle(_) | Self::TimedOut(_) => FailureReason::Network,
             Self::Shape(_) => FailureReason::Server,
@@ -152,7 +152,7 @@ impl CallError {
                 500.. => *reason == FailureReason::Server,
                 _ => false,
             },
-            Self::Said { reason, .. } => {
+            Self::Reported { reason, .. } => {
                 matches!(reason, FailureReason::Server | FailureReason::RateLimit)
             }
             Self::Connect(_) | Self::Lost(_) | Self::Cut(_) | Self::Idle(_) => true,
@@ -166,12 +166,14 @@ impl CallError {
 
     /// Returns the error with changed messages, for example without secrets.
     #[must_use]
-    pub(super) fn with_words(self, change: impl Fn(&str) -> String) -> Self {
+    pub(super) fn with_message(self, change: impl Fn(&str) -> String) -> Self {
         match self {
             Self::Status { status, reason, message, after } => {
                 Self::Status { status, reason, message: change(&message), after }
             }
-            Self::Said { reason, message } => Self::Said { reason, message: change(&message) },
+            Self::Reported { reason, message } => {
+                Self::Reported { reason, message: change(&message) }
+            }
             Self::Shape(words) => Self::Shape(change(&words)),
             Self::Connect(words) => Self::Connect(change(&words)),
             Self::Lost(words) => Self::Lost(change(&words)),
@@ -184,7 +186,7 @@ impl CallError {
 
 /// An error object, in the forms that servers use.
 #[derive(Default)]
-struct Said {
+struct ErrorObject {
     message: String,
     /// `code` and `type`, which servers use for the same things.
     words: String,
@@ -192,7 +194,7 @@ struct Said {
     status: Option<u16>,
 }
 
-impl Said {
+impl ErrorObject {
     fn read(body: &str) -> Self {
         match serde_json::from_str::<Value>(body) {
             Ok(value) => {
@@ -396,7 +398,7 @@ mod tests {
             (r#"{"code":70000,"message":"no"}"#, FailureReason::Server, true),
         ];
         for (error, reason, passing) in cases {
-            let error = CallError::said(&serde_json::from_str(error).unwrap());
+            let error = CallError::from_event(&serde_json::from_str(error).unwrap());
             assert_eq!((error.reason(), error.is_passing()), (reason, passing), "{error}");
         }
     }

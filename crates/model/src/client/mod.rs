@@ -123,7 +123,7 @@ impl Client {
         for proxy in proxies.towards(&endpoint)? {
             builder = builder.proxy(proxy);
         }
-        let http = builder.build().map_err(|error| ClientError::Tls(words_of(&error)))?;
+        let http = builder.build().map_err(|error| ClientError::Tls(message_of(&error)))?;
         Ok(Self { http, endpoint, key, limits })
     }
 
@@ -160,7 +160,7 @@ impl Client {
 
     /// Returns the name of the first model that the server lists, if it lists any.
     pub async fn first_model(&self) -> Option<String> {
-        const PATIENCE: Duration = Duration::from_secs(10);
+        const TIMEOUT: Duration = Duration::from_secs(10);
         let mut request = self.http.get(self.endpoint.url("/models"));
         if let Some(key) = &self.key {
             request = request.header(AUTHORIZATION, key.header());
@@ -179,12 +179,12 @@ impl Client {
             let name = ["id", "name", "model"].iter().find_map(|field| first[field].as_str())?;
             Some(name.to_owned())
         };
-        tokio::time::timeout(PATIENCE, read).await.ok().flatten()
+        tokio::time::timeout(TIMEOUT, read).await.ok().flatten()
     }
 
     fn redacted(&self, error: CallError) -> CallError {
         match &self.key {
-            Some(key) => error.with_words(|words| key.redactor().redact(words).into_owned()),
+            Some(key) => error.with_message(|message| key.redactor().redact(message).into_owned()),
             None => error,
         }
     }
@@ -256,11 +256,11 @@ impl Call<'_> {
         let error = self.client.redacted(error);
         let retries = self.client.limits.retries;
         let wait = retry::wait(self.attempt, error.asked_wait());
-        let again = Instant::now() + wait;
-        if error.is_passing() && self.attempt <= retries && again < self.deadline {
+        let retry_at = Instant::now() + wait;
+        if error.is_passing() && self.attempt <= retries && retry_at < self.deadline {
             let max = retries + 1;
             self.events.push_back(CallEvent::Retry { attempt: self.attempt, max, wait, error });
-            self.state = State::Waiting(again);
+            self.state = State::Waiting(retry_at);
         } else {
             self.events.push_back(CallEvent::Failed(error));
             self.state = State::Over;
@@ -280,8 +280,8 @@ impl Call<'_> {
         if let Some(key) = &self.client.key {
             request = request.header(AUTHORIZATION, key.header());
         }
-        let patience = self.deadline.min(Instant::now() + limits.connect + limits.idle);
-        let response = match tokio::time::timeout_at(patience, request.send()).await {
+        let give_up_at = self.deadline.min(Instant::now() + limits.connect + limits.idle);
+        let response = match tokio::time::timeout_at(give_up_at, request.send()).await {
             Ok(Ok(response)) => response,
             Ok(Err(error)) => return Err(unreachable(&error)),
             Err(_) if Instant::now() >= self.deadline => {
@@ -340,8 +340,8 @@ fn leads_to(response: &reqwest::Response) -> Option<reqwest::Url> {
 fn unreachable(error: &reqwest::Error) -> CallError {
     match tls_error(error) {
         Some(tls) => CallError::Tls(tls.to_string()),
-        None if error.is_connect() => CallError::Connect(words_of(error)),
-        None => CallError::Lost(words_of(error)),
+        None if error.is_connect() => CallError::Connect(message_of(error)),
+        None => CallError::Lost(message_of(error)),
     }
 }
 
@@ -358,7 +358,7 @@ fn tls_error<'e>(error: &'e (dyn std::error::Error + 'static)) -> Option<&'e rus
 }
 
 /// Returns the message of the innermost cause.
-fn words_of(error: &reqwest::Error) -> String {
+fn message_of(error: &reqwest::Error) -> String {
     let mut innermost: &dyn std::error::Error = error;
     while let Some(source) = innermost.source() {
         innermost = source;

@@ -8,7 +8,7 @@ use convoke_agent::verdict::FailureReason;
 use convoke_thread::config::Wire;
 
 use super::{CallError, CallEvent, CallLimits};
-use crate::wire::dialect::Dialect;
+use crate::wire::dialect::{format_of, mismatch};
 use crate::wire::{Answer, Reader, ResponseDelta};
 use convoke_wire::sse::{Data, SseEvent, SseReader};
 
@@ -111,12 +111,12 @@ impl Stream {
         let mut found = VecDeque::new();
         self.sse.push(piece, &mut found);
         self.has_events |= !found.is_empty();
-        let mut heard = Vec::new();
+        let mut deltas = Vec::new();
         for event in found {
             self.recognise(&event)?;
-            self.reader.event(event, &mut heard);
+            self.reader.event(event, &mut deltas);
         }
-        tell(heard, events)
+        report(deltas, events)
     }
 
     /// Ends a stream of another wire at once: the next attempt would bring the same.
@@ -125,24 +125,24 @@ impl Stream {
             return Ok(());
         }
         let Data::Whole(data) = &event.data else { return Ok(()) };
-        let Some(dialect) = Dialect::of(data) else { return Ok(()) };
+        let Some(format) = format_of(data) else { return Ok(()) };
         self.is_recognised = true;
-        dialect.mismatch(self.wire).map_or(Ok(()), Err)
+        mismatch(format, self.wire).map_or(Ok(()), Err)
     }
 
     fn end(&mut self, events: &mut VecDeque<CallEvent>) -> Result<Advance, CallError> {
-        let mut heard = Vec::new();
+        let mut deltas = Vec::new();
         if let Some(event) = self.sse.finish() {
             self.has_events = true;
             self.recognise(&event)?;
-            self.reader.event(event, &mut heard);
+            self.reader.event(event, &mut deltas);
         }
-        if tell(heard, events)? == Advance::Over || self.reader.is_whole_at_end() {
+        if report(deltas, events)? == Advance::Over || self.reader.is_whole_at_end() {
             return Ok(Advance::Over);
         }
-        let has_said_something = self.bytes_left < self.answer_bytes;
+        let has_data = self.bytes_left < self.answer_bytes;
         match &self.kind {
-            ContentType::Unclear(kind) if has_said_something && !self.has_events => {
+            ContentType::Unclear(kind) if has_data && !self.has_events => {
                 return Err(no_stream(kind));
             }
             _ => {}
@@ -158,13 +158,16 @@ fn no_stream(kind: &str) -> CallError {
         kind => format!(" (content-type `{kind}`)"),
     };
     let message = format!("the response is not an event stream{kind}; check `base-url` and `wire`");
-    CallError::Said { reason: FailureReason::Request, message }
+    CallError::Reported { reason: FailureReason::Request, message }
 }
 
 /// Converts deltas to events, up to the end.
-fn tell(heard: Vec<ResponseDelta>, events: &mut VecDeque<CallEvent>) -> Result<Advance, CallError> {
-    for heard in heard {
-        match heard {
+fn report(
+    deltas: Vec<ResponseDelta>,
+    events: &mut VecDeque<CallEvent>,
+) -> Result<Advance, CallError> {
+    for delta in deltas {
+        match delta {
             ResponseDelta::Text(text) => events.push_back(CallEvent::Text(text)),
             ResponseDelta::Thought(text) => events.push_back(CallEvent::Thought(text)),
             ResponseDelta::Over => return Ok(Advance::Over),

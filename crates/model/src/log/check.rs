@@ -28,7 +28,7 @@ pub fn check<L: AsRef<str>>(lines: &[L]) -> Result<(), BadLine> {
                 let what = format!("undoes line {at} of the thread, which is not a compaction");
                 return Err(bad(what));
             }
-            Some(OwnLine::TakenBack(at)) if attempts.binary_search(&at).is_err() => {
+            Some(OwnLine::Withdrawn(at)) if attempts.binary_search(&at).is_err() => {
                 let what =
                     format!("withdraws line {at} of the thread, which does not start an attempt");
                 return Err(bad(what));

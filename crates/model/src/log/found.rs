@@ -17,7 +17,7 @@ pub(crate) struct Found {
     /// The number of lines.
     pub known: usize,
     /// The first line of an earlier attempt at this turn, which is withdrawn.
-    pub takes_back: Option<usize>,
+    pub withdraws: Option<usize>,
 }
 
 impl Found {
@@ -29,25 +29,25 @@ impl Found {
         turn: Option<&str>,
     ) -> Result<Self, LogError> {
         let lines = super::texts(store.thread_lines(&id).await?);
-        let takes_back = turn.and_then(|turn| last_attempt_at(turn, &lines));
-        let log = Log::read(&lines[..takes_back.unwrap_or(lines.len())])
+        let withdraws = turn.and_then(|turn| last_attempt_at(turn, &lines));
+        let log = Log::read(&lines[..withdraws.unwrap_or(lines.len())])
             .map_err(|reason| LogError::Unreadable { thread: id.clone(), reason })?;
-        Ok(Self { id, log, known: lines.len(), takes_back })
+        Ok(Self { id, log, known: lines.len(), withdraws })
     }
 
     /// Creates an empty thread with a new id.
     pub fn new() -> Self {
-        Self { id: ThreadId::generate(), log: None, known: 0, takes_back: None }
+        Self { id: ThreadId::generate(), log: None, known: 0, withdraws: None }
     }
 
     /// Returns the heading of an attempt: its turn, and the attempt that it replaces.
     pub fn heading(&self, turn: Option<&str>, lines: &[String]) -> Vec<String> {
-        let taken_back = self.takes_back.map(|line| json!({"takenBack": line}).to_string());
+        let withdrawn = self.withdraws.map(|line| json!({"takenBack": line}).to_string());
         let attempt = turn.map(|turn| {
             let attempt = Attempt { turn: turn.to_owned(), lines: lines.len() };
             json!({"attempt": attempt}).to_string()
         });
-        taken_back.into_iter().chain(attempt).collect()
+        withdrawn.into_iter().chain(attempt).collect()
     }
 }
 

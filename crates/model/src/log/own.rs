@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 /// A line besides the thread's record.
 #[derive(Debug)]
 pub(super) enum OwnLine {
-    /// The situation that the model was last told.
+    /// The context that the model was last sent.
     LastSituation(LastSituation),
     /// A line of earlier versions about the last request; ignored.
     Sent,
@@ -16,7 +16,7 @@ pub(super) enum OwnLine {
     /// The start of an attempt at a turn.
     Attempt(Attempt),
     /// The lines from this one on are withdrawn.
-    TakenBack(usize),
+    Withdrawn(usize),
 }
 
 /// An attempt at a turn of a session.
@@ -45,8 +45,8 @@ impl OwnLine {
         let why = |error: serde_json::Error| error.to_string();
         let mut value: Value = serde_json::from_str(line).map_err(why)?;
         let mut field = |key: &str| value.get_mut(key).map(Value::take);
-        Ok(Some(if let Some(told) = field("told") {
-            Self::LastSituation(serde_json::from_value(told).map_err(why)?)
+        Ok(Some(if let Some(situation) = field("told") {
+            Self::LastSituation(serde_json::from_value(situation).map_err(why)?)
         } else if field("sent").is_some() {
             Self::Sent
         } else if let Some(line) = field("undone") {
@@ -55,25 +55,26 @@ impl OwnLine {
             Self::Attempt(serde_json::from_value(attempt).map_err(why)?)
         } else {
             let line = field("takenBack").unwrap_or_default();
-            Self::TakenBack(serde_json::from_value(line).map_err(why)?)
+            Self::Withdrawn(serde_json::from_value(line).map_err(why)?)
         }))
     }
 }
 
 /// Returns for each line whether it belongs to a withdrawn attempt.
-pub(super) fn taken_back<L: AsRef<str>>(lines: &[L]) -> Result<Vec<bool>, String> {
-    let mut taken_back = vec![false; lines.len()];
+pub(super) fn withdrawn<L: AsRef<str>>(lines: &[L]) -> Result<Vec<bool>, String> {
+    let mut withdrawn = vec![false; lines.len()];
     for (index, line) in lines.iter().enumerate() {
         let line = line.as_ref();
         if line.starts_with("{\"takenBack\":")
-            && let Some(OwnLine::TakenBack(from)) = OwnLine::read(line)?
+            && let Some(OwnLine::Withdrawn(from)) = OwnLine::read(line)?
         {
-            taken_back[from.min(index)..index].fill(true);
+            withdrawn[from.min(index)..index].fill(true);
         }
     }
-    Ok(taken_back)
+    Ok(withdrawn)
 }
 
-pub(crate) fn told_line(told: &LastSituation) -> String {
-    json!({"told": told}).to_string()
+/// Writes the line of the context that the model was last sent.
+pub(crate) fn situation_line(situation: &LastSituation) -> String {
+    json!({"told": situation}).to_string()
 }

@@ -30,8 +30,7 @@ struct Level {
 }
 
 impl IgnoreRules {
-    /// Reads the rules that stand above a directory, as far as its repository goes; without a repository
-    /// there are none anywhere.
+    /// Reads the rules above a directory, up to its repository; `None` without a repository.
     pub fn above(root: &Root, directory: &OpenDirectory) -> Option<Self> {
         let mut rules = Self::default();
         let searched = root.path().join(directory.below());
@@ -55,10 +54,10 @@ impl IgnoreRules {
         before
     }
 
-    /// Forgets the rules of directories beyond the first so many.
+    /// Removes all but the first levels.
     pub fn leave(&mut self, levels: usize) {
-        let forgotten = self.levels.drain(levels..).map(|level| level.bytes).sum::<u64>();
-        self.bytes -= forgotten;
+        let removed = self.levels.drain(levels..).map(|level| level.bytes).sum::<u64>();
+        self.bytes -= removed;
     }
 
     /// Returns whether the rules leave an entry out.

@@ -79,7 +79,7 @@ pub(super) fn run(root: &Root, given: &Arguments, bounds: Bounds) -> Result<Stri
     if matches == 0 && cut_short != Some(MORE_LINES) {
         let _ = writeln!(text, "no line of {files} files contains it");
     }
-    if let Some(passed_over) = passed_over.told() {
+    if let Some(passed_over) = passed_over.summary() {
         let _ = writeln!(text, "[{passed_over}]");
     }
     if let Some(why) = cut_short {
@@ -108,7 +108,7 @@ impl PassedOver {
         }
     }
 
-    fn told(&self) -> Option<String> {
+    fn summary(&self) -> Option<String> {
         let mib = confine::FILE_BYTES >> 20;
         let files = [
             (self.large, format!("larger than {mib} MiB")),

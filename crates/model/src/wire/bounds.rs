@@ -20,8 +20,8 @@ pub(super) struct Room {
     items: usize,
     calls: usize,
     strings: usize,
-    said: usize,
-    thoughts: usize,
+    messages: usize,
+    reasoning: usize,
     others: usize,
 }
 
@@ -33,15 +33,15 @@ impl Room {
             items: MOST_ITEMS,
             calls: MOST_CALLS,
             strings: MOST_STRINGS,
-            said: limit,
-            thoughts: limit,
+            messages: limit,
+            reasoning: limit,
             others: limit,
         }
     }
 
     /// Returns the bytes that are left for messages.
     pub fn for_text(&self) -> usize {
-        self.said
+        self.messages
     }
 
     /// Admits an item: cuts its texts to the room that is left and returns how many bytes were cut. Fails where a cut would
@@ -55,8 +55,8 @@ impl Room {
         let mut failure = None;
         each_string(item, &mut |kind, text| {
             let admitted = match kind {
-                StringKind::Said => Ok(cut_to(text, &mut self.said)),
-                StringKind::Thought => Ok(cut_to(text, &mut self.thoughts)),
+                StringKind::Message => Ok(cut_to(text, &mut self.messages)),
+                StringKind::Reasoning => Ok(cut_to(text, &mut self.reasoning)),
                 StringKind::Name => expect_short(text).map(|()| 0),
                 StringKind::Other => {
                     let room = take(&mut self.others, text.len());

@@ -90,14 +90,14 @@ impl Reader {
         self.finish_reason.is_some()
     }
 
-    pub fn event(&mut self, event: SseEvent, heard: &mut impl Extend<ResponseDelta>) {
+    pub fn event(&mut self, event: SseEvent, deltas: &mut impl Extend<ResponseDelta>) {
         // Chunks are small; one over the limit is an error.
         let Data::Whole(data) = event.data else {
             let lost = "an event exceeds the size limit".to_owned();
-            return heard.extend([ResponseDelta::Failed(CallError::Cut(lost))]);
+            return deltas.extend([ResponseDelta::Failed(CallError::Cut(lost))]);
         };
         if data.trim() == "[DONE]" {
-            return heard.extend([if self.has_finished() || self.has_said_something() {
+            return deltas.extend([if self.has_finished() || self.has_content() {
                 ResponseDelta::Over
             } else {
                 ResponseDelta::Failed(CallError::Cut(
@@ -106,18 +106,18 @@ impl Reader {
             }]);
         }
         match serde_json::from_str::<Chunk>(&data) {
-            Ok(chunk) => self.chunk(chunk, heard),
-            Err(error) => heard.extend([unreadable(&error)]),
+            Ok(chunk) => self.chunk(chunk, deltas),
+            Err(error) => deltas.extend([unreadable(&error)]),
         }
     }
 
-    fn has_said_something(&self) -> bool {
+    fn has_content(&self) -> bool {
         !self.text.text.is_empty() || !self.calls.is_empty()
     }
 
-    fn chunk(&mut self, chunk: Chunk, heard: &mut impl Extend<ResponseDelta>) {
+    fn chunk(&mut self, chunk: Chunk, deltas: &mut impl Extend<ResponseDelta>) {
         if let Some(error) = chunk.error.filter(|error| !error.is_null()) {
-            return heard.extend([ResponseDelta::Failed(CallError::said(&error))]);
+            return deltas.extend([ResponseDelta::Failed(CallError::from_event(&error))]);
         }
         self.model = chunk.model.and_then(|model| bounds::model(&model)).or(self.model.take());
         self.usage = chunk.usage.as_ref().and_then(of_openai).or(self.usage);
@@ -125,13 +125,13 @@ impl Reader {
         let choices = chunk.choices.into_iter().flatten();
         for choice in choices.filter(|choice| choice.index.unwrap_or(0) == 0) {
             if let Some(delta) = choice.delta {
-                self.delta(delta, heard);
+                self.delta(delta, deltas);
             }
             self.finish_reason = choice.finish_reason.or(self.finish_reason.take());
         }
     }
 
-    fn delta(&mut self, delta: Delta, heard: &mut impl Extend<ResponseDelta>) {
+    fn delta(&mut self, delta: Delta, deltas: &mut impl Extend<ResponseDelta>) {
         let thought = delta.reasoning_content.or_else(|| match delta.reasoning {
             Some(Value::String(text)) => Some(text),
             Some(Value::Object(mut fields)) => match fields.remove("text") {
@@ -142,15 +142,15 @@ impl Reader {
         });
         if let Some(mut text) = thought {
             text.truncate(self.thoughts.push(&text, self.limit));
-            heard.extend(Some(text).filter(|text| !text.is_empty()).map(ResponseDelta::Thought));
+            deltas.extend(Some(text).filter(|text| !text.is_empty()).map(ResponseDelta::Thought));
         }
         for mut text in [delta.content, delta.refusal].into_iter().flatten() {
             text.truncate(self.text.push(&text, self.limit));
-            heard.extend(Some(text).filter(|text| !text.is_empty()).map(ResponseDelta::Text));
+            deltas.extend(Some(text).filter(|text| !text.is_empty()).map(ResponseDelta::Text));
         }
         let mut calls = delta.tool_calls.into_iter().flatten();
         let failed = calls.find_map(|call| self.call(call).err());
-        heard.extend(failed.map(ResponseDelta::Failed));
+        deltas.extend(failed.map(ResponseDelta::Failed));
     }
 
     /// Adds a piece of a call. Servers without an index send each call whole, with an id.

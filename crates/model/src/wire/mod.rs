@@ -67,10 +67,10 @@ impl Reader {
     }
 
     /// Adds an event.
-    pub fn event(&mut self, event: SseEvent, heard: &mut impl Extend<ResponseDelta>) {
+    pub fn event(&mut self, event: SseEvent, deltas: &mut impl Extend<ResponseDelta>) {
         match self {
-            Self::Responses(reader) => reader.event(event, heard),
-            Self::Chat(reader) => reader.event(event, heard),
+            Self::Responses(reader) => reader.event(event, deltas),
+            Self::Chat(reader) => reader.event(event, deltas),
         }
     }
 
@@ -100,14 +100,16 @@ pub fn read_stream(wire: Wire, bytes: &[u8], limit: usize) -> Answer {
     sse.push(bytes, &mut events);
     events.extend(sse.finish());
     let mut reader = Reader::new(wire, limit);
-    let mut heard = Vec::new();
+    let mut deltas = Vec::new();
     for event in events {
-        reader.event(event, &mut heard);
-        if heard.iter().any(|heard| matches!(heard, ResponseDelta::Over | ResponseDelta::Failed(_)))
+        reader.event(event, &mut deltas);
+        if deltas
+            .iter()
+            .any(|delta| matches!(delta, ResponseDelta::Over | ResponseDelta::Failed(_)))
         {
             break;
         }
-        heard.clear();
+        deltas.clear();
     }
     reader.into_answer()
 }

@@ -71,38 +71,38 @@ impl Reader {
         }
     }
 
-    pub fn event(&mut self, event: SseEvent, heard: &mut impl Extend<ResponseDelta>) {
+    pub fn event(&mut self, event: SseEvent, deltas: &mut impl Extend<ResponseDelta>) {
         let data = match event.data {
             Data::Whole(data) => data,
-            Data::Oversized => return self.oversized(&event.name, heard),
+            Data::Oversized => return self.oversized(&event.name, deltas),
         };
         if data.trim() == "[DONE]" {
             return;
         }
         match serde_json::from_str::<Event<'_>>(&data) {
-            Ok(event) => self.read(event, heard),
+            Ok(event) => self.read(event, deltas),
             Err(_) if is_of_no_concern(&data) => {}
-            Err(error) => heard.extend([unreadable(&error)]),
+            Err(error) => deltas.extend([unreadable(&error)]),
         }
     }
 
-    fn read(&mut self, event: Event<'_>, heard: &mut impl Extend<ResponseDelta>) {
+    fn read(&mut self, event: Event<'_>, deltas: &mut impl Extend<ResponseDelta>) {
         let delta = event.delta.unwrap_or_default();
         match &*event.kind {
             "response.output_text.delta" | "response.refusal.delta" => {
                 let kept = self.text.push(&delta, self.room.for_text());
                 let shown = show(&delta[..kept], &mut self.shown[0]);
-                heard.extend(shown.map(ResponseDelta::Text));
+                deltas.extend(shown.map(ResponseDelta::Text));
             }
             "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
-                heard.extend(show(&delta, &mut self.shown[1]).map(ResponseDelta::Thought));
+                deltas.extend(show(&delta, &mut self.shown[1]).map(ResponseDelta::Thought));
             }
             "response.created" => self.note_model(event.response.as_ref()),
             "response.output_item.done" => {
                 let failed = self.item(event.item.unwrap_or_default()).err();
-                heard.extend(failed.map(ResponseDelta::Failed));
+                deltas.extend(failed.map(ResponseDelta::Failed));
             }
-            "response.completed" | "response.done" => self.completed(event.response, heard),
+            "response.completed" | "response.done" => self.completed(event.response, deltas),
             "response.incomplete" => {
                 let response = event.response.unwrap_or_default();
                 let reason = response["incomplete_details"]["reason"].as_str();
@@ -110,16 +110,16 @@ impl Reader {
                     Some("content_filter") => FinishReason::Refused,
                     _ => FinishReason::OutputFull,
                 });
-                self.completed(Some(response), heard);
+                self.completed(Some(response), deltas);
             }
             "response.failed" => {
                 let response = event.response.unwrap_or_default();
-                heard.extend([ResponseDelta::Failed(CallError::said(&response["error"]))]);
+                deltas.extend([ResponseDelta::Failed(CallError::from_event(&response["error"]))]);
             }
             "error" => {
                 let own = json!({"code": event.code, "message": event.message});
                 let error = event.error.unwrap_or(own);
-                heard.extend([ResponseDelta::Failed(CallError::said(&error))]);
+                deltas.extend([ResponseDelta::Failed(CallError::from_event(&error))]);
             }
             // All other events announce or repeat these.
             _ => {}
@@ -127,12 +127,12 @@ impl Reader {
     }
 
     /// Handles an event over the size limit by its name alone.
-    fn oversized(&mut self, name: &str, heard: &mut impl Extend<ResponseDelta>) {
+    fn oversized(&mut self, name: &str, deltas: &mut impl Extend<ResponseDelta>) {
         match name {
             "response.output_item.done" => {
-                heard.extend(self.keep_streamed_text().err().map(ResponseDelta::Failed));
+                deltas.extend(self.keep_streamed_text().err().map(ResponseDelta::Failed));
             }
-            "response.completed" => heard.extend([ResponseDelta::Over]),
+            "response.completed" => deltas.extend([ResponseDelta::Over]),
             _ => {}
         }
     }
@@ -168,7 +168,7 @@ impl Reader {
         self.keep(ResponseItem::message("assistant", vec![ContentItem::OutputText(text.text)]))
     }
 
-    fn completed(&mut self, response: Option<Value>, heard: &mut impl Extend<ResponseDelta>) {
+    fn completed(&mut self, response: Option<Value>, deltas: &mut impl Extend<ResponseDelta>) {
         let mut response = response.unwrap_or_default();
         self.note_model(Some(&response));
         self.usage = response.get("usage").and_then(of_openai);
@@ -179,7 +179,7 @@ impl Reader {
             }
             _ => Ok(()),
         });
-        heard.extend([kept.err().map_or(ResponseDelta::Over, ResponseDelta::Failed)]);
+        deltas.extend([kept.err().map_or(ResponseDelta::Over, ResponseDelta::Failed)]);
     }
 
     fn note_model(&mut self, response: Option<&Value>) {

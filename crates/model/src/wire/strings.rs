@@ -7,9 +7,9 @@ use serde_json::Value;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StringKind {
     /// A part of a message.
-    Said,
+    Message,
     /// A part of reasoning.
-    Thought,
+    Reasoning,
     /// An id, a name or a keyword of the protocol.
     Name,
     /// Anything else: arguments, encrypted content, outputs.
@@ -22,14 +22,14 @@ pub(crate) fn each_string(item: &mut ResponseItem, visit: &mut dyn FnMut(StringK
         ResponseItem::Message(message) => {
             names([&mut message.id, &mut message.phase], visit);
             visit(StringKind::Name, &mut message.role);
-            parts(&mut message.content, StringKind::Said, visit);
+            parts(&mut message.content, StringKind::Message, visit);
         }
         ResponseItem::Reasoning(reasoning) => {
             visit(StringKind::Name, &mut reasoning.id);
-            reasoning.summary.iter_mut().for_each(|text| visit(StringKind::Thought, text));
+            reasoning.summary.iter_mut().for_each(|text| visit(StringKind::Reasoning, text));
             for part in reasoning.content.iter_mut().flatten() {
                 let (ReasoningContent::ReasoningText(text) | ReasoningContent::Text(text)) = part;
-                visit(StringKind::Thought, text);
+                visit(StringKind::Reasoning, text);
             }
             reasoning.encrypted_content.iter_mut().for_each(|text| visit(StringKind::Other, text));
         }

@@ -57,7 +57,7 @@ impl World {
         let mut record = thread.record_start();
         let items = items_of(&mut thread, "One");
         record.events = thread.take_events();
-        (record, thread.told(), items)
+        (record, thread.last_situation(), items)
     }
 }
 
@@ -125,6 +125,6 @@ fn a_thread_that_went_on_often_is_not_told_what_it_knows() {
         let items = items_of(&mut thread, "More");
         assert_eq!(items.len(), before.len() + 1 + round);
         record.events.extend(thread.take_events());
-        told = thread.told();
+        told = thread.last_situation();
     }
 }

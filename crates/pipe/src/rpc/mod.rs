@@ -36,7 +36,7 @@ pub fn serve(
             Ok(Call { id, method, params }) => {
                 let result = server.call(&method, params, &now);
                 server.events().try_for_each(|event| write_line(&mut output, &event))?;
-                // A call without an id is a notification: nobody waits for an answer.
+                // A call without an id is a notification, which gets no answer.
                 id.map(|id| envelope::response(&id, result))
             }
             Err(Failure { id, error }) => Some(envelope::response(&id, Err(error))),

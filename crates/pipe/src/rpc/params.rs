@@ -1,11 +1,11 @@
 //! Parses positional parameters and options, with errors that name the parameter.
 
 use std::collections::HashMap;
-use std::str::FromStr;
 
 use convoke_core::json::{InvalidField, whole_number};
 use convoke_core::name::nearest;
 use convoke_core::{AgentContext, ContextManagerOptions, Fencing};
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::envelope::Error;
@@ -93,8 +93,11 @@ pub(super) fn read_manager_options(
                 options.context.max_bytes = whole_number(&value)
                     .ok_or_else(|| InvalidField::must_be("maxBytes", "a whole number of bytes"))?;
             }
-            "text" => options.context.text = named(&value, "text")?,
-            "visibility" => options.context.visibility = named(&value, "visibility")?,
+            "text" => options.context.text = named(value, "text", "\"preserve\" or \"compat\"")?,
+            "visibility" => {
+                options.context.visibility =
+                    named(value, "visibility", "\"all\" or \"addressed\"")?;
+            }
             "fence" => options.context.fencing = fencing(&value)?,
             _ => {
                 let problem = match nearest(&name, NAMES) {
@@ -129,15 +132,9 @@ fn agent_windows(value: &Value) -> Result<HashMap<String, usize>, InvalidField> 
 }
 
 /// Reads a value by its name.
-fn named<T: FromStr>(value: &Value, field: &str) -> Result<T, InvalidField>
-where
-    T::Err: std::fmt::Display,
-{
-    let name = value.as_str().unwrap_or_default();
-    name.parse().map_err(|error: T::Err| InvalidField {
-        field: field.to_owned(),
-        problem: error.to_string(),
-    })
+fn named<T: DeserializeOwned>(value: Value, field: &str, names: &str) -> Result<T, InvalidField> {
+    let name = Some(value).filter(Value::is_string).unwrap_or_default();
+    serde_json::from_value(name).map_err(|_| InvalidField::must_be(field, names))
 }
 
 fn fencing(value: &Value) -> Result<Fencing, InvalidField> {

@@ -123,7 +123,7 @@ pub(super) fn error(error: &HttpError, number: usize) -> Value {
     })
 }
 
-/// A client sends the signature of a thought back and never looks into it.
+/// The signature of reasoning, which clients return unread.
 const SIGNATURE: &str = "rehearsed";
 
 fn stop_reason(reply: &Reply) -> &'static str {

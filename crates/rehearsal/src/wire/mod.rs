@@ -29,8 +29,8 @@ pub(crate) struct Facts<'a> {
 /// The error of a reply that fails.
 pub(crate) const FAILURE: &str = "rehearsed failure";
 
-/// Returns the bytes of a reply, as its client reads them. A reply that fails can say so only in a
-/// stream; instead of a whole one its client gets an error.
+/// Returns the bytes of a reply for its client. A reply that fails is reported in a stream; instead of a whole
+/// one the client gets an error.
 pub(crate) fn play(wire: Wire, framing: Framing, reply: &Reply, facts: &Facts) -> Vec<Beat> {
     match framing {
         Framing::Whole => play_whole(wire, reply, facts),
@@ -44,7 +44,7 @@ pub(crate) fn play(wire: Wire, framing: Framing, reply: &Reply, facts: &Facts) -
     }
 }
 
-/// A whole answer comes after all the waits of its steps; one that is cut breaks off in the middle.
+/// Returns a whole answer, after all waits of its steps; one that is cut ends in the middle.
 fn play_whole(wire: Wire, reply: &Reply, facts: &Facts) -> Vec<Beat> {
     let value = match wire {
         Wire::Responses => responses::whole(reply, facts),

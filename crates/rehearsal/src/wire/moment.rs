@@ -1,5 +1,5 @@
-//! A reply as a sequence of moments: the steps of the script, joined into blocks as the wires have
-//! them. Pieces of text that follow each other are chunks of one block.
+//! A reply as a sequence of moments: the steps of the script, grouped into blocks as on the wire. Adjacent pieces of
+//! text are chunks of one block.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ pub(crate) enum Moment<'a> {
     Wait(Duration),
 }
 
-/// Returns the moments of a reply; in a stream that breaks off the last block has no end.
+/// Returns the moments of a reply; in a stream that ends early the last block has no end.
 pub(crate) fn moments(reply: &Reply) -> Vec<Moment<'_>> {
     let mut moments = Vec::new();
     let mut open: Option<(Channel, String)> = None;

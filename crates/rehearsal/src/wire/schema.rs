@@ -1,6 +1,6 @@
-//! Answers to side questions. A CLI may ask a model for a small JSON object of its own (which model
-//! suits this prompt? is this a new topic?), with a schema and no tools. No script knows of such a
-//! question; the answer is the smallest value that the schema allows.
+//! Answers to side requests. A CLI may ask a model for a small JSON object (which model suits this prompt? is this a
+//! new topic?), with a schema and no tools. Scripts do not cover such requests; the answer is the smallest value that
+//! the schema allows.
 
 use serde_json::{Map, Value, json};
 
@@ -9,7 +9,7 @@ pub(crate) fn instance(schema: &Value) -> Value {
     within(schema, 16)
 }
 
-/// A schema may contain itself; nobody asks for a value that is nested deeper than this.
+/// Returns it up to a depth, because a schema may contain itself.
 fn within(schema: &Value, depth: usize) -> Value {
     if depth == 0 {
         return Value::Null;

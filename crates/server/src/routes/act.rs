@@ -1,7 +1,5 @@
 //! The actions of people. Each is a POST with a JSON body.
 
-use std::sync::Arc;
-
 use axum::Json;
 use axum::extract::rejection::JsonRejection;
 use axum::extract::{Path, State};
@@ -13,11 +11,11 @@ use convoke_session::{MessageNumber, PersonMessage, SessionId, Store as _, TurnI
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::Shared;
 use crate::error::{ApiError, ApiResult};
 use crate::held::{ActionError, Done};
 use crate::{App, Scope};
 
-type Shared = State<Arc<App>>;
 type Body<T> = Result<Json<T>, JsonRejection>;
 
 /// The longest name of a session, in characters.

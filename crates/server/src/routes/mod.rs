@@ -2,11 +2,14 @@
 //! JSON, or with a fragment of HTML for `Accept: text/html`.
 
 mod act;
-mod read;
+mod requests;
+mod sessions;
+mod turns;
 
+use std::path::Path;
 use std::sync::Arc;
 
-use axum::extract::DefaultBodyLimit;
+use axum::extract::{DefaultBodyLimit, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse as _, Response};
@@ -23,30 +26,33 @@ use crate::{App, Scope, assets, guard};
 /// The largest body of a request: a message of a person, with room for its JSON.
 pub const BODY_BYTES: usize = 4 << 20;
 
+/// What every handler is given.
+type Shared = State<Arc<App>>;
+
 /// Returns the routes, behind the guard.
 pub(crate) fn router(app: &Arc<App>) -> Router {
     let api = Router::new()
-        .route("/sessions", get(read::sessions).post(act::create))
-        .route("/sessions/{id}", get(read::session))
-        .route("/sessions/{id}/stream", get(read::stream))
-        .route("/sessions/{id}/messages", get(read::messages))
-        .route("/sessions/{id}/messages/{number}/text", get(read::message_text))
-        .route("/sessions/{id}/turns", get(read::turns))
-        .route("/sessions/{id}/turns/{turn}", get(read::turn))
-        .route("/sessions/{id}/turns/{turn}/prompt", get(read::prompt))
-        .route("/sessions/{id}/turns/{turn}/system", get(read::system))
-        .route("/sessions/{id}/turns/{turn}/ledger", get(read::ledger))
-        .route("/sessions/{id}/turns/{turn}/bytes", get(read::bytes))
-        .route("/sessions/{id}/turns/{turn}/steps", get(read::steps))
-        .route("/sessions/{id}/turns/{turn}/changes", get(read::turn_changes))
-        .route("/sessions/{id}/turns/{turn}/diff/{other}", get(read::diff))
-        .route("/sessions/{id}/turns/{turn}/requests", get(read::requests))
-        .route("/sessions/{id}/turns/{turn}/requests/{number}", get(read::request))
-        .route("/sessions/{id}/turns/{turn}/requests/{number}/body", get(read::request_body))
-        .route("/sessions/{id}/turns/{turn}/requests/{number}/bytes", get(read::request_bytes))
-        .route("/sessions/{id}/changes", get(read::changes))
-        .route("/sessions/{id}/cache", get(read::cache))
-        .route("/sessions/{id}/export", get(read::export))
+        .route("/sessions", get(sessions::list).post(act::create))
+        .route("/sessions/{id}", get(sessions::session))
+        .route("/sessions/{id}/stream", get(sessions::stream))
+        .route("/sessions/{id}/messages", get(sessions::messages))
+        .route("/sessions/{id}/messages/{number}/text", get(sessions::message_text))
+        .route("/sessions/{id}/turns", get(turns::list))
+        .route("/sessions/{id}/turns/{turn}", get(turns::turn))
+        .route("/sessions/{id}/turns/{turn}/prompt", get(turns::prompt))
+        .route("/sessions/{id}/turns/{turn}/system", get(turns::system))
+        .route("/sessions/{id}/turns/{turn}/ledger", get(turns::ledger))
+        .route("/sessions/{id}/turns/{turn}/bytes", get(turns::bytes))
+        .route("/sessions/{id}/turns/{turn}/steps", get(turns::steps))
+        .route("/sessions/{id}/turns/{turn}/changes", get(turns::changes))
+        .route("/sessions/{id}/turns/{turn}/diff/{other}", get(turns::diff))
+        .route("/sessions/{id}/turns/{turn}/requests", get(requests::list))
+        .route("/sessions/{id}/turns/{turn}/requests/{number}", get(requests::request))
+        .route("/sessions/{id}/turns/{turn}/requests/{number}/body", get(requests::body))
+        .route("/sessions/{id}/turns/{turn}/requests/{number}/bytes", get(requests::bytes))
+        .route("/sessions/{id}/changes", get(sessions::changes))
+        .route("/sessions/{id}/cache", get(requests::cache))
+        .route("/sessions/{id}/export", get(sessions::export))
         .route("/sessions/{id}/say", post(act::say))
         .route("/sessions/{id}/cancel", post(act::cancel))
         .route("/sessions/{id}/retry", post(act::retry))
@@ -56,7 +62,7 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
         .route("/sessions/{id}/undo", post(act::undo))
         .route("/sessions/{id}/fork", post(act::fork))
         .route("/sessions/{id}/rename", post(act::rename))
-        .route("/explain", get(read::explain));
+        .route("/explain", get(sessions::explain));
     Router::new()
         .nest("/api", api)
         .route("/", get(assets::shell))
@@ -71,6 +77,11 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
 }
 
 impl App {
+    /// Returns a path as people write it.
+    fn shown(&self, path: &Path) -> String {
+        self.host.shown_directory(&path.display().to_string())
+    }
+
     /// Reads the id of a session in a path, and refuses one that the server does not show.
     fn session_id(&self, written: &str) -> ApiResult<SessionId> {
         let id = written.parse().map_err(|_| ApiError::not_found("there is no such session"))?;

@@ -12,11 +12,14 @@ use crate::query::Grouping;
 /// The most parts of a picture; the smallest are drawn as one.
 const MOST_PARTS: usize = 400;
 /// The width of a picture, in its own units.
-const WIDTH: f64 = 1000.0;
+const WIDTH: f64 = 640.0;
 /// The height of the treemap.
-const HEIGHT: f64 = 320.0;
+const HEIGHT: f64 = 360.0;
 /// The height of a bar.
-const BAR: f64 = 36.0;
+const BAR: f64 = 28.0;
+/// The width of a letter in a label, and the height of its line.
+const LETTER: f64 = 7.4;
+const LINE: f64 = 17.0;
 /// The number of colours.
 const COLOURS: usize = 8;
 
@@ -27,6 +30,8 @@ pub struct Part {
     pub entry: Option<usize>,
     /// What it is.
     pub label: String,
+    /// What is written on it.
+    pub name: String,
     /// Its group.
     pub group: String,
     /// Its bytes.
@@ -43,6 +48,10 @@ pub fn parts(ledger: &Ledger<'_>, by: Grouping) -> Vec<Part> {
         .map(|(index, entry)| Part {
             entry: Some(index),
             label: format!("{}: {}", entry.section, source(&entry.source)),
+            name: match by {
+                Grouping::Section => source(&entry.source).replace('`', ""),
+                Grouping::Source | Grouping::Owner => entry.section.to_string(),
+            },
             group: group(&entry, by),
             bytes: entry.kept_bytes(),
         })
@@ -56,7 +65,7 @@ pub fn parts(ledger: &Ledger<'_>, by: Grouping) -> Vec<Part> {
         let label = format!("{} small parts", number(small.len() as u64));
         let bytes = small.iter().map(|part| part.bytes).sum();
         parts = kept;
-        parts.push(Part { entry: None, group: label.clone(), label, bytes });
+        parts.push(Part { entry: None, group: label.clone(), name: label.clone(), label, bytes });
     }
     parts
 }
@@ -147,7 +156,7 @@ fn bar(parts: &[Part], groups: &[(&str, u64)], whole: u64, title: &str) -> Marku
         Area { x: end - width, y: 0.0, width, height: BAR }
     });
     html! {
-        svg.bar viewBox=(format!("0 0 {WIDTH} {BAR}")) preserveAspectRatio="none" role="img" aria-label=(format!("{title} in the order of the text; the table below has the same figures")) data-bytes=(whole) {
+        svg.bar viewBox=(format!("0 0 {WIDTH} {BAR}")) preserveAspectRatio="none" role="img" aria-label=(format!("{title} in the order of the text; the table has the same figures")) data-bytes=(whole) {
             @for (part, area) in parts.iter().zip(areas) { (rectangle(part, groups, whole, area)) }
         }
     }
@@ -158,12 +167,13 @@ fn treemap(parts: &[Part], groups: &[(&str, u64)], whole: u64, title: &str) -> M
     let sizes: Vec<u64> = groups.iter().map(|(_, bytes)| *bytes).collect();
     let areas = squarified(&sizes, Area { x: 0.0, y: 0.0, width: WIDTH, height: HEIGHT });
     html! {
-        svg.treemap viewBox=(format!("0 0 {WIDTH} {HEIGHT}")) preserveAspectRatio="none" role="img" aria-label=(format!("{title} by group; the table below has the same figures")) data-bytes=(whole) {
+        svg.treemap viewBox=(format!("0 0 {WIDTH} {HEIGHT}")) role="img" aria-label=(format!("{title} by group; the table has the same figures")) data-bytes=(whole) {
             @for ((name, _), area) in groups.iter().zip(areas) {
                 @let inner = sorted(parts, name);
                 @let sizes = inner.iter().map(|part| part.bytes).collect::<Vec<_>>();
                 @for (part, area) in inner.iter().zip(squarified(&sizes, area)) {
                     (rectangle(part, groups, whole, area))
+                    (label(part, area))
                 }
             }
         }
@@ -186,6 +196,34 @@ fn rectangle(part: &Part, groups: &[(&str, u64)], whole: u64, area: Area) -> Mar
         rect class=(class) data-bytes=(part.bytes) data-part=[part.entry]
             x=(rounded(x)) y=(rounded(y)) width=(rounded(width)) height=(rounded(height)) { title { (title) } }
     }
+}
+
+/// Writes the name and the size on a rectangle, if they fit.
+fn label(part: &Part, area: Area) -> Markup {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a rectangle has a small width"
+    )]
+    let room = ((area.width - 10.0) / LETTER).max(0.0) as usize;
+    let (name, size) = (shortened(&part.name, room), number(part.bytes));
+    html! {
+        @if let Some(name) = name && area.height >= LINE + 4.0 {
+            text x=(rounded(area.x + 6.0)) y=(rounded(area.y + LINE)) { (name) }
+            @if area.height >= 2.0 * LINE + 6.0 && size.len() <= room {
+                text.size x=(rounded(area.x + 6.0)) y=(rounded(area.y + 2.0 * LINE)) { (size) }
+            }
+        }
+    }
+}
+
+/// Returns a name in so many letters; `None` if too little would remain.
+fn shortened(name: &str, room: usize) -> Option<String> {
+    let name: String = name.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    if name.chars().count() <= room {
+        return Some(name);
+    }
+    (room >= 5).then(|| name.chars().take(room - 1).chain(['…']).collect())
 }
 
 fn rounded(value: f64) -> String {
@@ -278,6 +316,13 @@ mod tests {
         let first = areas[0].width * areas[0].height;
         assert!((first - 3600.0).abs() < 0.001, "{first}");
         assert_eq!(squarified(&[0, 0], area).len(), 2);
+    }
+
+    #[test]
+    fn a_name_is_shortened_or_left_out() {
+        assert_eq!(shortened("settings", 8).as_deref(), Some("settings"));
+        assert_eq!(shortened("settings", 6).as_deref(), Some("setti…"));
+        assert_eq!(shortened("settings", 4), None);
     }
 
     #[test]

@@ -1,13 +1,15 @@
 //! A conversation: its messages, what runs, who is next, and how to take part.
 
 use convoke_agent::permission::PermissionAnswer;
+use convoke_core::Timestamp;
+use convoke_session::attachment::Attachment;
 use convoke_session::{MemberCost, Session, SessionId, StopReason, Turn, TurnState};
 use convoke_team::Team;
 use maud::{Markup, html};
 use serde_json::json;
 
 use super::text::{SHOWN, beginning, exact, line};
-use super::{action, dollars, download, moment, number, short};
+use super::{action, confirmed, dollars, download, moment, number, short};
 use crate::feed::Step;
 use crate::stored::{MessagePage, Question, ShownMessage, Standing, total_cost};
 
@@ -20,64 +22,84 @@ pub fn conversation(
     standing: &Standing,
 ) -> Markup {
     let id = session.began.id;
+    // Behind a gap, messages that come are not shown: they are at the end of the conversation.
+    let last = if page.has_later { None } else { page.messages.last() };
+    let last = last.map_or(session.state.last_message.0, |message| message.stored.number.0);
     html! {
-        (heading(session, directory, standing))
-        (tools(id))
-        div #conversation data-session=(id) data-last=(page.messages.last().map_or(0, |it| it.stored.number.0)) {
-            (messages(id, page))
-            div #live aria-live="polite" {}
-            section #standing aria-label="What the conversation waits for" { (self::standing(id, standing)) }
+        nav.crumbs aria-label="Place" { a href="/" { "Sessions" } " / " (short(id)) }
+        (heading(session, directory))
+        div.session {
+            div #conversation data-session=(id) data-last=(last) data-gap[page.has_later] {
+                (messages(id, page))
+                @if page.has_later { p.notice { "Later messages follow. " a href=(format!("/sessions/{id}")) { "Go to the latest" } } }
+                div #live aria-live="polite" {}
+                section #standing aria-label="What the conversation waits for" { (self::standing(id, standing)) }
+                (composer(id, team, session))
+            }
+            aside aria-label="The session" { (facts(id, team, standing)) }
         }
-        (composer(id, team, session))
     }
 }
 
-/// Renders the name, directory, task and cost of a session.
-pub fn heading(session: &Session, directory: &str, standing: &Standing) -> Markup {
+/// Renders the name, directory and task of a session.
+pub fn heading(session: &Session, directory: &str) -> Markup {
     let name = session.began.name.as_deref().unwrap_or("A conversation");
     html! {
         h1 { (line(name)) }
         p.faint {
             span.path { (line(directory)) } " · session " (short(session.began.id)) " · " (moment(session.began.created_at))
-            @if session.began.rehearsal.is_some() { " · " span.badge { "rehearsal" } }
+            @if session.began.rehearsal.is_some() { " " span.badge { "rehearsal" } }
         }
         @if let Some(task) = &session.state.task { p.task { strong { "Task: " } (line(task)) } }
-        p #cost { (cost(&standing.costs)) }
     }
+}
+
+/// Renders what stands beside the messages: members, costs, views and actions.
+fn facts(id: SessionId, team: Option<&Team>, standing: &Standing) -> Markup {
+    let base = format!("/api/sessions/{id}");
+    let file = |extension: &str| format!("convoke-{}.{extension}", short(id));
+    let export = |form: &str| format!("{base}/export?form={form}");
+    html! {
+        nav.views aria-label="Views of the session" {
+            a href=(format!("/sessions/{id}/turns")) { "Turns" }
+            a href=(format!("/sessions/{id}/changes")) { "Changes" }
+            a href=(format!("/sessions/{id}/cache")) { "Cache" }
+        }
+        @if let Some(team) = team {
+            h2 { "Members" }
+            ul.members { @for member in &team.members {
+                li { span.dot.(hue(member.name.as_str())) {} " " (line(member.name.as_str())) " " span.faint { @match member.agent() { Some(settings) => (line(&settings.agent)), None => "person" } } }
+            } }
+        }
+        div #cost { (cost(&standing.costs)) }
+        details.menu {
+            summary { "Session" }
+            (action("Resume", &format!("{base}/continue"), &json!({})))
+            (action("Fork", &format!("{base}/fork"), &json!({})))
+            button type="button" data-post=(format!("{base}/rename")) data-ask="name" data-label="The new name" { "Rename" }
+            (action("Release", &format!("{base}/release"), &json!({})))
+            (confirmed("Undo the last turn", &format!("{base}/undo"), &json!({})))
+            (download("Export HTML", &export("html"), &file("html")))
+            (download("Export Markdown", &export("markdown"), &file("md")))
+            (download("Export snapshot", &export("snapshot"), &file("json")))
+            (download("Export everything", &export("archive"), &file("jsonl")))
+        }
+    }
+}
+
+/// Returns the class of a speaker's colour.
+fn hue(name: &str) -> String {
+    let sum: u32 = name.bytes().map(u32::from).sum();
+    format!("c{}", sum % 8)
 }
 
 /// Renders what a session cost, by member.
 pub fn cost(costs: &[MemberCost]) -> Markup {
     html! {
         @if let Some(total) = total_cost(costs) {
-            "Cost: " (dollars(total))
-            @let by: Vec<String> = costs.iter().filter_map(|cost| Some(format!("{} {}", cost.member, dollars(cost.cost_usd?)))).collect();
-            span.faint { " (" (line(&by.join(", "))) ")" }
-        }
-    }
-}
-
-fn tools(id: SessionId) -> Markup {
-    let base = format!("/api/sessions/{id}");
-    let file = |extension: &str| format!("convoke-{}.{extension}", short(id));
-    html! {
-        nav.tools aria-label="Session" {
-            a href=(format!("/sessions/{id}/turns")) { "Turns" }
-            a href=(format!("/sessions/{id}/changes")) { "Changes" }
-            a href=(format!("/sessions/{id}/cache")) { "Cache" }
-            details {
-                summary { "Session" }
-                div.menu {
-                    (action("Resume", &format!("{base}/continue"), &json!({})))
-                    (action("Fork", &format!("{base}/fork"), &json!({})))
-                    button type="button" data-post=(format!("{base}/rename")) data-ask="name" data-label="The new name" { "Rename" }
-                    (action("Release", &format!("{base}/release"), &json!({})))
-                    (download("Export HTML", &format!("{base}/export?form=html"), &file("html")))
-                    (download("Export Markdown", &format!("{base}/export?form=markdown"), &file("md")))
-                    (download("Export snapshot", &format!("{base}/export?form=snapshot"), &file("json")))
-                    (download("Export everything", &format!("{base}/export?form=archive"), &file("jsonl")))
-                }
-            }
+            h2 { "Cost" }
+            p { strong { (dollars(total)) } }
+            ul.costs { @for cost in costs { @if let Some(own) = cost.cost_usd { li { (line(cost.member.as_str())) " " span.figure { (dollars(own)) } } } } }
         }
     }
 }
@@ -97,23 +119,37 @@ pub fn message(id: SessionId, message: &ShownMessage) -> Markup {
     let number = message.stored.number;
     let said = &message.stored.message;
     let (text, rest) = beginning(&message.text, SHOWN);
+    let name = said.said.speaker.name();
     let kind = if said.said.speaker.is_ai() { "agent" } else { "person" };
+    let at = said.said.timestamp.as_ref().and_then(Timestamp::millis);
     html! {
-        li.message.(kind) #(format!("message-{number}")) data-number=(number) {
+        li.message.(kind).(hue(name)) #(format!("message-{number}")) data-number=(number) tabindex="-1" {
             header {
-                strong { (line(said.said.speaker.name())) }
-                @if !said.addressees().is_empty() { " → " (line(&said.addressees().join(", "))) }
-                " " span.faint {
-                    a href=(format!("#message-{number}")) { "message " (number) }
-                    @if let Some(turn) = message.turn {
-                        ", " a href=(format!("/sessions/{id}/turns/{turn}")) { "turn " (turn) }
-                    }
+                span { strong { (line(name)) } @if !said.addressees().is_empty() { span.faint { " → " (line(&said.addressees().join(", "))) } } }
+                span.faint {
+                    @if let Some(at) = at { (moment(at)) " · " }
+                    a href=(format!("?message={number}#message-{number}")) { "message " (number) }
+                    @if let Some(turn) = message.turn { " · " a href=(format!("/sessions/{id}/turns/{turn}")) { "turn " (turn) } }
                 }
             }
             pre.text { (exact(text, false)) @if rest > 0 { (more(&format!("/api/sessions/{id}/messages/{number}/text"), text.len(), rest)) } }
+            @for attachment in Attachment::of(said) { (self::attachment(&attachment)) }
             @if let Some(turn) = message.turn {
                 details data-load=(format!("/api/sessions/{id}/turns/{turn}/steps")) { summary { "Steps of the turn" } }
             }
+        }
+    }
+}
+
+/// Renders a file that a message attaches, folded.
+pub fn attachment(attachment: &Attachment) -> Markup {
+    let Attachment { path, text } = attachment;
+    let (shown, rest) = beginning(text, SHOWN);
+    html! {
+        details.attachment {
+            summary { span.path { (line(path)) } " " span.faint { "attached, " (number(text.len() as u64)) " bytes" } }
+            pre.text { (exact(shown, false)) }
+            @if rest > 0 { p.faint { (number(rest as u64)) " more bytes; the prompt of the turn has all that was sent." } }
         }
     }
 }
@@ -225,13 +261,13 @@ fn question(id: SessionId, question: &Question) -> Markup {
     let Question { turn, member, question, answers, expires_at } = question;
     let path = format!("/api/sessions/{id}/answer");
     html! {
-        section.question role="alertdialog" aria-label=(format!("{member} asks for permission")) {
-            p { strong { (line(member.as_str())) } " asks in turn " (turn) " to use " code { (line(&question.tool)) } ":" }
+        section.question aria-label=(format!("{member} asks for permission")) {
+            p role="alert" { strong { (line(member.as_str())) } " asks in turn " (turn) " to use " code { (line(&question.tool)) } ":" }
             pre.text { (exact(&question.summary, false)) }
             @if let Some(diff) = &question.diff { details { summary { "The change" } pre.text { (exact(diff, false)) } } }
-            p {
+            p.actions {
                 @for answer in answers {
-                    (action(answer_label(*answer), &path, &json!({"question": question.id, "answer": answer}))) " "
+                    (action(answer_label(*answer), &path, &json!({"question": question.id, "answer": answer})))
                 }
                 span.faint { "No answer by " (moment(convoke_session::Millis(*expires_at))) " means no." }
             }
@@ -255,20 +291,21 @@ fn composer(id: SessionId, team: Option<&Team>, session: &Session) -> Markup {
     html! {
         form #composer data-say=(format!("/api/sessions/{id}/say")) aria-label="Say something" {
             label for="say" { "Message" }
-            textarea id="say" name="text" rows="3" required placeholder="@name addresses a member; Ctrl-Enter sends" aria-describedby="say-help" {}
+            textarea id="say" name="text" rows="3" required aria-describedby="say-help" aria-controls="completions" {}
             ul #completions role="listbox" aria-label="Members" hidden {}
-            p #say-help.faint { "Members: " (line(&team.names().map(ToString::to_string).collect::<Vec<_>>().join(", "))) }
             p.send {
                 label for="to" { "To" }
                 select id="to" name="to" {
                     option value="" { "whom the text names" }
+                    option value="all" { "all" }
                     @for name in team.agents() { option value=(name) { (name) } }
                 }
                 label for="person" { "As" }
                 select id="person" name="person" {
                     @for name in team.people() { option value=(name) selected[asker == Some(name)] { (name) } }
                 }
-                button type="submit" { "Send" }
+                button.primary type="submit" { "Send" }
+                span #say-help.faint { "@name addresses a member, @path attaches a file; Ctrl-Enter sends" }
             }
             datalist #members { @for name in team.names() { option value=(name) {} } }
         }

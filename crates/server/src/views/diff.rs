@@ -1,38 +1,47 @@
 //! The difference between two prompts: what a cache can reuse, and the lines side by side.
 
-use convoke_core::ledger::{Ledger, Target};
-use convoke_session::diff::{DiffLine, LineChange, PromptDiff, TextDiff};
-use convoke_session::{SessionId, TurnId};
+use convoke_core::ledger::Target;
+use convoke_session::diff::{DiffLine, LineChange, TextDiff};
+use convoke_session::{SentTurn, SessionId};
 use maud::{Markup, html};
 
-use super::chart::source;
-use super::text::{exact, line};
+use super::inspector::crumbs;
+use super::text::{beginning, exact, line};
 use super::{number, percent};
+use crate::difference::{Difference, FirstDifference};
 
 /// The lines around a change that are shown.
 const AROUND: usize = 3;
 /// The most lines of a diff that are shown; the JSON form has all.
 const MOST_LINES: usize = 4_000;
 
-/// Renders the difference between the prompts of two turns.
-pub fn prompts(
-    id: SessionId,
-    (earlier, later): (TurnId, TurnId),
-    found: &PromptDiff,
-    later_ledger: &Ledger<'_>,
-) -> Markup {
-    let before = found.system.earlier_bytes + found.prompt.earlier_bytes;
-    let after = found.system.later_bytes + found.prompt.later_bytes;
-    let reusable = found.reusable_bytes();
+/// Renders the difference between what was sent in two attempts.
+pub fn prompts(id: SessionId, earlier: &SentTurn, later: &SentTurn, found: &Difference) -> Markup {
+    let texts = &found.texts;
+    let before = texts.system.earlier_bytes + texts.prompt.earlier_bytes;
+    let after = texts.system.later_bytes + texts.prompt.later_bytes;
+    let reusable = texts.reusable_bytes();
+    let is_one_turn = earlier.turn.id == later.turn.id;
+    let name = |sent: &SentTurn| {
+        let SentTurn { turn, attempt, .. } = sent;
+        let attempt =
+            if is_one_turn { format!(", attempt {}", attempt.number) } else { String::new() };
+        format!("turn {}{attempt}", turn.id)
+    };
+    let (first, second) = (name(earlier), name(later));
     html! {
-        nav.crumbs aria-label="Place" { a href="/" { "Sessions" } " / " a href=(format!("/sessions/{id}")) { "session" } " / " a href=(format!("/sessions/{id}/turns/{later}")) { "turn " (later) } }
-        h1 { (line(found.member.as_str())) ": turn " (earlier) " and turn " (later) }
-        p { "Turn " (earlier) " has " (number(before)) " bytes, turn " (later) " has " (number(after)) "." }
+        (crumbs(id, Some(later.turn.id)))
+        h1 {
+            @if earlier.turn.member == later.turn.member { (line(later.turn.member.as_str())) ": " (first) " and " (second) }
+            @else { (first) " of " (line(earlier.turn.member.as_str())) " and " (second) " of " (line(later.turn.member.as_str())) }
+        }
+        p { (upper(&first)) " has " (number(before)) " bytes, " (second) " has " (number(after)) "." }
         h2 { "What a cache can reuse" }
-        p #reusable { (number(reusable)) " bytes at the beginning are the same: " (percent(reusable, before)) " of turn " (earlier) "." }
+        p #reusable { (number(reusable)) " bytes at the beginning are the same: " (percent(reusable, before)) " of " (first) "." }
         (prefix_bar(reusable, after))
-        @if let Some(cause) = first_difference(found, later_ledger) { p { "The first difference: " (line(&cause)) "." } }
-        @for (name, text) in [("System text", &found.system), ("Prompt", &found.prompt)] {
+        p.scale { span { (number(reusable)) " bytes unchanged" } span { (number(after - reusable.min(after))) " bytes to read again" } }
+        @if let Some(difference) = &found.first { (first_difference(difference)) }
+        @for (name, text) in [("System text", &texts.system), ("Prompt", &texts.prompt)] {
             @if text.earlier_bytes + text.later_bytes > 0 {
                 h2 { (name) }
                 @if text.is_same() { p { "The same " (number(text.later_bytes)) " bytes." } }
@@ -42,28 +51,24 @@ pub fn prompts(
     }
 }
 
-/// Returns what the first byte that differs belongs to.
-fn first_difference(found: &PromptDiff, later: &Ledger<'_>) -> Option<String> {
-    let (target, text) = if found.system.is_same() {
-        (Target::Prompt, &found.prompt)
-    } else {
-        (Target::System, &found.system)
+fn first_difference(found: &FirstDifference) -> Markup {
+    let FirstDifference { target, byte, section, source, cause } = found;
+    let text = match target {
+        Target::System => "system text",
+        Target::Prompt => "prompt",
     };
-    if text.is_same() {
-        return None;
-    }
-    let at = text.common_prefix;
-    let entry = later
-        .entries()
-        .filter(|entry| entry.target == target && entry.kept_bytes() > 0)
-        .find(|entry| entry.range.end > at);
-    Some(match entry {
-        Some(entry) => {
-            let from = if entry.range.start == at { "begins here" } else { "changed" };
-            format!("at byte {} {} of {} {from}", number(at), source(&entry.source), entry.section)
+    html! {
+        p #first-difference {
+            "The first difference is at byte " (number(*byte)) " of the " (text) ", in " (section) " (" (line(source)) "): "
+            strong { (line(cause)) } "."
         }
-        None => format!("the later text ends at byte {}", number(at)),
-    })
+    }
+}
+
+/// Returns a text with a capital letter.
+fn upper(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 /// Renders how much of a text is unchanged.
@@ -121,7 +126,7 @@ fn side_by_side(text: &TextDiff) -> Markup {
         rows.into_iter().enumerate().map(|(at, row)| (row, is_near(at))).collect();
     html! {
         p.faint { (number(text.earlier_bytes)) " → " (number(text.later_bytes)) " bytes, the first " (number(text.common_prefix)) " the same" }
-        div.scroll { table.diff {
+        div.scroll tabindex="0" role="region" aria-label="The lines side by side" { table.diff {
             thead { tr { th scope="col" { "Earlier" } th scope="col" { "Later" } } }
             tbody {
                 @for run in rows[..rows.len().min(MOST_LINES)].chunk_by(|a, b| a.1 == b.1) {
@@ -147,5 +152,5 @@ fn cell(side: Option<&DiffLine>, change: LineChange) -> Markup {
         (true, LineChange::Removed) => ("removed", "− "),
         (true, _) => ("added", "+ "),
     };
-    html! { td.(class) { (mark) (exact(super::text::beginning(&side.text, 4 << 10).0, false)) } }
+    html! { td.(class) { (mark) (exact(beginning(&side.text, 4 << 10).0, false)) } }
 }

@@ -3,11 +3,15 @@
 //! Every view is a fragment, so that the page can show it and a document can contain it. Content only ever appears as
 //! escaped text: no view has a script, a style or an address that comes from a conversation.
 
+pub mod changes;
 pub mod chart;
 pub mod conversation;
 pub mod diff;
+pub mod events;
 pub mod explain;
 pub mod inspector;
+pub mod ledger;
+pub mod requests;
 pub mod sessions;
 pub mod text;
 
@@ -38,6 +42,11 @@ pub fn moment(at: Millis) -> Markup {
 /// Returns a button that sends a request.
 fn action(label: &str, path: &str, body: &serde_json::Value) -> Markup {
     html! { button type="button" data-post=(path) data-body=(body) { (label) } }
+}
+
+/// Returns a button that shows what a request would do, and sends it once more when the person agrees.
+fn confirmed(label: &str, path: &str, body: &serde_json::Value) -> Markup {
+    html! { button type="button" data-post=(path) data-body=(body) data-confirm=(label) { (label) } }
 }
 
 /// Returns a button that saves a response as a file.

@@ -1,5 +1,7 @@
 //! The list of sessions, by directory.
 
+use std::fmt::Write as _;
+
 use convoke_session::FoundMessage;
 use maud::{Markup, html};
 use serde_json::json;
@@ -9,65 +11,97 @@ use super::{action, count, dollars, moment, short};
 use crate::stored::ListedSession;
 
 /// The sessions of a directory, under the name that people write.
-pub struct Directory {
+pub struct Directory<'r> {
     /// The directory.
     pub shown: String,
     /// Its sessions, the one that changed last first.
-    pub sessions: Vec<ListedSession>,
+    pub sessions: Vec<&'r ListedSession>,
+}
+
+/// A page of the list.
+pub struct List<'r> {
+    /// The directories.
+    pub directories: Vec<Directory<'r>>,
+    /// The words that were searched for.
+    pub words: &'r str,
+    /// The number of all sessions.
+    pub total: usize,
+    /// The number of sessions up to the end of this page, if there are more.
+    pub next: Option<usize>,
 }
 
 /// The messages that a search found.
-pub struct Found<'a> {
+pub struct Found {
     /// The messages that are shown.
-    pub messages: &'a [FoundMessage],
+    pub messages: Vec<FoundMessage>,
     /// Whether there are more.
     pub has_more: bool,
 }
 
-/// Renders the list; `found` are messages with the words that were searched for.
-pub fn list(
-    directories: &[Directory],
-    words: &str,
-    found: Option<&Found<'_>>,
-    no_new: Option<&str>,
-) -> Markup {
+/// Renders the list as a view of the page; `found` are messages with the words that were searched for.
+pub fn list(list: &List<'_>, found: Option<&Found>, no_new: Option<&str>) -> Markup {
     html! {
-        h1 { "Sessions" }
+        div.heading {
+            h1 { "Sessions" }
+            @if no_new.is_none() { (action("New conversation", "/api/sessions", &json!({}))) }
+        }
         form.search role="search" data-search="/" {
             label for="q" { "Search messages" }
-            input id="q" name="q" type="search" value=(words) autocomplete="off";
+            input id="q" name="q" type="search" value=(list.words) autocomplete="off";
             button type="submit" { "Search" }
         }
-        @match no_new {
-            None => p { (action("New conversation", "/api/sessions", &json!({}))) },
-            Some(why) => p.faint { "No new conversation can be started here: " (why) },
-        }
+        @if let Some(why) = no_new { p.faint { "No new conversation can be started here: " (why) } }
         @if let Some(Found { messages, has_more }) = found {
             p role="status" {
                 (count(messages.len() as u64, "message"))
                 @if *has_more { " shown; more words narrow the search" } @else { " found" }
             }
             ol.hits {
-                @for message in *messages {
+                @for message in messages {
                     li {
-                        a href=(format!("/sessions/{}#message-{}", message.session, message.number)) { (short(message.session)) ", message " (message.number) }
+                        a href=(format!("/sessions/{0}?message={1}#message-{1}", message.session, message.number)) { (short(message.session)) ", message " (message.number) }
                         " " (line(&message.excerpt))
                     }
                 }
             }
-        }
-        @if directories.is_empty() && found.is_none() {
+        } @else if list.total == 0 {
             p { "There are no sessions yet. " code { "convoke run" } " starts one." }
+        } @else {
+            p.faint { (count(list.total as u64, "session")) }
         }
-        @for Directory { shown, sessions } in directories {
-            section {
+        (directories(list))
+    }
+}
+
+/// Renders the sessions of a page of the list, and a button for more.
+pub fn directories(list: &List<'_>) -> Markup {
+    html! {
+        @for Directory { shown, sessions } in &list.directories {
+            section.directory {
                 h2.path { (shown) }
-                ul.sessions {
-                    @for session in sessions { (row(session)) }
-                }
+                ul.sessions { @for session in sessions { (row(session)) } }
+            }
+        }
+        @if let Some(next) = list.next {
+            button type="button" data-more=(format!("/api/sessions?q={}&from={next}", encoded(list.words))) { "More sessions" }
+        }
+    }
+}
+
+/// Returns a text as a part of a query.
+fn encoded(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' => {
+                encoded.push(char::from(byte));
+            }
+            _ => {
+                let _ = write!(encoded, "%{byte:02X}");
             }
         }
     }
+    encoded
 }
 
 fn row(session: &ListedSession) -> Markup {
@@ -76,16 +110,28 @@ fn row(session: &ListedSession) -> Markup {
     let beginning = summary.beginning.as_deref().unwrap_or_default();
     html! {
         li {
-            a href=(format!("/sessions/{}", summary.id)) { (line(name)) " " span.faint { (short(summary.id)) } }
-            @if *is_held { " " span.badge { "running" } }
-            @if summary.rehearsal.is_some() { " " span.badge { "rehearsal" } }
-            p.beginning { (line(beginning)) }
+            p.name {
+                a href=(format!("/sessions/{}", summary.id)) { (line(name)) } " " span.faint { (short(summary.id)) }
+                @if *is_held { " " span.badge.live { "running" } }
+                @if summary.rehearsal.is_some() { " " span.badge { "rehearsal" } }
+                span.when { (moment(summary.updated_at)) }
+            }
+            @if !beginning.is_empty() { p.beginning { (line(beginning)) } }
             p.faint {
                 (line(&members.join(", "))) " · " (count(summary.turns, "turn"))
                 @if summary.waiting > 0 { ", " (summary.waiting) " waiting" }
                 @if let Some(cost) = cost_usd { " · " (dollars(*cost)) }
-                " · " (moment(summary.updated_at))
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_stay_one_parameter() {
+        assert_eq!(encoded("a b&from=1#x"), "a%20b%26from%3D1%23x");
     }
 }

@@ -104,3 +104,26 @@ async fn a_session_of_another_process_is_followed() {
     controls.leave();
     drop(running.await.unwrap());
 }
+
+#[tokio::test]
+async fn viewers_at_different_places_get_every_message_once() {
+    let server = TestServer::with(Vec::new()).await;
+    let session = server.conversation("0").await;
+    let mut held = server.hold(Some(session)).await;
+    let mut late = server.stream(session, None).await;
+    for number in 1..30 {
+        let message = PersonMessage::new("kim", number.to_string()).to(["max"]);
+        held.coordinator.accept(message).await.unwrap();
+        held.coordinator.run().await.unwrap();
+    }
+    for expected in 3..=60 {
+        assert_eq!(message_number(&mut late).await, expected);
+    }
+    // More than the store reads at a time, and more than is kept for others.
+    for from in [0, 10, 59] {
+        let mut viewer = server.stream(session, Some(&from.to_string())).await;
+        for expected in from + 1..=60 {
+            assert_eq!(message_number(&mut viewer).await, expected);
+        }
+    }
+}

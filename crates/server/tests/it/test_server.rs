@@ -8,7 +8,7 @@ use convoke_agent::adapter::{Script, StandIn, Step};
 use convoke_agent::id::now;
 use convoke_explain::DirectoryReport;
 use convoke_server::{
-    CacheRow, ExportForm, Host, HostFuture, OpenedSession, Scope, Server, TurnChanges,
+    CacheRow, ExportForm, Host, HostFuture, OpenedSession, Scope, Server, SessionChanges,
 };
 use convoke_session::event_queue::Observer;
 use convoke_session::file_changes::UndoRequest;
@@ -171,12 +171,17 @@ impl Host for TestHost {
                 Coordinator::create(store, new, team_agents, observer).await
             };
             let coordinator = coordinator.map_err(|error| error.to_string())?;
-            Ok(OpenedSession { coordinator, diagnostics: Vec::new(), keep: Box::new(()) })
+            Ok(OpenedSession {
+                coordinator,
+                diagnostics: Vec::new(),
+                compose: Arc::new(|message| Box::pin(async move { Ok(message) })),
+                keep: Box::new(()),
+            })
         })
     }
 
-    fn changes(&self, _: SessionId) -> HostFuture<Vec<TurnChanges>> {
-        Box::pin(async { Ok(Vec::new()) })
+    fn changes(&self, _: SessionId) -> HostFuture<SessionChanges> {
+        Box::pin(async { Ok(SessionChanges::default()) })
     }
 
     fn undo(&self, _: UndoRequest) -> HostFuture<String> {

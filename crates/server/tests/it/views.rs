@@ -1,7 +1,9 @@
 //! The views, as JSON and as HTML.
 
+use convoke_agent::adapter::Step;
+use convoke_agent::verdict::{Failure, FailureReason};
 use convoke_session::{Store as _, TurnId};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::test_server::TestServer;
 
@@ -29,7 +31,7 @@ async fn a_session_is_listed_searched_and_shown() {
     assert_eq!(server.json("/api/sessions?q=parser").await["messages"][0]["number"], 1);
     assert_eq!(server.json("/api/sessions?q=lexer").await["total"], 0);
     let html = server.html("/api/sessions?q=parser").await;
-    assert!(html.contains(&format!("/sessions/{session}#message-1")), "{html}");
+    assert!(html.contains(&format!("/sessions/{session}?message=1#message-1")), "{html}");
     let shown = server.json(&format!("/api/sessions/{session}")).await;
     assert_eq!(shown["messages"][1]["turn"], 1, "{shown}");
     assert_eq!(shown["messages"][1]["message"]["content"], "Looks good to me.");
@@ -157,7 +159,7 @@ async fn hostile_texts_are_text_in_every_view() {
     let hostile = "</script><script>window.x=1</script><img src=x onerror=\"window.x=1\"> \u{1b}[2J \u{202e}gnp";
     let long = "x".repeat(768 << 10);
     let reply = format!("{hostile} {long}");
-    let server = TestServer::with(vec![vec![convoke_agent::adapter::Step::Say(reply)]]).await;
+    let server = TestServer::with(vec![vec![Step::Say(reply)]]).await;
     let session = server.conversation(&format!("{hostile} {long}")).await;
     let base = format!("/api/sessions/{session}");
     for path in ["", "/turns", "/turns/1", "/turns/1/steps", "/changes", "/cache"] {
@@ -194,4 +196,127 @@ async fn explain_is_a_page() {
     assert_eq!(json["version"], 1);
     let html = server.html("/api/explain").await;
     assert!(html.contains("AGENTS.md"), "{html}");
+}
+
+#[tokio::test]
+async fn the_list_comes_in_pages() {
+    let server = TestServer::with(Vec::new()).await;
+    let mut sessions = Vec::new();
+    for number in 0..5 {
+        sessions.push(server.conversation(&format!("Number {number}")).await.to_string());
+    }
+    let mut seen = Vec::new();
+    let mut from = 0;
+    loop {
+        let page = server.json(&format!("/api/sessions?from={from}&limit=2")).await;
+        assert_eq!(page["total"], 5);
+        let rows = page["sessions"].as_array().unwrap();
+        seen.extend(rows.iter().map(|row| row["id"].as_str().unwrap().to_owned()));
+        match page["next"].as_u64() {
+            Some(next) => from = next,
+            None => break,
+        }
+    }
+    seen.sort();
+    sessions.sort();
+    assert_eq!(seen, sessions);
+    let html = server.html("/api/sessions?limit=2").await;
+    assert!(html.contains("from=2") && html.contains("5 sessions"), "{html}");
+}
+
+#[tokio::test]
+async fn a_message_is_shown_wherever_it_is() {
+    let server = TestServer::with(Vec::new()).await;
+    let session = server.conversation("One").await;
+    let mut held = server.hold(Some(session)).await;
+    for number in 0..10 {
+        let message = convoke_session::PersonMessage::new("kim", format!("{number}")).to(["max"]);
+        held.coordinator.accept(message).await.unwrap();
+        held.coordinator.run().await.unwrap();
+    }
+    let path = format!("/api/sessions/{session}?limit=6&message=9");
+    let page = server.json(&path).await;
+    let numbers: Vec<u64> = page["messages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|message| message["number"].as_u64().unwrap())
+        .collect();
+    assert_eq!(numbers, [6, 7, 8, 9, 10, 11]);
+    assert_eq!((&page["hasEarlier"], &page["hasLater"]), (&true.into(), &true.into()));
+    let html = server.html(&path).await;
+    // What comes later is announced, and not shown behind the gap.
+    assert!(html.contains("data-gap") && html.contains("data-last=\"22\""), "{html}");
+    let end = server.html(&format!("/api/sessions/{session}?limit=6&message=22")).await;
+    assert!(!end.contains("data-gap") && end.contains("message-22"), "{end}");
+}
+
+#[tokio::test]
+async fn events_have_their_times() {
+    let tool =
+        Step::Tool { name: "read".to_owned(), input: "{}".to_owned(), output: "x".to_owned() };
+    let server = TestServer::with(vec![vec![tool, Step::Say("Done.".to_owned())]]).await;
+    let session = server.conversation("Hello").await;
+    let path = format!("/api/sessions/{session}/turns/1/steps");
+    let attempt = server.store.attempts(session, TurnId(1)).await.unwrap().pop().unwrap();
+    let ended = attempt.ended.unwrap().at.0;
+    let events = server.json(&path).await["events"].as_array().unwrap().clone();
+    assert!(events.len() > 2, "{events:?}");
+    let times: Vec<i64> = events.iter().map(|event| event["at"].as_i64().unwrap()).collect();
+    assert!(times.is_sorted(), "{times:?}");
+    assert!(times.iter().all(|at| (attempt.began_at.0..=ended).contains(at)), "{times:?}");
+    let html = server.html(&path).await;
+    assert!(html.contains("time-line") && html.contains(">tools<"), "{html}");
+}
+
+#[tokio::test]
+async fn turns_of_any_members_and_attempts_of_one_turn_are_compared() {
+    let failure = Failure::new(FailureReason::Incomplete, "it broke");
+    let turns = vec![vec![Step::Fail(failure)], vec![Step::Say("Now it works.".to_owned())]];
+    let server = TestServer::with(turns).await;
+    let session = server.conversation("Hello").await;
+    let mut held = server.hold(Some(session)).await;
+    held.coordinator.retry(TurnId(1)).await.unwrap();
+    held.coordinator.run().await.unwrap();
+    let message = convoke_session::PersonMessage::new("kim", "And you?").to(["ada"]);
+    held.coordinator.accept(message).await.unwrap();
+    held.coordinator.run().await.unwrap();
+    let base = format!("/api/sessions/{session}/turns");
+    let same = server.json(&format!("{base}/1/diff/1?attempt=2&other=1")).await;
+    assert_eq!((&same["attempts"], &same["firstDifference"]), (&json!([1, 2]), &Value::Null));
+    let whole = server.json(&format!("{base}/1")).await["ledger"]["usedBytes"].clone();
+    assert_eq!(same["reusableBytes"], whole);
+    let other = server.json(&format!("{base}/2/diff/1")).await;
+    assert_eq!((&other["earlier"], &other["later"]), (&json!(1), &json!(2)));
+    let first = &other["firstDifference"];
+    assert!(first["byte"].is_u64() && !first["cause"].as_str().unwrap().is_empty(), "{first}");
+    let html = server.html(&format!("{base}/1/diff/2")).await;
+    assert!(html.contains("turn 1 of max and turn 2 of ada"), "{html}");
+    assert!(html.contains(first["cause"].as_str().unwrap()), "{html}");
+}
+
+/// Every view of the page has the same address below `/api`, as JSON and as HTML.
+#[tokio::test]
+async fn every_view_has_a_twin() {
+    let server = TestServer::start().await;
+    let session = server.conversation("Hello").await;
+    let base = format!("/sessions/{session}");
+    let views = [
+        "",
+        "/turns",
+        "/turns/1",
+        "/turns/1?by=owner&whitespace=1&attempt=1",
+        "/turns/1/diff/1",
+        "/turns/1/requests",
+        "/turns/1/steps",
+        "/turns/1/changes",
+        "/changes",
+        "/cache",
+    ];
+    let views = views.map(|view| format!("{base}{view}"));
+    for view in views.iter().map(String::as_str).chain(["/explain"]) {
+        assert_eq!(server.get(view).await.status, 200, "{view}");
+        assert!(server.json(&format!("/api{view}")).await.is_object(), "{view}");
+        assert!(server.html(&format!("/api{view}")).await.starts_with('<'), "{view}");
+    }
 }

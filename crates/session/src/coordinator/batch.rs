@@ -20,6 +20,7 @@ use tokio::task::{Id, JoinSet};
 use super::controls::StopRequest;
 use super::prepare::{PreparedTurn, Unprepared};
 use super::team_agents::MemberAgent;
+use super::team_calls::TeamCalls;
 use super::turn_runner::{FinishedTurn, TurnReport, TurnRunner};
 use super::{Coordinator, CoordinatorError};
 use crate::diagnostics;
@@ -37,12 +38,29 @@ use crate::turn::{Attempt, AttemptResult, Turn, TurnState};
 const REPORT_QUEUE: usize = 256;
 
 /// The running turns.
-struct Batch {
+pub(super) struct Batch {
     runners: JoinSet<FinishedTurn>,
-    running: HashMap<Id, RunningTurn>,
+    pub(super) running: HashMap<Id, RunningTurn>,
     /// The recordings of what the turns change.
     recordings: HashMap<Id, Box<dyn Recording>>,
     reports: mpsc::Receiver<(TurnId, TurnReport)>,
+    reporter: mpsc::Sender<(TurnId, TurnReport)>,
+    /// The calls of the turns' team tools.
+    pub(super) calls: TeamCalls,
+}
+
+impl Batch {
+    fn new() -> Self {
+        let (reporter, reports) = mpsc::channel(REPORT_QUEUE);
+        Self {
+            runners: JoinSet::new(),
+            running: HashMap::new(),
+            recordings: HashMap::new(),
+            reports,
+            reporter,
+            calls: TeamCalls::new(),
+        }
+    }
 }
 
 /// Returns the next report once the observer has room for its event.
@@ -56,13 +74,13 @@ async fn next_report(
 
 /// A running turn and its attempt.
 #[derive(Clone)]
-struct RunningTurn {
-    turn: Turn,
-    attempt: Attempt,
+pub(super) struct RunningTurn {
+    pub(super) turn: Turn,
+    pub(super) attempt: Attempt,
 }
 
 /// The stored end of a turn.
-enum StoredEnd {
+pub(super) enum StoredEnd {
     /// The turn has a reply, which may stop the conversation.
     Done(Option<StopReason>),
     Failed(FailedTurn),
@@ -87,8 +105,10 @@ impl<S: Store> Coordinator<S> {
                 Err(unprepared) => failed.push(self.refuse(&next, unprepared).await?),
             }
         }
-        let batch = self.begin(next, prepared).await?;
-        let guarded = self.attend(batch, &mut failed).await?;
+        let mut batch = Batch::new();
+        self.begin(&mut batch, next, prepared).await?;
+        // Boxed: the largest part of what its callers hold while they wait.
+        let guarded = Box::pin(self.attend(batch, &mut failed)).await?;
         Ok(match (self.controls.stop_request(), failed.first()) {
             (StopRequest::Leave, _) => Some(StopReason::Left),
             (_, None) => guarded,
@@ -102,7 +122,7 @@ impl<S: Store> Coordinator<S> {
     }
 
     /// Stores the failure of a turn that could not be sent.
-    async fn refuse(
+    pub(super) async fn refuse(
         &mut self,
         next: &Conversation,
         unprepared: Unprepared,
@@ -123,11 +143,12 @@ impl<S: Store> Coordinator<S> {
     }
 
     /// Stores the prompts, then sends them.
-    async fn begin(
+    pub(super) async fn begin(
         &mut self,
+        batch: &mut Batch,
         next: Conversation,
         prepared: Vec<PreparedTurn>,
-    ) -> Result<Batch, CoordinatorError> {
+    ) -> Result<(), CoordinatorError> {
         if !prepared.is_empty() {
             let mut commit = self.commit_of(&next);
             for ready in &prepared {
@@ -138,13 +159,6 @@ impl<S: Store> Coordinator<S> {
             self.commit(commit).await?;
         }
         self.conversation = next;
-        let (sender, reports) = mpsc::channel(REPORT_QUEUE);
-        let mut batch = Batch {
-            runners: JoinSet::new(),
-            running: HashMap::new(),
-            recordings: HashMap::new(),
-            reports,
-        };
         for ready in prepared {
             let PreparedTurn { turn, attempt, member_agent, output, context, .. } = ready;
             let (recorded, diagnostics) = (ready.recorded, ready.diagnostics);
@@ -171,6 +185,8 @@ impl<S: Store> Coordinator<S> {
             let mut turn_input = member_agent.turn_input(output.prompt, output.system_flag, team);
             turn_input.ledger = Some(output.ledger);
             turn_input.attempt = Some(reference);
+            turn_input.team_tools =
+                member_agent.has_team_tools.then(|| batch.calls.tools_of(reference));
             turn_input.keeper = ThreadWriter::Caller { turn: name_of(&turn) };
             let agent_turn = member_agent.agent.start(turn_input);
             self.controls.attend(turn.id, agent_turn.answerer());
@@ -180,13 +196,14 @@ impl<S: Store> Coordinator<S> {
                 timeout: team.limits.turn_timeout,
                 stop_requests: self.controls.watch(),
                 redactor: self.team_agents.redactor.clone(),
-                reports: sender.clone(),
+                clock: self.team_agents.clock.clone(),
+                reports: batch.reporter.clone(),
             };
             let id = batch.runners.spawn(runner.run()).id();
             batch.recordings.extend(recording.map(|recording| (id, recording)));
             batch.running.insert(id, RunningTurn { turn, attempt });
         }
-        Ok(batch)
+        Ok(())
     }
 
     /// Records the state of the directory before a turn that may write.
@@ -243,6 +260,11 @@ impl<S: Store> Coordinator<S> {
                     self.on_report(&batch, turn, report).await?;
                     continue;
                 }
+                Some(call) = batch.calls.next() => {
+                    self.on_call(&mut batch, call).await?;
+                    self.start_asked(&mut batch).await?;
+                    continue;
+                }
                 ended = batch.runners.join_next_with_id() => ended,
             };
             let Some(ended) = ended else { return Ok(stop) };
@@ -262,10 +284,15 @@ impl<S: Store> Coordinator<S> {
                 if let Some(recording) = recording {
                     self.end_recording(&running.turn, recording, &mut finished).await;
                 }
-                match self.end(&running, finished).await? {
+                let end = self.end(&running, finished).await?;
+                let is_told = self.tell_askers(&mut batch, &running.turn, &end).await?;
+                match end {
                     StoredEnd::Done(guarded) => stop = guarded.or(stop),
+                    // The asker decides how to go on.
+                    StoredEnd::Failed(_) if is_told => {}
                     StoredEnd::Failed(turn) => failed.push(turn),
                 }
+                self.start_asked(&mut batch).await?;
             }
         }
     }

@@ -5,6 +5,7 @@ mod batch;
 mod controls;
 mod prepare;
 mod team_agents;
+mod team_calls;
 mod turn_runner;
 
 use convoke_agent::thread::ThreadStoreError;

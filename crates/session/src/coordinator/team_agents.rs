@@ -53,6 +53,8 @@ pub struct MemberAgent {
     pub workspace: Option<OwnWorkspace>,
     /// Directories of Convoke's own that it can read.
     pub readable: Vec<PathBuf>,
+    /// Whether it gets tools with which it reaches its team.
+    pub has_team_tools: bool,
 }
 
 impl MemberAgent {
@@ -69,6 +71,7 @@ impl MemberAgent {
             may_write: false,
             workspace: None,
             readable: Vec::new(),
+            has_team_tools: false,
         }
     }
 

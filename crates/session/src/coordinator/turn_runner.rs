@@ -12,6 +12,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 
 use super::controls::StopRequest;
+use super::team_agents::Clock;
 use crate::id::TurnId;
 use crate::progress::EventLog;
 
@@ -48,6 +49,7 @@ pub(super) struct TurnRunner {
     pub(super) timeout: Duration,
     pub(super) stop_requests: watch::Receiver<StopRequest>,
     pub(super) redactor: Redactor,
+    pub(super) clock: Clock,
     pub(super) reports: mpsc::Sender<(TurnId, TurnReport)>,
 }
 
@@ -127,7 +129,7 @@ impl TurnRunner {
             };
             for event in events {
                 deadline += waiting.note(&event);
-                log.add(&event);
+                log.add(&event, (self.clock)());
                 self.report(TurnReport::Event(event)).await;
             }
             if log.unstored() >= STORE_BYTES || Instant::now() >= store_at {
@@ -138,7 +140,7 @@ impl TurnRunner {
             }
         };
         for event in redaction.finish() {
-            log.add(&event);
+            log.add(&event, (self.clock)());
             self.report(TurnReport::Event(event)).await;
         }
         let result = if let Some(verdict) = given_up {

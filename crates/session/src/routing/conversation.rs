@@ -87,7 +87,7 @@ impl Conversation {
             turn.problem = Some(format!("dropped by {id}"));
             turn.ended_at = Some(at);
         }
-        self.queue.finished(number);
+        self.queue.last_finished = Some(number);
         let mut queued = Vec::new();
         let mut left_out = 0;
         for call in &routed.calls {

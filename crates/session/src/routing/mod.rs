@@ -59,10 +59,8 @@ pub struct Call {
     pub intent: Intent,
 }
 
-/// Routes a message. The speaker comes from the runtime; only a person may speak for somebody else, and only for
-/// another person.
-///
-/// Costs time linear in the text.
+/// Routes a message. The speaker comes from the runtime; only a person may speak for another member, who must be a
+/// person too. Linear in the text.
 pub fn route(team: &Team, speaker: &MemberName, text: &str) -> Routed {
     let Scan { text, next, from, task, drop, mut diagnostics } = scan(text, team.context.text);
     let text = text.into_owned();
@@ -74,7 +72,7 @@ pub fn route(team: &Team, speaker: &MemberName, text: &str) -> Routed {
     let names_somebody = !next.is_empty();
     let mut calls: Vec<Call> = Vec::new();
     for route in next {
-        for member in meant(team, &speaker, &route.name, "NEXT", &mut diagnostics) {
+        for member in called(team, &speaker, &route.name, &mut diagnostics) {
             match calls.iter_mut().find(|call| call.member == member) {
                 // Named twice: one turn, at its first position, with the highest priority.
                 Some(call) => call.intent = call.intent.min(route.intent),
@@ -128,21 +126,21 @@ fn dropped(team: &Team, names: &[String], diagnostics: &mut Vec<Diagnostic>) -> 
     DropTurns::Members(members)
 }
 
-fn meant(
+/// Returns the members that a name calls.
+fn called(
     team: &Team,
     speaker: &MemberName,
     name: &str,
-    marker: &'static str,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Vec<MemberName> {
     if NameKey::new(name).is_all() {
         return team.everyone_but(speaker);
     }
-    let Some(member) = team.resolve(name) else {
-        diagnostics.push(unresolved(team, name, marker));
-        return Vec::new();
-    };
-    vec![member.clone()]
+    let member = team.resolve(name);
+    if member.is_none() {
+        diagnostics.push(unresolved(team, name, "NEXT"));
+    }
+    member.cloned().into_iter().collect()
 }
 
 fn unresolved(team: &Team, name: &str, marker: &'static str) -> Diagnostic {

@@ -71,11 +71,6 @@ impl Queue {
         Some(self.waiting.remove(at))
     }
 
-    /// Records that a message was finished.
-    pub fn finished(&mut self, message: MessageNumber) {
-        self.last_finished = Some(message);
-    }
-
     /// Returns the next turn without removing it.
     pub fn peek(&self) -> Option<&Turn> {
         self.select().map(|(at, _)| &self.waiting[at])
@@ -83,12 +78,16 @@ impl Queue {
 
     /// Removes the next turn, and with it those turns of the same message and priority that `may_join` allows. No
     /// member is in the result twice.
-    pub fn take_next(&mut self, pace: Concurrency, may_join: impl Fn(&Turn) -> bool) -> Vec<Turn> {
+    pub fn take_next(
+        &mut self,
+        concurrency: Concurrency,
+        may_join: impl Fn(&Turn) -> bool,
+    ) -> Vec<Turn> {
         let Some((at, in_a_row)) = self.select() else { return Vec::new() };
         self.in_a_row = in_a_row;
         let first = self.waiting.remove(at);
         let mut batch = vec![first];
-        if pace == Concurrency::Parallel {
+        if concurrency == Concurrency::Parallel {
             let mut index = 0;
             while index < self.waiting.len() {
                 let turn = &self.waiting[index];

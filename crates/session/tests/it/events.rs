@@ -68,19 +68,19 @@ async fn a_turn_is_told_step_by_step() {
                 "context": 0})
             ),
             at(
-                1013,
+                1020,
                 json!({"type": "message", "id": "msg-2", "number": 2, "from": "max", "to": [],
                 "inReplyTo": "msg-1", "text": "fine"})
             ),
-            at(1013, json!({"type": "task", "task": "go on", "by": "max"})),
+            at(1020, json!({"type": "task", "task": "go on", "by": "max"})),
             at(
-                1013,
+                1020,
                 json!({"type": "turn-ended", "turn": 1, "member": "max", "state": "done",
                 "outcome": {"verdict": "done"}, "reply": "msg-2", "partialBytes": 0,
                 "usage": {"input": 3, "cached": 0, "cacheWrite": 0, "output": 6, "reasoning": 0},
                 "costUsd": null, "elapsedMs": "…"})
             ),
-            at(1014, json!({"type": "stopped", "reason": "idle", "person": "kailai"})),
+            at(1021, json!({"type": "stopped", "reason": "idle", "person": "kailai"})),
         ]
     );
 }
@@ -99,7 +99,7 @@ async fn a_failure_says_what_and_whom_it_concerns() {
     assert_eq!(
         events[5],
         at(
-            1011,
+            1015,
             json!({"type": "stopped", "reason": "turn-failed", "person": "kailai", "turns": [
             {"turn": 1, "member": "max", "asker": "kailai", "outcome": failed}]})
         )

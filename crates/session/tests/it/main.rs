@@ -12,6 +12,7 @@ mod requests;
 mod room;
 mod sent;
 mod store;
+mod team_tools;
 mod test_session;
 mod threads;
 mod transfer;

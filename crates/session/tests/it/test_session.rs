@@ -2,13 +2,15 @@
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use convoke_agent::adapter::{Script, StandIn, Step};
 use convoke_agent::event::EventKind;
-use convoke_agent::{Agent, AgentTurn, TurnInput};
+use convoke_agent::verdict::{Failure, FailureReason};
+use convoke_agent::{Agent, AgentTurn, TurnInput, TurnResult, Verdict};
 use convoke_redact::Redactor;
 use convoke_session::event_queue::Observer;
 use convoke_session::store::failpoint::Failpoint;
@@ -69,6 +71,48 @@ impl Agent for Meeting {
     }
 }
 
+/// What an agent does in a turn, to its result.
+pub type Work =
+    Arc<dyn Fn(TurnInput) -> Pin<Box<dyn Future<Output = TurnResult> + Send>> + Send + Sync>;
+
+/// Returns the work of an agent.
+pub fn works<F: Future<Output = String> + Send + 'static>(
+    work: impl Fn(TurnInput) -> F + Send + Sync + 'static,
+) -> Work {
+    Arc::new(move |turn_input| {
+        let work = work(turn_input);
+        Box::pin(async { TurnResult { reply: work.await, ..TurnResult::new(Verdict::Done) } })
+    })
+}
+
+/// Returns the work of an agent that fails.
+pub fn fails(why: &'static str) -> Work {
+    let failure = move || Failure::new(FailureReason::Other, why);
+    Arc::new(move |_| Box::pin(async move { TurnResult::failed(failure()) }))
+}
+
+/// An agent that works until it replies.
+struct Working {
+    work: Work,
+    deliveries: Arc<Mutex<Vec<TurnInput>>>,
+}
+
+impl Agent for Working {
+    fn start(&self, turn_input: TurnInput) -> AgentTurn {
+        self.deliveries.lock().unwrap().push(turn_input.clone());
+        let (turn, side) = AgentTurn::open(Redactor::for_env(&[]));
+        let work = (self.work)(turn_input);
+        tokio::spawn(async move {
+            let result = tokio::select! {
+                result = work => result,
+                () = side.cancelled() => TurnResult::new(Verdict::Cancelled),
+            };
+            side.finish(result).await;
+        });
+        turn
+    }
+}
+
 /// Returns agents that say one text after another, and then an account of what they were sent.
 pub fn says(texts: &[&str]) -> Act {
     let left = Mutex::new(texts.iter().rev().map(ToString::to_string).collect::<Vec<_>>());
@@ -112,6 +156,17 @@ impl TestSession {
         Self::member_agent("codex", settings, acts, meeting).await
     }
 
+    /// Sets up a team whose agents work until they reply.
+    pub async fn working(settings: &str, works: &[(&str, Work)]) -> Self {
+        let acts: Vec<(&str, Act)> = works.iter().map(|(name, _)| (*name, says(&[]))).collect();
+        let left = Mutex::new(works.iter().rev().map(|(_, work)| work.clone()).collect::<Vec<_>>());
+        Self::member_agent("codex", settings, &acts, |agent| {
+            let work = left.lock().unwrap().pop().unwrap();
+            Arc::new(Working { work, deliveries: agent.deliveries })
+        })
+        .await
+    }
+
     async fn member_agent(
         kind: &str,
         settings: &str,
@@ -139,7 +194,12 @@ impl TestSession {
             deliveries.insert((*name).to_owned(), list);
             seats.insert(MemberName::from(*name), MemberAgent::new(agent, directory.path()));
         }
-        let mut team_agents = TeamAgents::new(Team::parse(&file).unwrap(), seats);
+        let team = Team::parse(&file).unwrap();
+        for (name, seat) in &mut seats {
+            let settings = team.member(name.as_str()).and_then(|member| member.agent());
+            seat.has_team_tools = settings.and_then(|it| it.team_tools).unwrap_or(false);
+        }
+        let mut team_agents = TeamAgents::new(team, seats);
         let ticks = AtomicI64::new(1_000);
         team_agents.clock = Arc::new(move || Millis(ticks.fetch_add(1, Ordering::Relaxed)));
         let session = SessionId::generate();

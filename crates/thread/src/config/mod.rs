@@ -36,7 +36,7 @@ const MACHINE: &str = "/etc/codex";
 /// The model when none is named.
 pub const DEFAULT_MODEL: &str = "gpt-5.2-codex";
 
-/// The facts about the machine and its user; the crate never asks the system itself.
+/// The facts about the machine and its user; the crate never queries the system.
 #[derive(Debug, Clone)]
 pub struct Machine {
     /// The user's home directory.
@@ -80,7 +80,7 @@ pub struct Overrides {
     pub settings: Vec<(String, toml::Value)>,
 }
 
-/// Everything that the configuration says about a prompt.
+/// The configuration of a prompt.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// The working directory.
@@ -99,11 +99,11 @@ pub struct Config {
     pub compact_prompt: Option<String>,
     /// The personality of the model.
     pub personality: Option<Personality>,
-    /// Whether rules can be asked for.
+    /// Whether the model can ask for command rules.
     pub request_rule: bool,
     /// Whether the note on nested AGENTS.md files is sent.
     pub child_agents_md: bool,
-    /// Whether a server that can compacts threads itself.
+    /// Whether a server that supports it compacts threads.
     pub remote_compaction: bool,
     /// The bytes of project documents.
     pub project_doc_max_bytes: u64,
@@ -144,7 +144,7 @@ impl Config {
         shape: Shape,
         overrides: &Overrides,
     ) -> Result<Self, ConfigError> {
-        // Cleaned by its spelling, links and all: the model is told the directory as it was given.
+        // Normalised without resolving links: the model gets the directory as it was given.
         let given = overrides.cwd.as_ref();
         let cwd = given.map_or_else(|| machine.cwd.clone(), |it| absolute(&machine.cwd, it));
         let layers = Layers::load(
@@ -288,7 +288,7 @@ fn sandbox_policy(
     })
 }
 
-/// Names the keys that Codex itself no longer reads.
+/// Reports keys that Codex no longer reads.
 fn ignored_keys(setting: &Setting<'_>) -> Vec<Diagnostic> {
     let keys = [
         ("experimental_instructions_file", "model_instructions_file"),

@@ -38,7 +38,7 @@ pub enum DeveloperRole {
 /// A model provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Provider {
-    /// The name that it goes by.
+    /// The name.
     pub name: String,
     /// The base URL.
     pub base_url: Option<String>,
@@ -105,7 +105,7 @@ impl Provider {
         self.name == OPENAI
     }
 
-    /// Returns whether it is Azure, which must be told to store responses and wants items by id.
+    /// Returns whether it is Azure, which must store responses and needs the ids of items.
     pub fn is_azure(&self) -> bool {
         let address = self.base_url.as_deref().unwrap_or("").to_ascii_lowercase();
         self.name.eq_ignore_ascii_case("azure")

@@ -1,11 +1,11 @@
-//! The values that an administrator allows, `requirements.toml`. What is not allowed falls back.
+//! The values that an administrator allows, `requirements.toml`. Other values are replaced.
 
 use convoke_codex::config::{ConfigError, Setting, parse};
 use toml::Table;
 
 use crate::permissions::{ApprovalPolicy, SandboxMode};
 
-/// The allowed values; none are listed where all are allowed.
+/// The allowed values; an empty list allows all.
 #[derive(Debug, Default)]
 pub(super) struct Requirements {
     approvals: Vec<ApprovalPolicy>,
@@ -19,7 +19,7 @@ impl Requirements {
         let (approvals, sandboxes) = ("allowed_approval_policies", "allowed_sandbox_modes");
         let approvals: Result<_, _> =
             texts(approvals)?.iter().map(|name| parse(approvals, name)).collect();
-        // Modes of other kinds of sandbox are none that is chosen here.
+        // Modes of other kinds of sandboxes cannot be chosen here.
         let sandboxes = texts(sandboxes)?.iter().filter_map(|name| name.parse().ok()).collect();
         Ok(Self { approvals: approvals?, sandboxes })
     }

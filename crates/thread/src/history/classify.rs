@@ -7,13 +7,6 @@ use super::Section;
 use crate::item::{ContentItem, Message, ResponseItem};
 use crate::user_instructions::is_user_instructions;
 
-/// Returns the text of a real user message, its parts joined and its images left out.
-pub fn user_text(item: &ResponseItem) -> Option<String> {
-    let text: String = item.texts().collect();
-    let ranges = user_text_ranges(item)?;
-    Some(ranges.into_iter().map(|range| &text[range]).collect())
-}
-
 /// Returns the ranges of the user's text in a real user message.
 pub(crate) fn user_text_ranges(item: &ResponseItem) -> Option<Vec<Range<usize>>> {
     let ResponseItem::Message(message) = item else {
@@ -50,8 +43,8 @@ pub fn is_turn_start(item: &ResponseItem) -> bool {
     message.role == "user" && !is_injected(message) && !message.content.iter().any(aborted)
 }
 
-/// Returns the section of a message in a session file of Codex, which keeps items and not where they came
-/// from: by who says it and by the tag that it begins with, as compaction does.
+/// Returns the section of a message in a session file of Codex, which records no sources: recognised by the role
+/// and the first tag, as compaction does.
 pub(super) fn recognise(item: &ResponseItem, summary_prefix: &str) -> Section {
     let ResponseItem::Message(message) = item else {
         return Section::History;
@@ -83,7 +76,7 @@ pub(super) fn recognise(item: &ResponseItem, summary_prefix: &str) -> Section {
     }
 }
 
-/// Returns whether a message of the user role is something that was injected.
+/// Returns whether a message of the user role was injected.
 fn is_injected(message: &Message) -> bool {
     if let [ContentItem::InputText(text)] = &message.content[..]
         && (is_user_instructions(text) || text.starts_with("<skill"))

@@ -5,15 +5,15 @@ mod normalize;
 mod origin;
 
 use convoke_core::diagnostic::Diagnostic;
-use convoke_core::ledger::Rule;
+use convoke_core::ledger::{Rule, estimate_tokens};
 
 use crate::diagnostics;
 use crate::item::{FunctionOutput, ResponseItem};
 use crate::model::TruncationPolicy;
-use crate::truncate::{tokens, truncate_middle, truncate_parts};
+use crate::truncate::{truncate_middle, truncate_parts};
 
+pub use classify::is_turn_start;
 pub(crate) use classify::user_text_ranges;
-pub use classify::{is_turn_start, user_text};
 pub use normalize::{Sent, normalize};
 pub use origin::{Origin, Section};
 pub(crate) use origin::{Piece, Sources};
@@ -66,7 +66,7 @@ pub struct History {
 }
 
 impl History {
-    /// Adds an item, its output cut by the policy. Items that no model may see are left out.
+    /// Adds an item, with its output truncated by the policy. Items that are never sent are left out.
     pub fn record(
         &mut self,
         entry: Entry,
@@ -92,7 +92,7 @@ impl History {
         self.entries.iter().map(|entry| &entry.item)
     }
 
-    /// Returns how many items a request with this history carries.
+    /// Returns the number of items in a request with this history.
     pub fn len_sent(&self) -> usize {
         normalize(&self.entries, &mut Vec::new()).len()
     }
@@ -139,7 +139,7 @@ impl History {
     /// Returns the estimated tokens of a request with these instructions.
     pub fn estimate_tokens(&self, instructions: &str) -> u64 {
         let items: u64 = self.items().map(estimate_item).sum();
-        tokens(instructions.len() as u64) + items
+        estimate_tokens(instructions.len() as u64) + items
     }
 
     /// Returns the estimated tokens that the server has not counted yet: outputs and developer
@@ -164,7 +164,7 @@ impl History {
             ResponseItem::Reasoning(it) => it.encrypted_content.as_deref().map_or(0, hidden_bytes),
             _ => 0,
         });
-        tokens(thoughts.sum())
+        estimate_tokens(thoughts.sum())
     }
 }
 
@@ -182,7 +182,7 @@ fn estimate_item(item: &ResponseItem) -> u64 {
         ResponseItem::Compaction(it) => hidden_bytes(&it.encrypted_content),
         other => other.to_json().len() as u64,
     };
-    tokens(bytes)
+    estimate_tokens(bytes)
 }
 
 fn cut_output(

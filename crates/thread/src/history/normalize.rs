@@ -1,4 +1,4 @@
-//! Making any history one that the API accepts: every call has an output, every output a call.
+//! Makes a history acceptable to the API: every call has an output, every output a call.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -12,7 +12,7 @@ use crate::item::{CustomToolCallOutput, ResponseItem};
 
 const ABORTED: &str = "aborted";
 
-/// An item on its way into a request.
+/// An item of a request.
 #[derive(Debug, Clone)]
 pub struct Sent<'a> {
     /// The item.
@@ -63,7 +63,7 @@ pub fn normalize<'a>(entries: &'a [Entry], diagnostics: &mut Vec<Diagnostic>) ->
             && !outputs.contains(&pairing)
         {
             let (Pairing::Function(id) | Pairing::Custom(id)) = pairing;
-            let message = format!("the call {id} was never answered; `{ABORTED}` is sent");
+            let message = format!("the call {id} has no output; `{ABORTED}` is sent");
             diagnostics.push(Diagnostic::new(diagnostics::OUTPUT_MISSING, message));
             sent.push(Sent {
                 item: Cow::Owned(aborted(pairing)),

@@ -1,4 +1,4 @@
-//! The origin of an item: which section of a request it is, and where its text came from.
+//! The origin of an item: its section in a request, and the sources of its text.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -47,7 +47,7 @@ pub enum Section {
     Kept,
     /// The summary of a compaction.
     Summary,
-    /// An item of which nothing is known.
+    /// An item of unknown origin.
     History,
 }
 
@@ -131,9 +131,9 @@ pub enum Origin {
     Section(Section),
     /// A known section, and the entries that cover the texts of the item, one after the other.
     Fragments(Section, Arc<[ledger::Entry<'static>]>),
-    /// A session file of Codex, which does not say. The section is recognised by the text.
+    /// A session file of Codex, which records no origin. The section is recognised by the text.
     Codex,
-    /// A record that does not say.
+    /// A record without an origin.
     #[default]
     Unknown,
 }
@@ -263,7 +263,7 @@ impl Piece {
     }
 }
 
-/// Returns the section of an item whose type alone says who wrote it.
+/// Returns the section of an item whose type alone implies it.
 fn by_type(item: &ResponseItem) -> Option<Section> {
     match item {
         ResponseItem::FunctionCallOutput(_) | ResponseItem::CustomToolCallOutput(_) => {
@@ -288,7 +288,7 @@ pub(crate) struct Sources<'a> {
 #[derive(Debug)]
 enum SourceEntries<'a> {
     /// Not recorded.
-    Untold,
+    Unrecorded,
     One(ledger::Entry<'static>),
     Many {
         entries: &'a [ledger::Entry<'static>],
@@ -299,8 +299,8 @@ enum SourceEntries<'a> {
 
 impl<'a> Sources<'a> {
     /// Creates the sources of a text that needs no ledger.
-    pub(crate) fn untold() -> Self {
-        Self { kind: SourceEntries::Untold, index: 0, is_restored: false }
+    pub(crate) fn unrecorded() -> Self {
+        Self { kind: SourceEntries::Unrecorded, index: 0, is_restored: false }
     }
 
     /// Creates the sources of a text that has one.
@@ -334,11 +334,11 @@ impl<'a> Sources<'a> {
         Self { kind, index, is_restored: sent.is_restored }
     }
 
-    /// Returns the entry of the next bytes of a text of which `rest` are left, and how many they are;
-    /// `None` when the rest has no entry. An entry of no bytes is one that was dropped.
+    /// Returns the entry of the next bytes of a text with `rest` bytes left, and their number; `None` if the rest has
+    /// no entry. An entry without bytes was dropped.
     pub(crate) fn next(&mut self, rest: usize) -> Option<(usize, ledger::Entry<'static>)> {
         let (bytes, entry) = match &mut self.kind {
-            SourceEntries::Untold => return None,
+            SourceEntries::Unrecorded => return None,
             SourceEntries::One(entry) => (rest, entry.clone()),
             SourceEntries::Many { entries, written } => match entries.split_first() {
                 None => (rest, entry(Section::History.name(), Source::History { index: None })),

@@ -2,7 +2,7 @@ use std::borrow::Cow;
 
 use convoke_core::ledger::{Rule, Source};
 
-use super::{Entry, History, Origin, Sent, Sources, is_turn_start, normalize, user_text};
+use super::{Entry, History, Origin, Sent, Sources, is_turn_start, normalize, user_text_ranges};
 use crate::item::{ContentItem, ResponseItem};
 use crate::model::TruncationPolicy;
 
@@ -41,7 +41,8 @@ fn sent(history: &History) -> Vec<String> {
         ResponseItem::CustomToolCall(it) => format!("custom {}", it.call_id),
         ResponseItem::FunctionCallOutput(it) => format!("output {}", it.call_id),
         ResponseItem::CustomToolCallOutput(it) => format!("custom output {}", it.call_id),
-        other => user_text(other).unwrap_or_else(|| "other".to_owned()),
+        other if user_text_ranges(other).is_some() => other.texts().collect(),
+        _ => "other".to_owned(),
     };
     sent.iter().map(|it| short(&it.item)).collect()
 }
@@ -111,7 +112,7 @@ fn injected_messages_are_told_from_what_the_user_wrote() {
     ];
     for (text, expected) in cases {
         let item = ResponseItem::user(text);
-        assert_eq!(user_text(&item).is_some(), expected, "{text}");
+        assert_eq!(user_text_ranges(&item).is_some(), expected, "{text}");
         assert_eq!(is_turn_start(&item), expected, "{text}");
     }
 }

@@ -1,4 +1,4 @@
-//! The items of a thread, as the Responses API knows them.
+//! The items of a thread, as in the Responses API.
 //!
 //! Keys are written in one fixed order, because prompt caches and captures compare bytes. An item's
 //! `id` is kept in memory and written only where a server stores responses ([`WithId`]).
@@ -12,7 +12,7 @@ pub use write::WithId;
 /// One item of a thread.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ResponseItem {
-    /// Something that a user, a developer or the model said.
+    /// A message of a user, a developer or the model.
     Message(Message),
     /// Reasoning of the model.
     Reasoning(Reasoning),
@@ -26,17 +26,17 @@ pub enum ResponseItem {
     CustomToolCall(CustomToolCall),
     /// The output of a free-text tool.
     CustomToolCallOutput(CustomToolCallOutput),
-    /// A web search that the server did.
+    /// A web search by the server.
     WebSearchCall(WebSearchCall),
     /// A snapshot of the working tree; never sent.
     GhostSnapshot(serde_json::Value),
     /// A history that the server compacted.
     Compaction(Compaction),
-    /// An item of a kind that is not known, by its name; never recorded.
+    /// An item of an unknown kind, by its name; never recorded.
     Other(String),
 }
 
-/// Something that was said.
+/// A message.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Message {
     /// The server's id.
@@ -69,16 +69,16 @@ pub struct Reasoning {
     pub id: String,
     /// The summary, part by part.
     pub summary: Vec<String>,
-    /// The thoughts themselves, where the server shows them.
+    /// The reasoning itself, if the server returns it.
     pub content: Option<Vec<ReasoningContent>>,
-    /// The thoughts as only the server can read them.
+    /// The encrypted reasoning, which only the server can read.
     pub encrypted_content: Option<String>,
 }
 
 /// A part of reasoning.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReasoningContent {
-    /// A thought.
+    /// Reasoning.
     ReasoningText(String),
     /// Plain text.
     Text(String),
@@ -167,7 +167,7 @@ pub struct CustomToolCallOutput {
     pub output: String,
 }
 
-/// A web search that the server did.
+/// A web search by the server.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WebSearchCall {
     /// The server's id.
@@ -181,7 +181,7 @@ pub struct WebSearchCall {
 /// A history that the server compacted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Compaction {
-    /// The history as only the server can read it.
+    /// The encrypted history, which only the server can read.
     pub encrypted_content: String,
 }
 
@@ -246,12 +246,12 @@ impl ResponseItem {
         id.filter(|id| !id.is_empty())
     }
 
-    /// Returns whether the caller must run a tool because of it.
+    /// Returns whether it is a call that the caller must run.
     pub fn is_tool_call(&self) -> bool {
         matches!(self, Self::FunctionCall(_) | Self::CustomToolCall(_) | Self::LocalShellCall(_))
     }
 
-    /// Returns the id of the call that it is, or that it answers.
+    /// Returns the id of the call, or of the call that an output answers.
     pub fn call_id(&self) -> Option<&str> {
         match self {
             Self::LocalShellCall(it) => it.call_id.as_deref(),
@@ -263,8 +263,7 @@ impl ResponseItem {
         }
     }
 
-    /// Returns the texts and images that it carries, without names and punctuation, in the order in which
-    /// they are written.
+    /// Returns its texts and images, without names and punctuation, in the order of writing.
     pub fn texts(&self) -> impl Iterator<Item = &str> {
         let texts: Vec<&str> = match self {
             Self::Message(it) => it.content.iter().map(ContentItem::text).collect(),
@@ -295,8 +294,7 @@ impl ResponseItem {
 }
 
 impl Reasoning {
-    /// Returns whether `content` is written. Codex leaves it out only when there is content and
-    /// none of it is a thought.
+    /// Returns whether `content` is written. Codex leaves it out only if there is content, none of it reasoning.
     pub fn shows_content(&self) -> bool {
         let thought = |part: &ReasoningContent| matches!(part, ReasoningContent::ReasoningText(_));
         let content = self.content.as_ref();

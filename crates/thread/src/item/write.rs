@@ -16,7 +16,7 @@ impl ResponseItem {
     /// Returns the item as JSON, as a request carries it.
     pub fn to_json(&self) -> String {
         let mut out = JsonWriter::default();
-        self.write(&mut out, &mut Sources::untold(), Ids::Omitted);
+        self.write(&mut out, &mut Sources::unrecorded(), Ids::Omitted);
         out.into_text()
     }
 
@@ -206,7 +206,7 @@ impl Serialize for WithId<'_> {
 
 fn serialize<S: Serializer>(item: &ResponseItem, ids: Ids, to: S) -> Result<S::Ok, S::Error> {
     let mut out = JsonWriter::default();
-    item.write(&mut out, &mut Sources::untold(), ids);
+    item.write(&mut out, &mut Sources::unrecorded(), ids);
     let json = RawValue::from_string(out.into_text()).map_err(serde::ser::Error::custom)?;
     json.serialize(to)
 }

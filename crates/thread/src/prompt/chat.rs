@@ -15,7 +15,7 @@ use crate::item::{
 };
 use crate::json::JsonWriter;
 
-/// The rule by which a text goes that this wire has no place for.
+/// The rule for a text that this wire cannot carry.
 const NOT_CARRIED: &str = "the Chat wire does not carry it";
 
 pub(super) fn write(
@@ -50,27 +50,27 @@ fn begin_message(role: &str, out: &mut JsonWriter) {
     out.key("content");
 }
 
-/// The items of a prompt on their way into messages.
+/// Writes the items of a prompt as messages.
 struct Messages<'p> {
     prompt: &'p Prompt<'p>,
-    /// The thoughts that are told with an item, by their places.
+    /// The reasoning items that are sent with each item.
     thoughts: HashMap<usize, Vec<usize>>,
     developer_role: DeveloperRole,
 }
 
 impl Messages<'_> {
     fn write(&self, out: &mut JsonWriter) {
-        let mut last_said: Option<String> = None;
+        let mut last_reply: Option<String> = None;
         let mut index = 0;
         while let Some(sent) = self.prompt.input.get(index) {
             match sent.item.as_ref() {
                 ResponseItem::Message(message) => {
-                    if is_repeated(message, last_said.as_deref()) {
+                    if is_repeated(message, last_reply.as_deref()) {
                         self.not_carried(index, out);
                     } else {
                         self.message(index, message, out);
                         if message.role == "assistant" {
-                            last_said = Some(said(message));
+                            last_reply = Some(reply_text(message));
                         }
                     }
                 }
@@ -89,7 +89,7 @@ impl Messages<'_> {
                     out.end_object();
                 }
                 item if item.is_tool_call() => {
-                    index = self.calls(index, last_said.as_deref(), out);
+                    index = self.calls(index, last_reply.as_deref(), out);
                     continue;
                 }
                 _ => self.not_carried(index, out),
@@ -125,26 +125,26 @@ impl Messages<'_> {
     }
 
     /// Writes the calls that follow one another as one message. Returns the place after them.
-    fn calls(&self, first: usize, last_said: Option<&str>, out: &mut JsonWriter) -> usize {
+    fn calls(&self, first: usize, last_reply: Option<&str>, out: &mut JsonWriter) -> usize {
         begin_message("assistant", out);
         out.null();
         out.key("tool_calls");
         out.list();
-        let mut told = Vec::new();
+        let mut written = Vec::new();
         let mut index = first;
         while let Some(sent) = self.prompt.input.get(index) {
             match sent.item.as_ref() {
                 item if item.is_tool_call() => {
                     write_call(item, out, &mut self.prompt.sources(index));
-                    told.push(index);
+                    written.push(index);
                 }
-                // Items that become nothing do not part the calls around them.
+                // Items that are not sent do not separate the calls around them.
                 ResponseItem::Reasoning(_)
                 | ResponseItem::WebSearchCall(_)
                 | ResponseItem::Compaction(_)
                 | ResponseItem::GhostSnapshot(_)
                 | ResponseItem::Other(_) => self.not_carried(index, out),
-                ResponseItem::Message(message) if is_repeated(message, last_said) => {
+                ResponseItem::Message(message) if is_repeated(message, last_reply) => {
                     self.not_carried(index, out);
                 }
                 _ => break,
@@ -152,12 +152,12 @@ impl Messages<'_> {
             index += 1;
         }
         out.end_list();
-        self.reasoning(told, out);
+        self.reasoning(written, out);
         out.end_object();
         index
     }
 
-    /// Writes the thoughts that are told with some items.
+    /// Writes the reasoning that is sent with some items.
     fn reasoning(&self, items: impl IntoIterator<Item = usize>, out: &mut JsonWriter) {
         let groups: Vec<_> = items.into_iter().filter_map(|it| self.thoughts.get(&it)).collect();
         if groups.is_empty() {
@@ -184,9 +184,9 @@ impl Messages<'_> {
 
     /// Records an item that is not sent, unless it is reasoning attached to another item.
     fn not_carried(&self, index: usize, out: &mut JsonWriter) {
-        let is_told = self.thoughts.values().any(|group| group.contains(&index));
+        let is_attached = self.thoughts.values().any(|group| group.contains(&index));
         let with_it = self.thoughts.get(&index).into_iter().flatten();
-        for place in with_it.chain((!is_told).then_some(&index)) {
+        for place in with_it.chain((!is_attached).then_some(&index)) {
             let bytes = self.prompt.input[*place].item.texts().map(str::len).sum();
             out.drop_bytes(bytes, &mut self.prompt.sources(*place), NOT_CARRIED);
         }
@@ -197,12 +197,12 @@ fn is_image(part: &ContentItem) -> bool {
     matches!(part, ContentItem::InputImage(_))
 }
 
-/// Returns whether a message repeats the last one: it is sent once.
-fn is_repeated(message: &Message, last_said: Option<&str>) -> bool {
-    message.role == "assistant" && last_said.is_some_and(|last| last == said(message))
+/// Returns whether a message repeats the last reply, which is sent once.
+fn is_repeated(message: &Message, last_reply: Option<&str>) -> bool {
+    message.role == "assistant" && last_reply.is_some_and(|last| last == reply_text(message))
 }
 
-fn said(message: &Message) -> String {
+fn reply_text(message: &Message) -> String {
     let texts = message.content.iter().filter(|part| !is_image(part));
     texts.map(ContentItem::text).collect()
 }
@@ -285,7 +285,7 @@ fn write_parts(parts: &[ContentItem], out: &mut JsonWriter, sources: &mut Source
 fn attach_thoughts(input: &[Sent<'_>]) -> HashMap<usize, Vec<usize>> {
     let mut by_anchor: HashMap<usize, Vec<usize>> = HashMap::new();
     let is_user = |sent: &Sent<'_>| sent.item.role() == Some("user");
-    if input.iter().rev().find(|sent| speaks(sent)).is_some_and(is_user) {
+    if input.iter().rev().find(|sent| is_spoken(sent)).is_some_and(is_user) {
         return by_anchor;
     }
     let first = input.iter().rposition(is_user).map_or(0, |index| index + 1);
@@ -294,15 +294,15 @@ fn attach_thoughts(input: &[Sent<'_>]) -> HashMap<usize, Vec<usize>> {
             continue;
         };
         let mut parts = reasoning.content.iter().flatten().map(ReasoningContent::text);
-        let says = parts.any(|text| !text.trim().is_empty());
-        if let Some(anchor) = anchor(input, index).filter(|_| says) {
+        let has_text = parts.any(|text| !text.trim().is_empty());
+        if let Some(anchor) = anchor(input, index).filter(|_| has_text) {
             by_anchor.entry(anchor).or_default().push(index);
         }
     }
     by_anchor
 }
 
-fn speaks(sent: &Sent<'_>) -> bool {
+fn is_spoken(sent: &Sent<'_>) -> bool {
     matches!(
         sent.item.as_ref(),
         ResponseItem::Message(_)
@@ -323,7 +323,7 @@ fn anchor(input: &[Sent<'_>], index: usize) -> Option<usize> {
     if answers(before) { before } else { after.filter(|_| answers(after) || calls(after)) }
 }
 
-/// Reports the tools that Chat cannot be offered.
+/// Reports the tools that the Chat wire cannot offer.
 pub(super) fn unmapped_tools(tools: &[Value]) -> Option<Diagnostic> {
     let others = tools.iter().filter(|tool| tool["type"] != "function");
     let names: Vec<&str> =
@@ -331,11 +331,11 @@ pub(super) fn unmapped_tools(tools: &[Value]) -> Option<Diagnostic> {
     if names.is_empty() {
         return None;
     }
-    let message = format!("Chat knows functions alone; left out: {}", names.join(", "));
+    let message = format!("the Chat wire supports functions only; left out: {}", names.join(", "));
     Some(Diagnostic::new(diagnostics::TOOLS_UNMAPPED, message).with_count(names.len() as u64))
 }
 
-/// Maps the tools that Chat knows: functions, in the order of keys that Codex sent.
+/// Maps the tools for the Chat wire: functions, with keys in the order of Codex.
 fn tools(tools: &[Value]) -> Vec<Value> {
     let functions = tools.iter().filter(|tool| tool["type"] == "function");
     let mapped = functions.map(|tool| {

@@ -78,7 +78,7 @@ pub struct Request {
 pub enum RequestError {
     /// The Chat wire has no schemas.
     #[error(
-        "output_schema is not supported for Chat Completions: use a provider that speaks responses"
+        "output_schema is not supported for Chat Completions: use a provider with the Responses wire"
     )]
     SchemaOnChat,
 }

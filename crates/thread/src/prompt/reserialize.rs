@@ -1,4 +1,4 @@
-//! Rewriting the JSON outputs of shells and patches as text, for models that write patches as text.
+//! Rewrites the JSON outputs of shells and patches as text, for models that write patches as text.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -100,7 +100,7 @@ fn as_text(json: &str, entries: &[Entry<'static>]) -> Option<SourcedText<'static
     Some(text.finish())
 }
 
-/// Decodes the JSON string at a place of a text, each entry's part of it apart.
+/// Decodes the JSON string at a range of a text, separately for each entry.
 fn decoded<'e>(
     json: &str,
     string: Range<usize>,
@@ -117,7 +117,7 @@ fn decoded<'e>(
     Some(parts?.into_iter().filter(|(text, _)| !text.is_empty()).collect())
 }
 
-/// Splits off the line that says how long an output was before it was cut.
+/// Splits off the line with the original length of a truncated output.
 fn total_lines(output: &str) -> Option<(u32, &str)> {
     let (total, rest) = output.strip_prefix(TOTAL_LINES)?.split_once('\n')?;
     let total = total.parse().ok()?;

@@ -1,4 +1,4 @@
-//! The record of a thread: what happened in it, in order, so that it can be resumed or forked.
+//! The record of a thread: its events in order, from which it can be resumed or forked.
 //!
 //! Codex's own session files ([`read_rollout`]) and ours ([`write_start`], [`write_event`]) are both
 //! lines of JSON and yield the same [`Record`]; [`read`] takes either. A last line that was cut off is left out and reported.
@@ -18,7 +18,7 @@ use crate::instructions::BaseSource;
 pub use codex::read_rollout;
 pub use own::{read_event, write_event, write_start};
 
-/// A thread as it was recorded.
+/// A recorded thread.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Record {
     /// The thread's id.
@@ -29,13 +29,13 @@ pub struct Record {
     pub base_instructions: Option<String>,
     /// The source of those instructions.
     pub base_source: BaseSource,
-    /// The version of Codex that recorded it, if one did and says so.
+    /// The version of Codex that recorded it, if it names one.
     pub codex_version: Option<String>,
     /// The events, in order.
     pub events: Vec<Event>,
 }
 
-/// Something that happened in a thread.
+/// An event of a thread.
 #[derive(Debug, Clone, PartialEq)]
 #[expect(clippy::large_enum_variant, reason = "nearly every event is an item")]
 pub enum Event {
@@ -46,7 +46,7 @@ pub enum Event {
         /// The model's name.
         model: String,
     },
-    /// The server said how many tokens there are.
+    /// The server counted the tokens.
     Usage(Usage),
     /// The thread was compacted.
     Compacted {
@@ -90,7 +90,7 @@ impl NotARecord {
 }
 
 impl Record {
-    /// Returns the instructions that it was started with, and who decided over them.
+    /// Returns the instructions that it was started with, and their source.
     pub fn base(&self) -> Option<(&str, BaseSource)> {
         self.base_instructions.as_deref().map(|text| (text, self.base_source))
     }
@@ -143,7 +143,7 @@ fn json_lines(text: &str, diagnostics: &mut Vec<Diagnostic>) -> Vec<(usize, Valu
     values
 }
 
-/// Adds an event to a record, unless it is an item that no history keeps: then its line is named.
+/// Adds an event to a record, or reports the line of an item that no history keeps.
 fn add(record: &mut Record, event: Event, index: usize, diagnostics: &mut Vec<Diagnostic>) {
     let dropped = match &event {
         Event::Item(entry) => never_kept(&entry.item),

@@ -10,7 +10,7 @@ use crate::instructions::BaseSource;
 use crate::item::{Ids, ResponseItem};
 use crate::json::JsonWriter;
 
-/// The version that is written. Version 1 did not say where items came from; its lines are read too.
+/// The version that is written. Version 1, which has no origins, is read too.
 const VERSION: u64 = 2;
 const VERSION_WITHOUT_ORIGINS: u64 = 1;
 
@@ -49,7 +49,7 @@ fn write_entry(entry: &Entry) -> String {
     let mut out = JsonWriter::default();
     out.object();
     out.key("item");
-    entry.item.write(&mut out, &mut Sources::untold(), Ids::Written);
+    entry.item.write(&mut out, &mut Sources::unrecorded(), Ids::Written);
     let origin = match &entry.origin {
         Origin::Unknown => None,
         Origin::Codex => Some(json!({"program": "codex"})),
@@ -86,7 +86,7 @@ fn started(start: &Value) -> Result<Record, NotARecord> {
     match start["version"].as_u64() {
         Some(VERSION | VERSION_WITHOUT_ORIGINS) => {}
         Some(other) => return Err(NotARecord(format!("version {other} is not known"))),
-        None => return Err(NotARecord("its first line is about no thread".to_owned())),
+        None => return Err(NotARecord("its first line does not describe a thread".to_owned())),
     }
     let text = |key: &str| start[key].as_str().map(str::to_owned);
     Ok(Record {

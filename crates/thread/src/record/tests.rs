@@ -106,7 +106,7 @@ fn a_broken_line_is_named_and_the_rest_is_read() {
 fn other_files_are_refused() {
     let cases = [
         ("", "it is empty"),
-        ("{}\n", "its first line is about no thread"),
+        ("{}\n", "its first line does not describe a thread"),
         ("{\"thread\":{\"version\":9}}\n", "version 9 is not known"),
     ];
     for (text, reason) in cases {

@@ -1,9 +1,9 @@
-//! A compaction, step by step: the request for a summary, tries that fail, the new history.
+//! A compaction: the request for a summary, its retries, and the new history.
 
 use std::sync::Arc;
 
 use super::settings::TurnContext;
-use super::turn::{Answer, Effort, Failure, Outcome, State, Step, Tries};
+use super::turn::{Answer, Failure, Outcome, RetryPolicy, State, Step, Tries};
 use super::{Thread, ThreadError};
 use crate::compaction;
 use crate::history::{Entry, History, Section};
@@ -16,7 +16,7 @@ use crate::user_input::UserInput;
 #[derive(Debug)]
 pub(super) struct Compacting {
     context: TurnContext,
-    /// The history as it is sent, which shrinks while it does not fit.
+    /// The history that is sent; its oldest items are removed until it fits.
     history: History,
     request: Arc<Request>,
     place: Place,
@@ -34,7 +34,7 @@ impl Compacting {
     }
 }
 
-/// Where the compaction runs.
+/// The place of the compaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     /// The model, by writing a summary.
@@ -46,7 +46,7 @@ pub(super) enum Place {
 /// The step after a compaction.
 #[derive(Debug)]
 pub(super) enum Then {
-    /// Nothing.
+    /// The end of the turn.
     Finish,
     /// The turn that was about to begin.
     Begin(Vec<UserInput>),
@@ -124,17 +124,17 @@ impl Thread<'_> {
         self.reasoning_is_counted |= answer.reasoning_is_counted;
         if compacting.place == Place::Local {
             for item in &answer.items {
-                self.remember(Entry::of(Section::Model, item.clone()));
+                self.add_to_history(Entry::of(Section::Model, item.clone()));
             }
         }
         let Some(failure) = answer.failure else {
             self.count(answer.tokens);
             self.finish_compaction(&compacting, answer.items);
-            return self.go_on(compacting.context, compacting.then, Outcome::Finished);
+            return self.proceed(compacting.context, compacting.then, Outcome::Finished);
         };
-        let effort = match compacting.place {
-            Place::Local => Effort::Anything,
-            Place::Remote => Effort::Once,
+        let policy = match compacting.place {
+            Place::Local => RetryPolicy::AllFailures,
+            Place::Remote => RetryPolicy::ServerErrors,
         };
         if failure == Failure::ContextWindowExceeded && compacting.place == Place::Local {
             if compacting.history.len_sent() > 1 {
@@ -144,14 +144,14 @@ impl Thread<'_> {
                 return self.send_compaction(context, history, compacting.place, then);
             }
             self.fill_usage(&compacting.context);
-        } else if self.try_again(&failure, effort, &mut compacting.tries) {
+        } else if self.retries(&failure, policy, &mut compacting.tries) {
             let request = Arc::clone(&compacting.request);
             self.state = State::Compacting(Box::new(compacting));
             return Ok(Step::Send(request));
         }
         // The turn continues with the unchanged history.
         let failed = Outcome::Failed(failure.into_reason());
-        self.go_on(compacting.context, compacting.then, failed)
+        self.proceed(compacting.context, compacting.then, failed)
     }
 
     fn finish_compaction(&mut self, compacting: &Compacting, items: Vec<ResponseItem>) {
@@ -180,7 +180,8 @@ impl Thread<'_> {
         self.journal.push(Event::Compacted { message, history });
     }
 
-    fn go_on(
+    /// Returns the step after a compaction.
+    fn proceed(
         &mut self,
         context: TurnContext,
         then: Then,

@@ -26,7 +26,7 @@ impl<'a> Thread<'a> {
         setup: Setup<'a>,
         config: Config,
         record: &Record,
-        told: &LastSituation,
+        last: &LastSituation,
     ) -> Result<Self, ThreadError> {
         let mut thread = Self::new(setup, config, &record.id, record.base())?;
         let before = thread.diagnostics.len();
@@ -34,24 +34,22 @@ impl<'a> Thread<'a> {
         // Earlier truncations were reported then.
         thread.diagnostics.truncate(before);
         thread.seeded = true;
-        let model = &thread.previous.model.slug;
-        let last_model = record.last_model().filter(|last| last != model);
-        thread.resumed_model = last_model.map(str::to_owned);
-        thread.tell_changes(told);
+        thread.set_resumed_model(record);
+        thread.record_changes(last);
         Ok(thread)
     }
 
     /// Returns the context that the model has been sent.
-    pub fn told(&self) -> LastSituation {
+    pub fn last_situation(&self) -> LastSituation {
         let entries = self.build_initial_context(&self.previous, &mut Vec::new());
         let texts = entries.iter().filter_map(|entry| Some((place(entry)?, text(entry))));
         LastSituation(texts.map(|(place, text)| (place.to_owned(), text)).collect())
     }
 
-    fn tell_changes(&mut self, told: &LastSituation) {
+    fn record_changes(&mut self, last: &LastSituation) {
         let mut diagnostics = Vec::new();
         let now = self.build_initial_context(&self.previous, &mut diagnostics);
-        let mut withdrawn = told.0.clone();
+        let mut withdrawn = last.0.clone();
         for entry in now {
             let Some(place) = place(&entry) else { continue };
             if withdrawn.remove(place).as_deref() != Some(&text(&entry)) {
@@ -59,7 +57,8 @@ impl<'a> Thread<'a> {
             }
         }
         for place in withdrawn.keys() {
-            let message = format!("the {place} of earlier turns are gone, and stay in the thread");
+            let message =
+                format!("the {place} of earlier turns were removed, but stay in the thread");
             diagnostics.push(Diagnostic::new(diagnostics::THREAD_TEXT_WITHDRAWN, message));
         }
         self.diagnostics.append(&mut diagnostics);

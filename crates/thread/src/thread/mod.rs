@@ -53,11 +53,11 @@ pub struct Setup<'a> {
     pub listed_models: &'a [ModelFacts],
 }
 
-/// A thread that cannot be made or continued.
+/// A thread that cannot be started or continued.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ThreadError {
-    /// The pack knows nothing of a model.
+    /// The pack has no facts about a model.
     #[error("the pack {pack} has no facts for the model `{model}`: add an entry to models.json")]
     UnknownModel {
         /// The model.
@@ -115,13 +115,11 @@ impl<'a> Thread<'a> {
     pub fn resume(setup: Setup<'a>, config: Config, record: &Record) -> Result<Self, ThreadError> {
         let mut thread = Self::new(setup, config, &record.id, record.base())?;
         thread.restore(record);
-        let model = &thread.previous.model.slug;
-        let last_model = record.last_model().filter(|last| last != model);
-        thread.resumed_model = last_model.map(str::to_owned);
+        thread.set_resumed_model(record);
         Ok(thread)
     }
 
-    /// Begins a new thread with the history of a recorded one.
+    /// Starts a new thread with the history of a recorded one.
     pub fn fork(
         setup: Setup<'a>,
         config: Config,
@@ -184,7 +182,7 @@ impl<'a> Thread<'a> {
         &self.id
     }
 
-    /// Returns the instructions that every request of the thread carries.
+    /// Returns the instructions of every request of the thread.
     pub fn base_instructions(&self) -> &BaseInstructions {
         &self.base_instructions
     }
@@ -215,7 +213,7 @@ impl<'a> Thread<'a> {
         self.previous.model.auto_compact_limit()
     }
 
-    /// Returns how many bytes a tool's output may have so that nothing is cut out of it.
+    /// Returns the maximum size of a tool's output that is not truncated.
     pub fn output_bytes(&self) -> u64 {
         self.previous.model.settings.truncation_policy.with_allowance().max_bytes()
     }
@@ -225,7 +223,7 @@ impl<'a> Thread<'a> {
         self.tools = tools;
     }
 
-    /// Returns the record of a thread that is just begun: what its events follow.
+    /// Returns the record of a new thread, without its events.
     pub fn record_start(&self) -> Record {
         Record {
             id: self.id.clone(),
@@ -237,7 +235,7 @@ impl<'a> Thread<'a> {
         }
     }
 
-    /// Takes the events since the last time, for the thread's record.
+    /// Takes the events since the last call, for the thread's record.
     pub fn take_events(&mut self) -> Vec<Event> {
         std::mem::take(&mut self.journal)
     }
@@ -254,7 +252,7 @@ impl<'a> Thread<'a> {
         self.journal.push(Event::RolledBack { turns });
     }
 
-    /// Remembers a command prefix that the user has approved, and tells the model.
+    /// Adds a command prefix that the user has approved, and a message about it to the model.
     pub fn approve_prefix(&mut self, prefix: Prefix) {
         let words = prefix.iter().map(|word| Value::from(word.as_str()).to_string());
         let words: Vec<_> = words.collect();
@@ -284,11 +282,11 @@ impl<'a> Thread<'a> {
     /// Adds an item to the history and to the events.
     fn record(&mut self, entry: Entry) {
         self.journal.push(Event::Item(entry.clone()));
-        self.remember(entry);
+        self.add_to_history(entry);
     }
 
     /// Adds an item to the history only.
-    fn remember(&mut self, entry: Entry) {
+    fn add_to_history(&mut self, entry: Entry) {
         let policy = self.previous.model.settings.truncation_policy;
         self.history.record(entry, policy, &mut self.diagnostics);
     }
@@ -304,8 +302,14 @@ impl<'a> Thread<'a> {
         // Codex records a restored history again, so that a text barely over the limit is cut twice.
         let restored = std::mem::take(&mut self.history).into_entries();
         for entry in restored {
-            self.remember(entry);
+            self.add_to_history(entry);
         }
+    }
+
+    /// Sets the model of the last turn before a resume, if it is another one.
+    fn set_resumed_model(&mut self, record: &Record) {
+        let last_model = record.last_model().filter(|last| *last != self.previous.model.slug);
+        self.resumed_model = last_model.map(str::to_owned);
     }
 
     /// Restores the history from a record.
@@ -313,7 +317,7 @@ impl<'a> Thread<'a> {
         let restored = |entry: &Entry| Entry { is_restored: true, ..entry.clone() };
         for event in &record.events {
             match event {
-                Event::Item(entry) => self.remember(restored(entry)),
+                Event::Item(entry) => self.add_to_history(restored(entry)),
                 Event::Compacted { history: Some(entries), .. } => {
                     self.history.replace(entries.iter().map(restored).collect());
                 }
@@ -331,7 +335,7 @@ impl<'a> Thread<'a> {
         self.usage = record.last_usage().unwrap_or_default();
     }
 
-    /// Replaces the history by what a compaction leaves of it.
+    /// Replaces the history with the compacted one.
     fn rebuild(&mut self, context: &TurnContext, summary: Entry) {
         let mut diagnostics = Vec::new();
         let initial_context = self.build_initial_context(context, &mut diagnostics);
@@ -342,7 +346,7 @@ impl<'a> Thread<'a> {
         self.diagnostics.append(&mut diagnostics);
     }
 
-    /// The model of the turn that begins.
+    /// Returns the model of the next turn.
     fn model(&mut self) -> Result<Arc<ModelInfo>, ThreadError> {
         let slug = &self.settings.collaboration.model;
         if self.previous.model.slug == *slug {

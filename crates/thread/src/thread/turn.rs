@@ -14,7 +14,7 @@ use crate::record::{Event, Usage};
 use crate::skills;
 use crate::user_input::{self, UserInput};
 
-/// The next step, an order to the driver.
+/// The next step, for the caller to run.
 #[derive(Debug)]
 pub enum Step {
     /// Send this request and report with [`Thread::answer`].
@@ -41,7 +41,7 @@ pub struct Answer {
     pub items: Vec<ResponseItem>,
     /// All tokens of the request and the answer.
     pub tokens: Option<u64>,
-    /// Whether the server says that it counts past thoughts.
+    /// Whether the server counts past reasoning.
     pub reasoning_is_counted: bool,
     /// The failure, if it failed.
     pub failure: Option<Failure>,
@@ -50,39 +50,39 @@ pub struct Answer {
 /// A failure of a response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Failure {
-    /// The stream broke off, or the server said that it failed.
+    /// The stream ended early, or has an error event.
     Stream(String),
     /// A server error (HTTP 5xx).
     Server(String),
     /// The request was too long for the model.
     ContextWindowExceeded,
-    /// Anything that another try would not mend.
+    /// A failure that a retry cannot fix.
     Fatal(String),
 }
 
 /// The state of a thread.
 #[derive(Debug, Default)]
 pub(super) enum State {
-    /// A turn.
+    /// Waits for a turn.
     #[default]
     Idle,
-    /// The answer to a request.
+    /// Waits for the response to a request.
     Sampling { context: TurnContext, request: Arc<Request>, tries: Tries },
-    /// The results of tools.
+    /// Waits for the results of tools.
     Tools { context: TurnContext },
-    /// The answer to a request for a summary.
+    /// Waits for the response to a compaction request.
     Compacting(Box<Compacting>),
 }
 
 /// The failures after which a request is retried.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Effort {
-    /// Those that another try may mend.
-    Mendable,
-    /// All of them: a local compaction does not give up early.
-    Anything,
-    /// None but errors of the server itself: it compacts once.
-    Once,
+pub(super) enum RetryPolicy {
+    /// Those that can pass.
+    Transient,
+    /// All of them, for a local compaction.
+    AllFailures,
+    /// Only server errors, for a compaction by the server.
+    ServerErrors,
 }
 
 /// The number of retries.
@@ -125,7 +125,7 @@ impl Thread<'_> {
         self.begin(context, &inputs)
     }
 
-    /// Reports what a server answered to the last request.
+    /// Reports the response to the last request.
     pub fn answer(&mut self, answer: Answer) -> Result<Step, ThreadError> {
         match std::mem::take(&mut self.state) {
             State::Sampling { context, request, tries } => {
@@ -139,7 +139,7 @@ impl Thread<'_> {
         }
     }
 
-    /// Reports the tool results and other items that arose while they ran.
+    /// Reports the tool results, and other items that arrived while the tools ran.
     pub fn tool_results(&mut self, results: Vec<ResponseItem>) -> Result<Step, ThreadError> {
         match std::mem::take(&mut self.state) {
             State::Tools { context } => {
@@ -158,8 +158,8 @@ impl Thread<'_> {
         }
     }
 
-    /// Ends the turn because the user interrupted it, after what its tools still returned. What the user
-    /// had sent is kept, also when a compaction was to come before it.
+    /// Ends the turn because the user interrupted it, after the last tool results. The user's input is kept, even if
+    /// a compaction was to precede it.
     pub fn interrupt(&mut self, results: Vec<ResponseItem>) {
         if let State::Compacting(compacting) = std::mem::take(&mut self.state)
             && let Some(inputs) = compacting.into_inputs()
@@ -235,7 +235,7 @@ impl Thread<'_> {
         self.journal.push(Event::Turn { model });
         let built = self.build(&context, &self.history, RequestPurpose::Answer, Place::Local);
         let request = match built {
-            // Codex finds out only now, and the turn ends with it.
+            // Codex detects this only here, and ends the turn.
             Err(error @ RequestError::SchemaOnChat) => {
                 return Ok(Step::Done(Outcome::Failed(error.to_string())));
             }
@@ -266,7 +266,7 @@ impl Thread<'_> {
                 return Ok(Step::Done(Outcome::Failed(reason.to_owned())));
             }
             Some(failure) => {
-                if !self.try_again(&failure, Effort::Mendable, &mut tries) {
+                if !self.retries(&failure, RetryPolicy::Transient, &mut tries) {
                     return Ok(Step::Done(Outcome::Failed(failure.into_reason())));
                 }
                 self.state = State::Sampling { context, request: Arc::clone(&request), tries };
@@ -308,22 +308,26 @@ impl Thread<'_> {
         }
     }
 
-    /// Decides whether a request is sent again, and counts it.
-    pub(super) fn try_again(&self, failure: &Failure, effort: Effort, tries: &mut Tries) -> bool {
+    /// Returns whether a request is retried, and counts the retry.
+    pub(super) fn retries(
+        &self,
+        failure: &Failure,
+        policy: RetryPolicy,
+        tries: &mut Tries,
+    ) -> bool {
         let provider = &self.config.provider;
         if matches!(failure, Failure::Server(_)) && tries.server < provider.request_max_retries {
             tries.server += 1;
             return true;
         }
-        let mendable = matches!(failure, Failure::Server(_) | Failure::Stream(_));
-        let worth_it = match effort {
-            Effort::Mendable => mendable,
-            Effort::Anything => true,
-            Effort::Once => false,
+        let may_succeed = match policy {
+            RetryPolicy::Transient => matches!(failure, Failure::Server(_) | Failure::Stream(_)),
+            RetryPolicy::AllFailures => true,
+            RetryPolicy::ServerErrors => false,
         };
         tries.server = 0;
         tries.stream += 1;
-        worth_it && tries.stream <= provider.stream_max_retries
+        may_succeed && tries.stream <= provider.stream_max_retries
     }
 
     pub(super) fn build(

@@ -20,12 +20,18 @@ pub struct Preset {
     pub vendor: Option<Vendor>,
     /// The directories in the user's home that it reads, and that stay as they are but for its state.
     pub(crate) directory: &'static [&'static str],
+    /// The files in directories that it reads which it would make, with their content. It does not start without.
+    pub(crate) files: &'static [(&'static str, &'static str)],
     /// The directories in the user's home that it writes.
     pub(crate) state: &'static [&'static str],
     /// The variables that it is started with.
     pub(crate) env: &'static [(&'static str, &'static str)],
     /// What points the program to a model server, where that of its CLI does not.
     pub(crate) endpoint: Option<&'static PresetEndpoint>,
+    /// The option that names a file of MCP servers, where the program ignores those of a session.
+    pub(crate) servers_option: Option<&'static str>,
+    /// The option of the port on which the program talks to itself.
+    pub(crate) port_option: Option<&'static str>,
     /// The program acts on commands and files that the last block of a prompt names.
     pub(crate) scans_last_block: bool,
     /// The program reports failures as text.
@@ -47,9 +53,12 @@ const BASE: Preset = Preset {
     sign_in: "",
     vendor: None,
     directory: &[],
+    files: &[],
     state: &[],
     env: &[],
     endpoint: None,
+    servers_option: None,
+    port_option: None,
     scans_last_block: false,
     tells_failures_as_text: false,
 };
@@ -92,6 +101,7 @@ pub static PRESETS: [Preset; 8] = [
         state: &[".cache/Microsoft/DeveloperTools", ".cache/copilot", ".copilot"],
         env: &[("COPILOT_AUTO_UPDATE", "false")],
         endpoint: Some(&COPILOT),
+        servers_option: Some("--additional-mcp-config"),
         tells_failures_as_text: true,
         ..BASE
     },
@@ -110,9 +120,16 @@ pub static PRESETS: [Preset; 8] = [
         package: "@kilocode/cli",
         sign_in: "Run `kilo auth login`.",
         directory: &[".config/kilo"],
-        state: &[".cache/kilo", ".local/share/kilo", ".local/state/kilo"],
+        files: &[(".config/kilo/.gitignore", OPENCODE_IGNORED)],
+        state: &[
+            ".cache/kilo",
+            ".local/share/kilo",
+            ".local/state/kilo",
+            ".local/state/kilo-sandbox-policy",
+        ],
         env: &[("KILO_DISABLE_AUTOUPDATE", "1")],
         endpoint: Some(&KILO),
+        port_option: Some("--port"),
         ..BASE
     },
     Preset {
@@ -130,8 +147,10 @@ pub static PRESETS: [Preset; 8] = [
         package: "opencode-ai",
         sign_in: "Run `opencode auth login`.",
         directory: &[".config/opencode"],
+        files: &[(".config/opencode/.gitignore", OPENCODE_IGNORED)],
         state: &[".cache/opencode", ".local/share/opencode", ".local/state/opencode"],
         endpoint: Some(&OPENCODE),
+        port_option: Some("--port"),
         env: &[("OPENCODE_DISABLE_AUTOUPDATE", "1"), ("OPENCODE_DISABLE_LSP_DOWNLOAD", "1")],
         ..BASE
     },
@@ -191,6 +210,10 @@ const OPENCODE: PresetEndpoint = PresetEndpoint {
     variables: &[("OPENCODE_DISABLE_MODELS_FETCH", "1")],
     files: &[(".config/opencode/opencode.json", OPENCODE_JSON)],
 };
+
+/// The files that opencode and its relatives may install beside their configuration.
+const OPENCODE_IGNORED: &str =
+    "node_modules\npackage.json\npackage-lock.json\nbun.lock\n.gitignore\n";
 
 const OPENCODE_JSON: &str = r#"{
   "model": "rehearsal/rehearsal",

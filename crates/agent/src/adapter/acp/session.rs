@@ -46,6 +46,8 @@ pub struct SessionSettings {
     pub model: Option<String>,
     /// The model that the program's arguments choose.
     pub started_model: Option<String>,
+    /// The MCP servers of the session.
+    pub servers: Vec<Value>,
     /// What the program is told about the session beside the protocol.
     pub meta: Option<Value>,
     /// The permissions that answer questions; `None` to ask a person.
@@ -172,7 +174,7 @@ impl Session {
         let abilities = &result["agentCapabilities"];
         let can_resume = !abilities["sessionCapabilities"]["resume"].is_null();
         let can_load = abilities["loadSession"] == true;
-        let mut params = json!({ "cwd": self.settings.cwd, "mcpServers": [] });
+        let mut params = json!({ "cwd": self.settings.cwd, "mcpServers": self.settings.servers });
         if let Some(meta) = &self.settings.meta {
             params["_meta"] = meta.clone();
         }

@@ -9,11 +9,14 @@ use std::fs::DirBuilder;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use convoke_files::json::without_comments;
 use convoke_files::{Disk, FileKind, Files};
 use serde_json::{Value, json};
 
 use crate::adapter::{Context, write_private};
+use crate::team_tools::{McpServer, SERVER};
 use crate::verdict::Failure;
 
 /// The entries of the user's home that are not shared.
@@ -48,6 +51,9 @@ pub(super) fn prepare(context: &Context<'_>) -> io::Result<PathBuf> {
     let is_set = |name: &str| context.variable(name).is_some_and(|value| !value.is_empty());
     if is_set("GOOGLE_GEMINI_BASE_URL") && is_set("GEMINI_API_KEY") {
         select_key(&mut settings);
+    }
+    if let Some(server) = &context.team_server {
+        add_team_tools(&mut settings, server, context.turn_input.limits.turn);
     }
     write_private(&ours.join("settings.json"), settings.to_string().as_bytes())?;
     Ok(home)
@@ -133,6 +139,17 @@ fn select_key(settings: &mut Value) {
     }
 }
 
+/// Adds the server of the team tools, which needs no permission.
+fn add_team_tools(settings: &mut Value, server: &McpServer, timeout: Duration) {
+    if !settings["mcpServers"].is_object() {
+        settings["mcpServers"] = json!({});
+    }
+    let mut own = server.settings();
+    own["trust"] = true.into();
+    own["timeout"] = json!(u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
+    settings["mcpServers"][SERVER] = own;
+}
+
 fn link_all(users: &Path, ours: &Path) -> io::Result<()> {
     let Ok(entries) = std::fs::read_dir(users) else {
         return Ok(());
@@ -155,41 +172,6 @@ fn link(users: &Path, ours: &Path) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         other => other,
     }
-}
-
-/// Removes `//` and `/* */` comments, which the program allows in its settings.
-pub(crate) fn without_comments(text: &str) -> String {
-    let mut clean = String::with_capacity(text.len());
-    let mut chars = text.chars().peekable();
-    let mut quoted = false;
-    while let Some(c) = chars.next() {
-        match (quoted, c, chars.peek()) {
-            (true, '\\', _) => {
-                clean.push(c);
-                clean.extend(chars.next());
-                continue;
-            }
-            (_, '"', _) => quoted = !quoted,
-            (false, '/', Some('/')) => {
-                while chars.next_if(|&c| c != '\n').is_some() {}
-                continue;
-            }
-            (false, '/', Some('*')) => {
-                chars.next();
-                let mut last = ' ';
-                for c in chars.by_ref() {
-                    if last == '*' && c == '/' {
-                        break;
-                    }
-                    last = c;
-                }
-                continue;
-            }
-            _ => {}
-        }
-        clean.push(c);
-    }
-    clean
 }
 
 #[cfg(test)]

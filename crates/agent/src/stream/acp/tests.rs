@@ -135,3 +135,26 @@ fn an_error_is_explained_by_its_code_its_data_or_its_words() {
         assert_eq!(failure(&error), Failure::new(reason, message));
     }
 }
+
+#[test]
+fn the_input_of_a_call_may_stand_in_its_content_until_it_begins() {
+    let text = |text: &str| json!([{"type": "content", "content": {"type": "text", "text": text}}]);
+    let announced = json!({
+        "sessionUpdate": "tool_call", "toolCallId": "1", "title": "Bash", "kind": "execute",
+        "status": "pending", "content": text(r#"{"command":"touch made.txt"}"#),
+    });
+    let asked = json!({"toolCallId": "1", "title": "Bash", "content": text("May I run it?")});
+    let mut reader = Acp::new(1000);
+    reader.begin("s", true, None, &mut |_| {});
+    reader.update(&announced, "", &mut |_| {});
+    let call = reader.call(&asked, &mut |_| {});
+    assert_eq!(call.command().as_deref(), Some("touch made.txt"));
+    // The output of a call is none.
+    let ended = json!({
+        "sessionUpdate": "tool_call_update", "toolCallId": "2", "kind": "execute",
+        "status": "completed", "content": text(r#"{"command":"rm -r /"}"#),
+    });
+    reader.update(&ended, "", &mut |_| {});
+    let call = reader.call(&json!({"toolCallId": "2"}), &mut |_| {});
+    assert_eq!(call.command(), None);
+}

@@ -98,7 +98,7 @@ impl Call {
         self.title = text("title").or(self.title.take());
         self.kind = text("kind").or(self.kind.take());
         let input = described.get("rawInput").filter(|input| !is_nothing(input));
-        self.input = input.cloned().or(self.input.take());
+        self.input = input.cloned().or(self.input.take()).or_else(|| input_as_content(described));
         if let Some(Value::Array(content)) = described.get("content")
             && !content.is_empty()
         {
@@ -226,6 +226,13 @@ impl Call {
         let changed = self.diffs().filter_map(|diff| diff["path"].as_str());
         self.locations.iter().map(String::as_str).chain(changed).map(Path::new)
     }
+}
+
+/// Returns the input of a call that has not begun, where an agent tells it as the one text of its content.
+fn input_as_content(described: &Value) -> Option<Value> {
+    let [content] = described["content"].as_array()?.as_slice() else { return None };
+    let text = content["content"]["text"].as_str().filter(|_| described["status"] == "pending")?;
+    serde_json::from_str(text).ok().filter(|input: &Value| input.is_object() && !is_nothing(input))
 }
 
 fn is_nothing(input: &Value) -> bool {

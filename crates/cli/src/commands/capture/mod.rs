@@ -15,8 +15,8 @@ use convoke_core::Diagnostic;
 use convoke_files::FileKind;
 use convoke_files::limit::{read_named_text, read_stream_text};
 use convoke_inspect::capture::{
-    self, Capture, CaptureError, CaptureOptions, Existing, SavedError, Start, compare, is_saved,
-    load, save,
+    self, Capture, CaptureError, CaptureOptions, Difference, Existing, SavedError, Start, compare,
+    is_saved, load, save,
 };
 use convoke_rehearsal::Script;
 use serde_json::json;
@@ -155,7 +155,7 @@ fn capture_options(arguments: &Arguments) -> anyhow::Result<CaptureOptions> {
         directory: None,
         start: Start::Typed,
         script: script.map_err(|error| UsageError(with_causes(&error)))?.unwrap_or_default(),
-        patience: Duration::from_secs(arguments.timeout),
+        time_limit: Duration::from_secs(arguments.timeout),
         guardian: Guardian::this_program()?,
     })
 }
@@ -218,10 +218,15 @@ fn show(capture: &Capture, diagnostics: &[Diagnostic], as_json: bool) -> anyhow:
     Ok(())
 }
 
-fn show_difference(a: &Path, b: &Path, arguments: &Arguments) -> anyhow::Result<Outcome> {
+/// Compares two saved captures.
+pub(in crate::commands) fn difference(a: &Path, b: &Path) -> anyhow::Result<Difference> {
     let unreadable = |error: SavedError| UsageError(with_causes(&error));
     let (a, b) = (load(a).map_err(unreadable)?, load(b).map_err(unreadable)?);
-    let difference = compare(&a, &b)?;
+    Ok(compare(&a, &b)?)
+}
+
+fn show_difference(a: &Path, b: &Path, arguments: &Arguments) -> anyhow::Result<Outcome> {
+    let difference = difference(a, b)?;
     let mut out = stdout();
     if arguments.json {
         serde_json::to_writer(&mut out, &difference)?;

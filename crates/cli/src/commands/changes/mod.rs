@@ -124,7 +124,11 @@ fn list_workspaces(changes: &Changes, session: &str) -> anyhow::Result<()> {
 }
 
 /// Counts the changes of a workspace that are not merged.
-fn shown_count(changes: &Changes, session: &str, workspace: &Workspace) -> anyhow::Result<usize> {
+pub(super) fn shown_count(
+    changes: &Changes,
+    session: &str,
+    workspace: &Workspace,
+) -> anyhow::Result<usize> {
     let unmerged = changes.workspace_changes(session, workspace)?;
     Ok(changes.diffs(&workspace.directory, &unmerged)?.len())
 }

@@ -109,11 +109,14 @@ pub fn run(arguments: &Explain) -> anyhow::Result<Outcome> {
     })
 }
 
-/// Returns what the installed agents load in a directory, with what earlier verifications found.
-pub(in crate::commands) fn report(path: PathBuf) -> anyhow::Result<DirectoryReport> {
+/// Returns what agents load in a directory, by default the installed ones, with what earlier verifications found.
+pub(in crate::commands) fn report(
+    path: PathBuf,
+    agent: Vec<String>,
+) -> anyhow::Result<DirectoryReport> {
     let arguments = Explain {
         path,
-        agent: Vec::new(),
+        agent,
         home: None,
         reads: Vec::new(),
         verify: false,

@@ -12,6 +12,7 @@ use std::time::{Duration, SystemTime};
 use convoke_agent::Vendor;
 use convoke_agent::process::guardian::Guardian;
 use convoke_core::Diagnostic;
+use convoke_core::figures::hexadecimal;
 use convoke_explain::{AgentReport, DirectoryReport, Edition, Session};
 use convoke_files::{Disk, FileKind, Files};
 use convoke_inspect::HostEnvironment;
@@ -140,11 +141,7 @@ fn key(agent: &AgentReport, version: &str, session: &Session) -> String {
     for argument in &session.arguments {
         add(argument.as_bytes());
     }
-    let mut name = String::new();
-    for byte in hash.finalize() {
-        let _ = write!(name, "{byte:02x}");
-    }
-    name + ".json"
+    hexadecimal(&hash.finalize()) + ".json"
 }
 
 impl Remembered {

@@ -5,9 +5,8 @@ use std::ffi::OsStr;
 use std::fmt::Write;
 use std::path::Path;
 
-use convoke_explain::{
-    AgentReport, DirectoryReport, Edition, Limit, LoadReason, Rule, tokens_estimate,
-};
+use convoke_core::ledger::estimate_tokens;
+use convoke_explain::{AgentReport, DirectoryReport, Edition, Limit, LoadReason, Rule};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::findings::{Finding, Findings};
@@ -211,7 +210,7 @@ impl View<'_> {
                 1 => "1 file".to_owned(),
                 count => format!("{count} files"),
             };
-            let tokens = format!("~{} tok", number(tokens_estimate(total)));
+            let tokens = format!("~{} tok", number(estimate_tokens(total)));
             let title = self.paint.text(Tone::Strong, padded(&title(agent), title_width));
             let bar = self.bar(fill.percent, room.min(MAX_BAR));
             let words = self.paint.text(Tone::Faint, &fill.words);

@@ -39,7 +39,7 @@ pub(super) fn run(agent: Vendor, arguments: &Arguments) -> anyhow::Result<Outcom
         arguments: arguments.program_arguments(agent)?,
         prompt,
         purpose: MeasurePurpose::Show,
-        patience: Duration::from_secs(arguments.timeout),
+        time_limit: Duration::from_secs(arguments.timeout),
         guardian: Guardian::this_program()?,
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

@@ -3,16 +3,19 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use convoke_changes::{Author, Changes, Record};
+use convoke_changes::{Author, Changes, Record, Workspace};
 use convoke_explain::DirectoryReport;
 use convoke_inspect::HostEnvironment;
 use convoke_server::{
-    CacheRow, ChangedFile, ExportForm, Host, HostFuture, OpenedSession, TurnChanges,
+    CacheRow, ChangedFile, ExportForm, Host, HostFuture, MemberWorkspace, OpenedSession,
+    SessionChanges, TurnChanges,
 };
 use convoke_session::event_queue::Observer;
 use convoke_session::file_changes::UndoRequest;
 use convoke_session::{AnyStore, MemberName, SessionId};
 
+use super::composing::compose;
+use crate::commands::changes::shown_count;
 use crate::commands::explain;
 use crate::commands::sessions::{cache, transfer};
 use crate::conversation::change_recorder::{changes_of, describe, done};
@@ -75,17 +78,26 @@ impl Host for Machine {
         };
         Box::pin(async move {
             let opened = conversation::open(&options, &host_environment, observer).await;
-            let Conversation { coordinator, rehearsal_servers, diagnostics, .. } =
-                opened.map_err(|error| told(&error))?;
-            Ok(OpenedSession { coordinator, diagnostics, keep: Box::new(rehearsal_servers) })
+            let conversation = opened.map_err(|error| told(&error))?;
+            let compose = compose(&conversation, &host_environment);
+            let Conversation { coordinator, rehearsal_servers, diagnostics, .. } = conversation;
+            let keep = Box::new(rehearsal_servers);
+            Ok(OpenedSession { coordinator, diagnostics, compose, keep })
         })
     }
 
-    fn changes(&self, session: SessionId) -> HostFuture<Vec<TurnChanges>> {
+    fn changes(&self, session: SessionId) -> HostFuture<SessionChanges> {
         let changes = changes_of(&self.host_environment);
         blocking(move || {
-            let records = changes.records(&session.to_string())?;
-            records.iter().map(|record| turn_changes(&changes, record)).collect()
+            let session = session.to_string();
+            let mut found = SessionChanges::default();
+            for record in changes.records(&session)? {
+                found.turns.push(turn_changes(&changes, &record)?);
+            }
+            for workspace in changes.workspaces(&session)? {
+                found.workspaces.push(member_workspace(&changes, &session, workspace)?);
+            }
+            Ok(found)
         })
     }
 
@@ -106,8 +118,14 @@ impl Host for Machine {
     }
 
     fn explain(&self, directory: Option<PathBuf>) -> HostFuture<DirectoryReport> {
-        let directory = directory.unwrap_or_else(|| self.host_environment.cwd.clone());
-        blocking(move || explain::report(directory))
+        let HostEnvironment { cwd, home, .. } = &*self.host_environment;
+        let directory = directory.map_or_else(
+            || cwd.clone(),
+            |written| {
+                written.strip_prefix("~").map_or_else(|_| cwd.join(&written), |it| home.join(it))
+            },
+        );
+        blocking(move || explain::report(directory, Vec::new()))
     }
 
     fn cache(&self, session: SessionId) -> HostFuture<Vec<CacheRow>> {
@@ -127,7 +145,7 @@ impl Host for Machine {
     }
 
     fn shown_directory(&self, directory: &str) -> String {
-        self.here.shown(Path::new(directory))
+        self.here.named(Path::new(directory))
     }
 
     fn no_new_session(&self) -> Option<String> {
@@ -138,6 +156,16 @@ impl Host for Machine {
             "there is no convoke.toml in this directory; `convoke init` writes one".to_owned()
         })
     }
+}
+
+fn member_workspace(
+    changes: &Changes,
+    session: &str,
+    workspace: Workspace,
+) -> anyhow::Result<MemberWorkspace> {
+    let unmerged = shown_count(changes, session, &workspace)?;
+    let Workspace { member, directory, project, branch, .. } = workspace;
+    Ok(MemberWorkspace { member, directory, project, branch, unmerged })
 }
 
 fn turn_changes(changes: &Changes, record: &Record) -> anyhow::Result<TurnChanges> {
@@ -157,8 +185,10 @@ fn turn_changes(changes: &Changes, record: &Record) -> anyhow::Result<TurnChange
         member: is_agent.then(|| MemberName::new(&*record.turn.member)),
         by: if is_agent { "agent" } else { "person" },
         undo: record.undoes.is_some(),
+        merged: record.applied.as_ref().map(|applied| applied.member.clone()),
         interrupted: record.interrupted,
         directory: record.directory.clone(),
+        is_workspace: changes.is_workspace(&record.directory),
         files: files.collect(),
     })
 }

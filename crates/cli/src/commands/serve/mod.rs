@@ -1,5 +1,6 @@
 //! `convoke serve`: the page.
 
+mod composing;
 mod machine;
 mod opening;
 pub(in crate::commands) mod page;

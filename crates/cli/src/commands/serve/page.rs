@@ -10,6 +10,7 @@ use convoke_session::event_queue::{Observer, Ready};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
+use super::composing::compose;
 use super::machine::Machine;
 use crate::conversation::Conversation;
 
@@ -71,7 +72,8 @@ impl SessionPage {
         let server =
             Server::bind(0, Vec::new(), store, Arc::new(machine), Scope::One(session)).await?;
         let team = coordinator.team_agents().team().clone();
-        let (requests, asked) = session_requests(coordinator.controls(), team);
+        let compose = compose(conversation, host_environment);
+        let (requests, asked) = session_requests(coordinator.controls(), team, compose);
         let heard = server.attend(session, requests);
         *observer.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(heard);
         let url = server.url();

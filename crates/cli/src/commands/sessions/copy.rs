@@ -1,10 +1,10 @@
 //! `convoke sessions copy`.
 
-use std::fmt::Write as _;
 use std::io::Write as _;
 
 use clap::Args;
 use clap_complete::ArgValueCompleter;
+use convoke_core::figures::hexadecimal;
 use convoke_session::transfer::{self, Copied};
 use convoke_session::{AnyStore, SessionId, Store as _};
 use serde_json::json;
@@ -47,7 +47,7 @@ pub(super) async fn run(arguments: &Arguments, store: &AnyStore) -> anyhow::Resu
         if !arguments.json {
             show(session, copy)?;
         }
-        copied.push(json!({"session": session, "sha256": hex(copy), "wasThere": copy.was_there}));
+        copied.push(json!({"session": session, "sha256": hexadecimal(&copy.hash), "wasThere": copy.was_there}));
     }
     to.close().await;
     if arguments.json {
@@ -69,14 +69,6 @@ async fn wanted(arguments: &Arguments, store: &AnyStore) -> anyhow::Result<Vec<S
 
 fn show(session: SessionId, copied: Copied) -> anyhow::Result<()> {
     let how = if copied.was_there { "is there already" } else { "copied" };
-    writeln!(stdout(), "{session}  {how}  sha256 {}", hex(copied))?;
+    writeln!(stdout(), "{session}  {how}  sha256 {}", hexadecimal(&copied.hash))?;
     Ok(())
-}
-
-fn hex(copied: Copied) -> String {
-    copied.hash.iter().fold(String::new(), |mut text, byte| {
-        // Writing to a string cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }

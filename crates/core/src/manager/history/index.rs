@@ -1,7 +1,7 @@
 //! Indexes of messages by id, speaker, reply, time and reader.
 //!
-//! Messages are identified by a sequence number that never changes: when the oldest ones leave, the lists lose their
-//! fronts and nothing is renumbered.
+//! Messages are identified by a sequence number that never changes, so that removing the oldest ones renumbers
+//! nothing.
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::{Bound, RangeBounds};
@@ -22,12 +22,12 @@ pub(super) struct Index {
     by_speaker: HashMap<String, Sequences>,
     replies: HashMap<MessageId, Sequences>,
     /// The messages from or to each name.
-    mail: HashMap<NameKey, Sequences>,
+    addressed: HashMap<NameKey, Sequences>,
     /// The messages to everyone.
     to_everyone: Sequences,
     /// The messages that have a time.
     times: VecDeque<(Millis, Sequence)>,
-    /// No time is earlier than the one before it, as is usual: ranges can be found by halving.
+    /// Whether the times ascend, as is usual, so that ranges can be found by binary search.
     times_ascend: bool,
 }
 
@@ -37,7 +37,7 @@ impl Default for Index {
             by_id: HashMap::new(),
             by_speaker: HashMap::new(),
             replies: HashMap::new(),
-            mail: HashMap::new(),
+            addressed: HashMap::new(),
             to_everyone: Sequences::new(),
             times: VecDeque::new(),
             times_ascend: true,
@@ -57,9 +57,9 @@ impl Index {
             self.to_everyone.push_back(sequence);
         } else {
             for name in readers(message) {
-                let mail = self.mail.entry(name).or_default();
-                if mail.back() != Some(&sequence) {
-                    mail.push_back(sequence);
+                let addressed = self.addressed.entry(name).or_default();
+                if addressed.back() != Some(&sequence) {
+                    addressed.push_back(sequence);
                 }
             }
         }
@@ -69,7 +69,7 @@ impl Index {
         }
     }
 
-    /// Forgets the oldest message.
+    /// Removes the oldest message.
     pub(super) fn remove_oldest(&mut self, sequence: Sequence, message: &ConversationMessage) {
         let said = &message.said;
         if self.by_id.get(&message.id) == Some(&sequence) {
@@ -83,7 +83,7 @@ impl Index {
             self.to_everyone.pop_front();
         }
         for name in readers(message) {
-            pop(&mut self.mail, &name, sequence);
+            pop(&mut self.addressed, &name, sequence);
         }
         if self.times.front().is_some_and(|&(_, timed)| timed == sequence) {
             self.times.pop_front();
@@ -126,14 +126,15 @@ impl Index {
         found.filter(move |(time, _)| range.contains(time)).map(|&(_, sequence)| sequence)
     }
 
-    /// Returns what a member with one of these names sees before a message, newest first: the lists
-    /// of its names and of what everyone was sent, merged from their ends.
+    /// Returns the messages before one that a member with one of these names sees, newest first: the lists
+    /// of its names and of messages to everyone, merged from their ends.
     pub(super) fn visible_before(
         &self,
         sequence: Sequence,
         names: &[NameKey],
     ) -> impl Iterator<Item = Sequence> {
-        let lists = names.iter().filter_map(|name| self.mail.get(name)).chain([&self.to_everyone]);
+        let lists =
+            names.iter().filter_map(|name| self.addressed.get(name)).chain([&self.to_everyone]);
         let mut tails: Vec<_> = lists
             .map(|list| {
                 let end = list.partition_point(|&found| found < sequence);

@@ -1,15 +1,15 @@
-//! The block structure of Markdown, as far as it decides what is text: list items, code fences,
-//! quotations, and raw HTML that begins a line.
+//! The block structure of Markdown that decides where markers count: list items, code fences,
+//! quotations, and raw HTML at the beginning of a line.
 
 use super::code::Fence;
 use super::lines::Line;
 use super::raw::Raw;
 use crate::whitespace::is_blank;
 
-/// The reading of one line.
+/// The kind of a line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum LineKind {
-    /// Nothing but white space.
+    /// Only white space.
     Blank,
     /// Fenced code, a quotation or raw HTML: no markers.
     Text,
@@ -72,7 +72,7 @@ impl Blocks {
         self.end_raw(end)
     }
 
-    /// Reads a line on which something may begin: items, and what stands in the innermost of them.
+    /// Reads a line on which items and blocks may begin.
     fn read_start(&mut self, line: &Line<'_>, mut cursor: Cursor<'_>, within: usize) -> LineKind {
         let mut depth = within;
         let mut thematic_break = ThematicBreak::new(line.content);
@@ -134,20 +134,20 @@ impl Blocks {
         }
     }
 
-    /// Returns how far a line is indented within as many of the items as it belongs to.
+    /// Returns the indentation of a line within the items that it belongs to.
     fn indent_at(&self, depth: usize, cursor: &Cursor<'_>) -> usize {
         let content = depth.checked_sub(1).map_or(0, |innermost| self.items[innermost]);
         cursor.column - content
     }
 }
 
-/// Anything that is indented further is code, or continues a paragraph.
+/// The maximum indentation of a block; deeper text is code, or continues a paragraph.
 const MAX_INDENT: usize = 3;
 
-/// Tabs reach to the next multiple of this.
+/// The width of a tab.
 const TAB_STOP: usize = 4;
 
-/// A position in a line, in bytes and in columns. Columns are right up to the first mark or text.
+/// A position in a line, in bytes and in columns. Columns are exact up to the first mark or text.
 #[derive(Debug, Clone, Copy)]
 struct Cursor<'a> {
     line: &'a str,
@@ -171,9 +171,8 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Goes on behind the mark of an item and the white space after it. Returns the column at which
-    /// the content of the item begins: where its text does, or one after the mark, where that is
-    /// blank or code.
+    /// Moves past the mark of an item and the white space after it. Returns the column at which the content of
+    /// the item begins: that of its text, or one after the mark if the content is blank or code.
     fn enter_item(&mut self, mark_len: usize) -> usize {
         self.at += mark_len;
         self.column += mark_len;
@@ -203,7 +202,7 @@ fn list_mark_len(text: &str) -> Option<usize> {
 /// The thematic break at the end of a line (`- - -`, `***`), which looks like list items.
 struct ThematicBreak<'a> {
     line: &'a [u8],
-    /// The mark that the line ends in, and where the run of it and white space begins.
+    /// The mark at the end of the line, and the start of the run of it and white space.
     run: Option<(u8, usize)>,
 }
 
@@ -212,7 +211,7 @@ impl<'a> ThematicBreak<'a> {
         Self { line: line.as_bytes(), run: None }
     }
 
-    /// Returns whether a thematic break is all that stands at and after a byte.
+    /// Returns whether the line is a thematic break from a byte on.
     fn is_at(&mut self, at: usize) -> bool {
         let line = self.line;
         if !matches!(line[at], b'-' | b'*' | b'_') {

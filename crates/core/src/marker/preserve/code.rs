@@ -16,8 +16,8 @@ pub(super) struct Fence {
 impl Fence {
     /// Reads the fence that a line opens.
     ///
-    /// A line with a back-tick after the back-ticks opens none: that is inline code. Neither does one
-    /// that ends in a carriage return: the conformance vectors fix that (see `docs/markers.md`).
+    /// A line with a back-tick after the back-ticks opens none, because that is inline code. Neither does a line
+    /// that ends in a carriage return: the conformance vectors require that (see `docs/markers.md`).
     pub(super) fn opened_by(line: &str) -> Option<Self> {
         let (fence, info) = fence_at_start(line)?;
         let is_inline_code = fence.mark == b'`' && info.contains('`');
@@ -47,10 +47,10 @@ fn run_len(bytes: &[u8], mark: u8) -> usize {
     bytes.iter().take_while(|&&b| b == mark).count()
 }
 
-/// The inline code of one line, found the first time that it is asked for.
+/// The inline code of one line, found on first use.
 #[derive(Debug)]
 pub(super) struct CodeSpans {
-    /// For each run of back-ticks: where it begins, and where what it opens ends.
+    /// For each run of back-ticks: its start, and the end of the span that it opens.
     runs: Option<Vec<(usize, usize)>>,
 }
 
@@ -68,7 +68,7 @@ impl CodeSpans {
     }
 }
 
-/// Finds all runs in one pass, and what each opens in a second one from the end.
+/// Finds all runs in one pass, and the span that each opens in a second pass from the end.
 fn find_runs(line: &[u8]) -> Vec<(usize, usize)> {
     let mut runs = Vec::new();
     let mut from = 0;

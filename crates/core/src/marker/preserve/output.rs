@@ -10,9 +10,9 @@ use crate::whitespace::{trim_end, trim_start};
 pub(super) struct Output<'a> {
     original: &'a str,
     text: String,
-    /// Nothing but blank lines stands in the text so far.
+    /// The text so far has only blank lines.
     at_start: bool,
-    /// Where the last line that is not blank ends, without its line break.
+    /// The end of the last line that is not blank, without its line break.
     content_end: usize,
     /// A line was removed after the last line that is not blank.
     removed_since: bool,
@@ -44,7 +44,7 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// Removes a line whole. Blank lines between it and the start of the text go too.
+    /// Removes a whole line, and blank lines between it and the start of the text.
     pub(super) fn remove(&mut self) {
         if self.at_start {
             self.text.clear();
@@ -53,18 +53,18 @@ impl<'a> Output<'a> {
         self.changed = true;
     }
 
-    /// Keeps what stands around the holes of a line, or removes the line when that is nothing.
+    /// Keeps the text around the gaps of a line, or removes the line if there is none.
     ///
-    /// A hole takes the white space around it along. Between two texts it becomes one space, if there
+    /// White space around a gap is removed. Between two texts it becomes one space, if there
     /// was any; the line's indentation stays, and its end is trimmed.
-    pub(super) fn keep_around(&mut self, line: &Line<'_>, indent: usize, holes: &[Range<usize>]) {
+    pub(super) fn keep_around(&mut self, line: &Line<'_>, indent: usize, gaps: &[Range<usize>]) {
         let content = line.content;
         let before = self.text.len();
         self.text.push_str(&content[..indent]);
         let mut has_text = false;
         let mut spaced = false;
         let mut from = indent;
-        let ends = holes.iter().map(|hole| (hole.start, hole.end));
+        let ends = gaps.iter().map(|gap| (gap.start, gap.end));
         for (end, next) in ends.chain([(content.len(), content.len())]) {
             let piece = &content[from..end];
             let text = trim_start(piece);
@@ -96,7 +96,7 @@ impl<'a> Output<'a> {
         self.text.push_str(line.ending);
     }
 
-    /// Returns the text. Where a line was removed at its end, the blank space before it goes too.
+    /// Returns the text. If a line was removed at its end, the white space before that line is removed too.
     pub(super) fn finish(mut self) -> Cow<'a, str> {
         if !self.changed {
             return Cow::Borrowed(self.original);

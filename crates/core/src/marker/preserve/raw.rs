@@ -32,7 +32,7 @@ impl Raw {
         (ends_name && name.eq_ignore_ascii_case(PRE)).then_some(Self::Pre)
     }
 
-    /// Returns the length of what opens it, up to where its end may begin: `<!-->` is a whole comment.
+    /// Returns the length of the opening, up to where the end may begin: `<!-->` is a whole comment.
     pub(super) fn opening_len(self) -> usize {
         match self {
             Self::Comment => COMMENT.len() - "--".len(),
@@ -40,7 +40,7 @@ impl Raw {
         }
     }
 
-    /// Returns the position behind the first end at or after a byte.
+    /// Returns the position after the first end at or after a byte.
     pub(super) fn find_end(self, text: &str, from: usize) -> Option<usize> {
         let bytes = &text.as_bytes()[from..];
         let end = match self {
@@ -57,9 +57,9 @@ impl Raw {
     }
 }
 
-/// The raw HTML that begins within a line. It counts where its end stands in the same paragraph.
+/// The raw HTML that begins within a line. It counts if it ends in the same paragraph.
 ///
-/// Positions are asked for in the order of the text, so that all searches together are linear in it.
+/// Positions are queried in the order of the text, so that all searches together are linear.
 #[derive(Debug)]
 pub(super) struct RawSpans<'a> {
     text: &'a str,
@@ -92,7 +92,7 @@ impl<'a> RawSpans<'a> {
     }
 }
 
-/// Returns what was found before, if it is not before `from`, or else searches again.
+/// Returns the earlier result if it is not before `from`, and searches again otherwise.
 fn recall(memo: &mut Memo, from: usize, search: impl FnOnce() -> usize) -> usize {
     match *memo {
         Some(found) if found >= from => found,
@@ -100,7 +100,7 @@ fn recall(memo: &mut Memo, from: usize, search: impl FnOnce() -> usize) -> usize
     }
 }
 
-/// Returns where the first blank line after a byte begins, or the end of the text.
+/// Returns the start of the first blank line after a byte, or the end of the text.
 fn paragraph_end(text: &str, from: usize) -> usize {
     let mut at = from;
     for (number, line) in lines(&text[from..]).enumerate() {

@@ -200,17 +200,7 @@ fn builtin_entry(skill: BuiltinSkill, kind: builtin::BuiltinKind, limits: &Limit
         other_name: None,
         is_protected: kind == builtin::BuiltinKind::Skill,
         is_from_body: false,
-        skill: Skill {
-            name: skill.name.to_owned(),
-            path: None,
-            description_bytes: skill.bytes,
-            description_bytes_loaded: loaded,
-            whole: !is_cut,
-            source: SkillSource::Builtin,
-            real_path: None,
-            is_name_only: false,
-            text: None,
-        },
+        skill: Skill::builtin(&skill, loaded),
     }
 }
 

@@ -1,0 +1,131 @@
+//! Tools with which an agent reaches its team while its turn runs.
+//!
+//! A turn that has them gets [`TeamTools`], which pass calls on to whoever holds the conversation. A program cannot be
+//! handed that: it gets an MCP server, `convoke mcp`, that connects to a socket in the turn's private directory
+//! ([`socket`]). The secret in its environment tells whose turn it is; no argument of a call can.
+
+pub mod socket;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::id::AttemptRef;
+
+/// The name of the MCP server, as agents see it.
+pub const SERVER: &str = "team";
+/// The variable of the socket's path.
+pub const SOCKET: &str = "CONVOKE_TEAM_SOCKET";
+/// The variable of the turn's secret.
+pub const SECRET: &str = "CONVOKE_TEAM_SECRET";
+
+/// The tools of one turn. Clones are the same.
+#[derive(Debug, Clone)]
+pub struct TeamTools {
+    caller: AttemptRef,
+    calls: mpsc::Sender<TeamCall>,
+}
+
+/// A call of a tool, for whoever holds the conversation.
+#[derive(Debug)]
+pub struct TeamCall {
+    /// The attempt whose agent calls.
+    pub caller: AttemptRef,
+    /// The name of the tool.
+    pub tool: String,
+    /// The arguments.
+    pub arguments: Map<String, Value>,
+    /// Takes the answer.
+    pub reply: oneshot::Sender<TeamAnswer>,
+}
+
+/// The answer to a call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TeamAnswer {
+    /// The text for the agent.
+    pub text: String,
+    /// Whether the call was refused or failed.
+    pub is_error: bool,
+}
+
+impl TeamAnswer {
+    /// Creates the answer of a call that was carried out.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self { text: text.into(), is_error: false }
+    }
+
+    /// Creates the answer of a call that was refused or failed.
+    pub fn error(text: impl Into<String>) -> Self {
+        Self { text: text.into(), is_error: true }
+    }
+}
+
+impl TeamTools {
+    /// Creates the tools of an attempt, whose calls go to `calls`.
+    pub fn new(caller: AttemptRef, calls: mpsc::Sender<TeamCall>) -> Self {
+        Self { caller, calls }
+    }
+
+    /// Calls a tool and waits for its answer.
+    pub async fn call(&self, tool: impl Into<String>, arguments: Map<String, Value>) -> TeamAnswer {
+        let (reply, answer) = oneshot::channel();
+        let call = TeamCall { caller: self.caller, tool: tool.into(), arguments, reply };
+        let gone = || TeamAnswer::error("the conversation has stopped, or the turn is over");
+        if self.calls.send(call).await.is_err() {
+            return gone();
+        }
+        answer.await.unwrap_or_else(|_| gone())
+    }
+}
+
+impl PartialEq for TeamTools {
+    fn eq(&self, other: &Self) -> bool {
+        self.caller == other.caller && self.calls.same_channel(&other.calls)
+    }
+}
+
+impl Eq for TeamTools {}
+
+/// The MCP server of a turn, as a program is told to start it.
+#[derive(Debug, Clone)]
+pub(crate) struct McpServer {
+    pub command: PathBuf,
+    pub args: [&'static str; 1],
+    pub env: [(&'static str, OsString); 2],
+}
+
+impl McpServer {
+    /// Returns the server that `program` is for a socket.
+    pub fn new(program: PathBuf, socket: &socket::TeamSocket) -> Self {
+        let env = [(SOCKET, socket.path().into()), (SECRET, socket.secret().into())];
+        Self { command: program, args: ["mcp"], env }
+    }
+
+    /// Returns the server as the settings of most programs have it.
+    pub fn settings(&self) -> Value {
+        let env = self.env.iter().map(|(name, value)| ((*name).to_owned(), text(value)));
+        let env: Map<String, Value> = env.collect();
+        json!({ "command": self.command_text(), "args": self.args, "env": env })
+    }
+
+    /// Returns the server as ACP has it.
+    pub fn of_session(&self) -> Value {
+        let env =
+            self.env.iter().map(|(name, value)| json!({ "name": name, "value": text(value) }));
+        let env: Vec<Value> = env.collect();
+        json!({ "name": SERVER, "command": self.command_text(), "args": self.args, "env": env })
+    }
+
+    /// Returns the path of the program.
+    pub fn command_text(&self) -> String {
+        self.command.to_string_lossy().into_owned()
+    }
+}
+
+fn text(value: &OsString) -> Value {
+    Value::from(value.to_string_lossy())
+}

@@ -1,0 +1,208 @@
+//! The socket between the MCP server of a turn and Convoke.
+//!
+//! Each call is a connection of its own: one line with the secret, the tool and its arguments, and one line with the
+//! answer. So calls do not wait for each other, and one that its caller gives up is a closed connection.
+
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::UnixListener;
+use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
+use uuid::Uuid;
+
+use super::{TeamAnswer, TeamTools};
+use crate::process::at_short_path;
+
+/// The maximum size of a call and of an answer.
+pub const LONGEST_LINE: u64 = 4 << 20;
+/// The maximum number of calls at the same time.
+const OPEN_CALLS: usize = 32;
+const NAME: &str = "team.sock";
+
+/// A call, as it goes over the socket.
+#[derive(Debug, Serialize, Deserialize)]
+struct Request {
+    secret: String,
+    tool: String,
+    arguments: Map<String, Value>,
+}
+
+/// The socket of a running turn. Dropping it closes it.
+#[derive(Debug)]
+pub struct TeamSocket {
+    path: PathBuf,
+    secret: String,
+    accepting: JoinHandle<()>,
+}
+
+impl TeamSocket {
+    /// Opens a socket in a private directory and passes its calls on.
+    pub fn open(directory: &Path, tools: TeamTools) -> io::Result<Self> {
+        let path = directory.join(NAME);
+        let listener = at_short_path(&path, |path| UnixListener::bind(path))?;
+        // 244 random bits.
+        let secret = format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple());
+        let accepting = tokio::spawn(accept(listener, secret.clone(), tools));
+        Ok(Self { path, secret, accepting })
+    }
+
+    /// Returns the path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns the secret of the turn.
+    pub fn secret(&self) -> &str {
+        &self.secret
+    }
+}
+
+impl Drop for TeamSocket {
+    fn drop(&mut self) {
+        self.accepting.abort();
+    }
+}
+
+async fn accept(listener: UnixListener, secret: String, tools: TeamTools) {
+    let secret: Arc<str> = secret.into();
+    let places = Arc::new(Semaphore::new(OPEN_CALLS));
+    // Dropped with this task, and every call with it.
+    let mut calls = tokio::task::JoinSet::new();
+    while let Ok(place) = places.clone().acquire_owned().await {
+        let Ok((stream, _)) = listener.accept().await else { continue };
+        while calls.try_join_next().is_some() {}
+        let (secret, tools) = (secret.clone(), tools.clone());
+        calls.spawn(async move {
+            // A caller that is gone needs no answer.
+            let _ = serve(stream, &secret, &tools).await;
+            drop(place);
+        });
+    }
+}
+
+async fn serve(stream: tokio::net::UnixStream, secret: &str, tools: &TeamTools) -> io::Result<()> {
+    let (input, mut output) = stream.into_split();
+    let mut line = Vec::new();
+    let mut input = tokio::io::BufReader::new(input.take(LONGEST_LINE));
+    input.read_until(b'\n', &mut line).await?;
+    let answer = match serde_json::from_slice::<Request>(&line) {
+        Ok(call) if is_equal(&call.secret, secret) => {
+            // A caller that closes its end withdraws the call.
+            let mut rest = [0];
+            tokio::select! {
+                answer = tools.call(call.tool, call.arguments) => answer,
+                _ = input.read(&mut rest) => return Ok(()),
+            }
+        }
+        Ok(_) => TeamAnswer::error("this turn is not yours"),
+        Err(_) => TeamAnswer::error("the call is no call, or too long"),
+    };
+    let mut line = serde_json::to_vec(&answer)?;
+    line.push(b'\n');
+    output.write_all(&line).await
+}
+
+/// Compares without telling by its time how much is equal.
+fn is_equal(given: &str, secret: &str) -> bool {
+    let differences = given.bytes().zip(secret.bytes()).fold(0, |sum, (a, b)| sum | (a ^ b));
+    given.len() == secret.len() && differences == 0
+}
+
+/// Calls a tool over a socket and waits for the answer.
+pub fn call(
+    socket: &Path,
+    secret: &str,
+    tool: &str,
+    arguments: Map<String, Value>,
+) -> io::Result<TeamAnswer> {
+    let request = Request { secret: secret.to_owned(), tool: tool.to_owned(), arguments };
+    let mut line = serde_json::to_vec(&request)?;
+    line.push(b'\n');
+    if line.len() as u64 > LONGEST_LINE {
+        return Ok(TeamAnswer::error(format!("the call has more than {LONGEST_LINE} bytes")));
+    }
+    let mut stream = at_short_path(socket, |path| UnixStream::connect(path))?;
+    stream.write_all(&line)?;
+    let mut answer = Vec::new();
+    BufReader::new(stream.take(LONGEST_LINE)).read_until(b'\n', &mut answer)?;
+    Ok(serde_json::from_slice(&answer)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::mpsc;
+
+    use super::*;
+    use crate::id::{AttemptRef, SessionId, TurnId};
+
+    fn tools() -> (TeamTools, mpsc::Receiver<super::super::TeamCall>) {
+        let (sender, calls) = mpsc::channel(8);
+        let caller = AttemptRef { session: SessionId::generate(), turn: TurnId(3), attempt: 1 };
+        (TeamTools::new(caller, sender), calls)
+    }
+
+    async fn called(path: PathBuf, secret: String, tool: &'static str) -> io::Result<TeamAnswer> {
+        let call = move || call(&path, &secret, tool, Map::new());
+        tokio::task::spawn_blocking(call).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn the_secret_decides_whose_call_it_is_and_calls_do_not_wait_for_each_other() {
+        let directory = tempfile::tempdir().unwrap();
+        let (tools, mut calls) = tools();
+        let socket = TeamSocket::open(directory.path(), tools).unwrap();
+        let (path, secret) = (socket.path().to_owned(), socket.secret().to_owned());
+        for wrong in ["", "x", &secret[1..], &format!("{secret}x")] {
+            let refused = called(path.clone(), wrong.to_owned(), "ask").await.unwrap();
+            assert!(refused.is_error, "{refused:?}");
+        }
+        assert!(calls.try_recv().is_err(), "nobody's call was passed on");
+        let one = tokio::spawn(called(path.clone(), secret.clone(), "one"));
+        let first = calls.recv().await.unwrap();
+        let two = tokio::spawn(called(path.clone(), secret.clone(), "two"));
+        let second = calls.recv().await.unwrap();
+        assert_eq!((&*first.tool, &*second.tool, first.caller.turn), ("one", "two", TurnId(3)));
+        second.reply.send(TeamAnswer::new("2")).unwrap();
+        assert_eq!(two.await.unwrap().unwrap(), TeamAnswer::new("2"));
+        first.reply.send(TeamAnswer::error("1")).unwrap();
+        assert_eq!(one.await.unwrap().unwrap(), TeamAnswer::error("1"));
+    }
+
+    #[tokio::test]
+    async fn a_call_that_its_caller_gives_up_is_withdrawn() {
+        let directory = tempfile::tempdir().unwrap();
+        let (tools, mut calls) = tools();
+        let socket = TeamSocket::open(directory.path(), tools).unwrap();
+        let mut stream = UnixStream::connect(socket.path()).unwrap();
+        let secret = socket.secret();
+        writeln!(stream, r#"{{"secret":"{secret}","tool":"ask","arguments":{{}}}}"#).unwrap();
+        let mut call = calls.recv().await.unwrap();
+        drop(stream);
+        call.reply.closed().await;
+    }
+
+    #[tokio::test]
+    async fn noise_is_answered_and_a_closed_socket_is_an_error() {
+        let directory = tempfile::tempdir().unwrap();
+        let (tools, _calls) = tools();
+        let socket = TeamSocket::open(directory.path(), tools).unwrap();
+        let path = socket.path().to_owned();
+        let mut stream = UnixStream::connect(&path).unwrap();
+        let answered = tokio::task::spawn_blocking(move || {
+            stream.write_all(b"noise\n").unwrap();
+            let mut answer = String::new();
+            BufReader::new(stream).read_line(&mut answer).unwrap();
+            answer
+        });
+        assert!(answered.await.unwrap().contains("\"isError\":true"));
+        drop(socket);
+        let gone = called(path, String::new(), "ask").await;
+        assert!(gone.is_err() || gone.is_ok_and(|answer| answer.is_error));
+    }
+}

@@ -1,0 +1,71 @@
+//! Messages of people on a page, completed as the terminal completes them.
+
+use std::sync::Arc;
+
+use convoke_chat::{Attachments as _, InputParser};
+use convoke_inspect::HostEnvironment;
+use convoke_server::Compose;
+use convoke_session::{AnyStore, PersonMessage, SessionId, Store as _, StoreError};
+use convoke_team::Team;
+
+use crate::conversation::Conversation;
+use crate::conversation::attachments::ProjectAttachments;
+
+/// Returns what completes the messages of a conversation: their recipients, and the files that `@path` attaches.
+pub(super) fn compose(conversation: &Conversation, host_environment: &HostEnvironment) -> Compose {
+    let attachments = Arc::new(ProjectAttachments::of(conversation, host_environment));
+    let coordinator = &conversation.coordinator;
+    let (store, session) = (coordinator.store().clone(), coordinator.session());
+    let team = Arc::new(coordinator.team_agents().team().clone());
+    Arc::new(move |message| {
+        let (attachments, store) = (Arc::clone(&attachments), store.clone());
+        let team = Arc::clone(&team);
+        Box::pin(async move {
+            let message = addressed(message, &team, &store, session).await?;
+            // Reading files must not hold up the requests of others.
+            let attached = tokio::task::spawn_blocking(move || attachments.attach(message)).await;
+            attached.map_err(|failed| failed.to_string())?
+        })
+    })
+}
+
+/// Resolves the recipients of a message: `@NAME` at its beginning, else those that were chosen, else the listener.
+async fn addressed(
+    mut message: PersonMessage,
+    team: &Team,
+    store: &AnyStore,
+    session: SessionId,
+) -> Result<PersonMessage, String> {
+    let parser = InputParser::new(team);
+    let (named, rest) = parser.addressed(&message.text);
+    if !named.is_empty() {
+        if rest.is_empty() {
+            return Err("the message is empty: say something to them".to_owned());
+        }
+        (message.to, message.text) = (named, rest.to_owned());
+    }
+    if message.to.is_empty() {
+        let listener = listener(team, store, session).await.map_err(|error| error.to_string())?;
+        message.to.push(listener.ok_or("the team has no agents")?);
+    }
+    message.to = parser.meant(&message.person, message.to);
+    Ok(message)
+}
+
+/// Returns whom a message addresses that names nobody: the agent whose question a person has to answer, else the first
+/// agent.
+async fn listener(
+    team: &Team,
+    store: &AnyStore,
+    session: SessionId,
+) -> Result<Option<String>, StoreError> {
+    let open = store.open_turns(session).await?;
+    if let Some(turn) = open.iter().find(|turn| team.is_person(&turn.member)) {
+        let asking = store.message(session, turn.answers).await?.message;
+        let author = team.resolve(asking.said.speaker.name());
+        if let Some(agent) = author.filter(|author| team.agents().any(|agent| agent == *author)) {
+            return Ok(Some(agent.to_string()));
+        }
+    }
+    Ok(team.agents().next().map(ToString::to_string))
+}

@@ -1,0 +1,47 @@
+//! A server of the Model Context Protocol that offers tools and nothing else, for both generations of the protocol.
+//!
+//! Clients of versions up to 2025-11-25 open a connection with `initialize`. Those of 2026-07-28 open none: each request
+//! says in its `_meta` which version it speaks. [`Server::answer`] answers one request of either; [`serve`] is the
+//! transport over standard input and output, where calls do not wait for each other.
+
+mod answer;
+mod stdio;
+
+pub use self::answer::{Generation, Server};
+pub use self::stdio::serve;
+
+use serde_json::{Map, Value};
+
+/// The tools of a server.
+pub trait Tools: Send + Sync {
+    /// Returns the tools, in the order in which they are listed.
+    fn list(&self) -> Vec<Tool>;
+
+    /// Carries out a call; `None` if there is no such tool. It may take long, and others may run meanwhile.
+    fn call(&self, name: &str, arguments: Map<String, Value>) -> Option<ToolResult>;
+
+    /// Returns what a client is told about the server as a whole.
+    fn instructions(&self) -> &'static str;
+}
+
+/// A tool, as it is listed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tool {
+    /// The name.
+    pub name: String,
+    /// The description, for a model.
+    pub description: String,
+    /// The JSON schema of the arguments.
+    pub schema: Value,
+    /// Whether it changes nothing.
+    pub only_reads: bool,
+}
+
+/// The result of a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolResult {
+    /// The text, for a model.
+    pub text: String,
+    /// Whether the call was refused or failed.
+    pub is_error: bool,
+}

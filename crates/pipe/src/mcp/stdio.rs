@@ -1,0 +1,270 @@
+//! The transport over standard input and output: one message a line.
+
+use std::collections::HashSet;
+use std::io::{self, BufRead, Write};
+use std::sync::{Mutex, PoisonError};
+
+use serde_json::{Value, json};
+
+use super::{Generation, Server};
+use crate::lines::lines;
+
+/// The maximum number of calls at the same time.
+const OPEN_CALLS: usize = 32;
+
+const PARSE_ERROR: i64 = -32700;
+const INVALID_REQUEST: i64 = -32600;
+const BUSY: i64 = -32000;
+
+/// The calls that run, by their ids as JSON, and those of them that were cancelled.
+#[derive(Default)]
+struct Calls {
+    open: HashSet<String>,
+    cancelled: HashSet<String>,
+}
+
+/// Serves one client until its input ends and its calls are answered. A line of more than `max_line_bytes` is refused.
+pub fn serve(
+    input: impl BufRead,
+    output: impl Write + Send,
+    server: &Server,
+    max_line_bytes: u64,
+) -> io::Result<()> {
+    let output = Mutex::new(output);
+    let calls = Mutex::new(Calls::default());
+    let (output, calls) = (&output, &calls);
+    std::thread::scope(|threads| {
+        for line in lines(input, max_line_bytes) {
+            let bytes = match line?.bytes {
+                Ok(bytes) => bytes,
+                Err(long) => {
+                    write(output, &refusal(&Value::Null, INVALID_REQUEST, &long.to_string()))?;
+                    continue;
+                }
+            };
+            let Ok(message) = serde_json::from_slice::<Value>(&bytes) else {
+                write(output, &refusal(&Value::Null, PARSE_ERROR, "the line is no JSON"))?;
+                continue;
+            };
+            let id = message["id"].clone();
+            match (message["method"].as_str(), &id) {
+                (Some(method), Value::String(_) | Value::Number(_)) => {
+                    let generation = Generation::of(&message);
+                    if method != "tools/call" {
+                        write(output, &server.answer(generation, &message))?;
+                        continue;
+                    }
+                    if let Err(why) = begin(calls, &id) {
+                        write(output, &refusal(&id, BUSY, why))?;
+                        continue;
+                    }
+                    threads.spawn(move || {
+                        let answer = server.answer(generation, &message);
+                        if end(calls, &id) {
+                            // A client that is gone reads no answer.
+                            let _ = write(output, &answer);
+                        }
+                    });
+                }
+                (Some("notifications/cancelled"), Value::Null) => {
+                    cancel(calls, &message["params"]["requestId"]);
+                }
+                (Some(_), Value::Null) => {}
+                // A response: no request was sent.
+                (None, _) if message.is_object() && !message["id"].is_null() => {}
+                _ => {
+                    let why = "the line is no JSON-RPC message; batches are not supported";
+                    write(output, &refusal(&Value::Null, INVALID_REQUEST, why))?;
+                }
+            }
+        }
+        Ok(())
+    })
+}
+
+fn begin(calls: &Mutex<Calls>, id: &Value) -> Result<(), &'static str> {
+    let mut calls = calls.lock().unwrap_or_else(PoisonError::into_inner);
+    if calls.open.len() >= OPEN_CALLS {
+        return Err("too many calls run at the same time");
+    }
+    if !calls.open.insert(id.to_string()) {
+        return Err("a call with this id runs already");
+    }
+    Ok(())
+}
+
+fn cancel(calls: &Mutex<Calls>, id: &Value) {
+    let mut calls = calls.lock().unwrap_or_else(PoisonError::into_inner);
+    let id = id.to_string();
+    if calls.open.contains(&id) {
+        calls.cancelled.insert(id);
+    }
+}
+
+/// Ends a call, and returns whether its answer is wanted.
+fn end(calls: &Mutex<Calls>, id: &Value) -> bool {
+    let mut calls = calls.lock().unwrap_or_else(PoisonError::into_inner);
+    let id = id.to_string();
+    calls.open.remove(&id);
+    !calls.cancelled.remove(&id)
+}
+
+fn refusal(id: &Value, code: i64, message: &str) -> Value {
+    json!({ "jsonrpc": "2.0", "id": id, "error": { "code": code, "message": message } })
+}
+
+fn write(output: &Mutex<impl Write>, message: &Value) -> io::Result<()> {
+    let mut output = output.lock().unwrap_or_else(PoisonError::into_inner);
+    writeln!(output, "{message}")?;
+    output.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Barrier};
+
+    use serde_json::Map;
+
+    use super::*;
+    use crate::mcp::{Tool, ToolResult, Tools};
+
+    /// Tools that echo, and that answer only when two calls run at the same time.
+    struct Echo(Barrier);
+
+    impl Tools for Echo {
+        fn list(&self) -> Vec<Tool> {
+            vec![Tool {
+                name: "echo".to_owned(),
+                description: "Echoes.".to_owned(),
+                schema: json!({ "type": "object" }),
+                only_reads: true,
+            }]
+        }
+
+        fn call(&self, name: &str, arguments: Map<String, Value>) -> Option<ToolResult> {
+            match name {
+                "echo" => {}
+                "meet" => drop(self.0.wait()),
+                _ => return None,
+            }
+            Some(ToolResult { text: Value::Object(arguments).to_string(), is_error: false })
+        }
+
+        fn instructions(&self) -> &'static str {
+            "Echoes."
+        }
+    }
+
+    fn served(input: &str) -> Vec<Value> {
+        let server = Server::new(Arc::new(Echo(Barrier::new(2))), "test", "1");
+        let mut output = Vec::new();
+        serve(input.as_bytes(), &mut output, &server, 10_000).unwrap();
+        let output = String::from_utf8(output).unwrap();
+        output.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    fn answered(request: &Value) -> Value {
+        let answers = served(&format!("{request}\n"));
+        assert_eq!(answers.len(), 1, "{answers:?}");
+        answers[0].clone()
+    }
+
+    #[test]
+    fn a_client_that_opens_a_connection_gets_its_version() {
+        for (asked, given) in [
+            ("2025-06-18", "2025-06-18"),
+            ("2025-11-25", "2025-11-25"),
+            ("1999-01-01", "2025-11-25"),
+        ] {
+            let params = json!({ "protocolVersion": asked, "capabilities": {}, "clientInfo": { "name": "x", "version": "1" } });
+            let answer = answered(
+                &json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params }),
+            );
+            assert_eq!(answer["result"]["protocolVersion"], given);
+            assert_eq!(answer["result"]["capabilities"], json!({ "tools": {} }));
+        }
+        assert_eq!(
+            answered(&json!({ "jsonrpc": "2.0", "id": "a", "method": "ping" }))["result"],
+            json!({})
+        );
+        let listed = answered(&json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" }));
+        assert_eq!(listed["result"]["tools"][0]["name"], "echo");
+        assert!(listed["result"].get("resultType").is_none());
+    }
+
+    #[test]
+    fn a_client_that_names_its_version_needs_no_connection() {
+        let meta = json!({
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {},
+        });
+        let request = |method: &str, meta: &Value| {
+            let params = json!({ "name": "echo", "arguments": {}, "_meta": meta });
+            answered(&json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }))
+        };
+        let found = request("server/discover", &meta);
+        assert_eq!(found["result"]["supportedVersions"], json!(["2026-07-28"]));
+        assert_eq!(found["result"]["_meta"]["io.modelcontextprotocol/serverInfo"]["name"], "test");
+        for method in ["tools/list", "tools/call"] {
+            assert_eq!(request(method, &meta)["result"]["resultType"], "complete");
+        }
+        assert_eq!(request("ping", &meta)["error"]["code"], -32601);
+        let mut newer = meta.clone();
+        newer["io.modelcontextprotocol/protocolVersion"] = "2027-01-01".into();
+        let refused = request("tools/list", &newer);
+        assert_eq!(refused["error"]["code"], -32022);
+        assert_eq!(refused["error"]["data"]["supported"], json!(["2026-07-28"]));
+        let mut lacking = meta;
+        lacking.as_object_mut().unwrap().remove("io.modelcontextprotocol/clientCapabilities");
+        assert_eq!(request("tools/list", &lacking)["error"]["code"], -32602);
+        assert_eq!(request("server/discover", &json!({}))["error"]["code"], -32602);
+    }
+
+    #[test]
+    fn calls_run_at_the_same_time_and_each_is_answered_once() {
+        let call = |id: u32| {
+            let params = json!({ "name": "meet", "arguments": { "id": id } });
+            json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params })
+        };
+        let mut answers = served(&format!("{}\n{}\n", call(1), call(2)));
+        answers.sort_by_key(|answer| answer["id"].as_u64());
+        for (answer, id) in answers.iter().zip(1..) {
+            let text = answer["result"]["content"][0]["text"].as_str().unwrap();
+            assert_eq!((answer["id"].as_u64(), text), (Some(id), &*format!("{{\"id\":{id}}}")));
+        }
+        // A cancelled call is not answered.
+        let cancel = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 1 } });
+        let answers = served(&format!("{}\n{cancel}\n{}\n", call(1), call(2)));
+        assert_eq!(answers.len(), 1, "{answers:?}");
+        assert_eq!(answers[0]["id"], 2);
+    }
+
+    #[test]
+    fn what_is_no_request_is_refused_or_passed_over() {
+        for (line, code) in [
+            ("noise", PARSE_ERROR),
+            ("[]", INVALID_REQUEST),
+            ("{}", INVALID_REQUEST),
+            ("3", INVALID_REQUEST),
+            (r#"{"jsonrpc":"2.0","id":1,"method":"resources/list"}"#, -32601),
+            (r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x"}}"#, -32602),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":[]}}"#,
+                -32602,
+            ),
+            (r#"{"jsonrpc":"2.0","id":1,"method":"tools/call"}"#, -32602),
+        ] {
+            let answers = served(&format!("{line}\n"));
+            assert_eq!(answers[0]["error"]["code"], code, "{line}");
+        }
+        let long = format!("{:?}\n", "x".repeat(20_000));
+        assert_eq!(served(&long)[0]["error"]["code"], INVALID_REQUEST);
+        for line in [
+            r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#,
+            r#"{"jsonrpc":"2.0","id":7,"result":{}}"#,
+            "",
+        ] {
+            assert_eq!(served(&format!("{line}\n")), Vec::<Value>::new(), "{line}");
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! What turns changed in their directories, and the workspaces of members.
+
+use std::path::Path;
+
+use convoke_session::SessionId;
+use maud::{Markup, html};
+use serde_json::json;
+
+use super::inspector::crumbs;
+use super::ledger::PART_SHOWN;
+use super::text::{beginning, exact, line};
+use super::{confirmed, count};
+use crate::host::{ChangedFile, MemberWorkspace, SessionChanges, TurnChanges};
+
+/// Renders the changes of a session as a view of the page.
+pub fn session(
+    id: SessionId,
+    changes: &SessionChanges,
+    shown: impl Fn(&Path) -> String + Copy,
+) -> Markup {
+    html! {
+        (crumbs(id, None))
+        h1 { "Changed files" }
+        @for workspace in &changes.workspaces { (self::workspace(workspace, shown)) }
+        (turns(id, &changes.turns, shown))
+    }
+}
+
+fn workspace(workspace: &MemberWorkspace, shown: impl Fn(&Path) -> String) -> Markup {
+    let MemberWorkspace { member, directory, project, branch, unmerged } = workspace;
+    html! {
+        section.workspace {
+            h2 { "Workspace of " (line(member)) }
+            p {
+                @if *unmerged == 0 { "Nothing in it is unmerged." }
+                @else { (count(*unmerged as u64, "file")) " not merged; " code { "convoke changes apply " (line(member)) } @if *unmerged == 1 { " merges it." } @else { " merges them." } }
+            }
+            dl.facts {
+                dt { "Directory" } dd.path { (line(&shown(directory))) }
+                dt { "Copy of" } dd.path { (line(&shown(project))) }
+                dt { "Branch" } dd.path { (line(branch)) }
+            }
+        }
+    }
+}
+
+/// Renders the changes of turns.
+pub fn turns(id: SessionId, changes: &[TurnChanges], shown: impl Fn(&Path) -> String) -> Markup {
+    html! {
+        @if changes.iter().all(|it| it.files.is_empty()) { p.faint { "No changes are recorded." } }
+        @for change in changes.iter().filter(|it| !it.files.is_empty()) {
+            section.changes {
+                h3 { (title(id, change)) }
+                p.path.faint { (line(&shown(&change.directory))) }
+                @for file in &change.files { (self::file(file)) }
+                @if change.by == "agent" && !change.undo {
+                    p { (confirmed("Undo", &format!("/api/sessions/{id}/undo"), &json!({"turn": change.turn}))) }
+                }
+            }
+        }
+    }
+}
+
+fn title(id: SessionId, change: &TurnChanges) -> Markup {
+    let turn = html! { a href=(format!("/sessions/{id}/turns/{}", change.turn)) { "turn " (change.turn) } };
+    html! {
+        @if let Some(member) = &change.merged { @if change.undo { "Undo of the merge" } @else { "Merge" } " of the workspace of " (line(member)) }
+        @else if change.undo { "Undo of " (turn) }
+        @else if let Some(member) = &change.member {
+            (line(member.as_str())) ", " (turn)
+            @if change.is_workspace { " in its workspace" }
+            @if change.interrupted { ", interrupted" }
+        }
+        @else { "You, before " (turn) }
+        " " span.faint { (count(change.files.len() as u64, "file")) }
+    }
+}
+
+fn file(file: &ChangedFile) -> Markup {
+    let (shown, rest) = beginning(&file.diff, PART_SHOWN);
+    html! {
+        details.step {
+            summary { span.path { (line(&file.path)) } " " span.faint { (file.status) @if let (Some(added), Some(removed)) = (file.added, file.removed) { ", " span.added { "+" (added) } " " span.removed { "−" (removed) } } } }
+            pre.text.patch { @for text in shown.lines() { (patch_line(text)) "\n" } }
+            @if rest > 0 { p.faint { (count(rest as u64, "more byte")) "; " code { "convoke changes --turn" } " prints all." } }
+        }
+    }
+}
+
+fn patch_line(text: &str) -> Markup {
+    match text.as_bytes() {
+        [b'+', rest @ ..] if !rest.starts_with(b"++ ") => {
+            html! { span.added { (exact(text, false)) } }
+        }
+        [b'-', rest @ ..] if !rest.starts_with(b"-- ") => {
+            html! { span.removed { (exact(text, false)) } }
+        }
+        _ => exact(text, false),
+    }
+}

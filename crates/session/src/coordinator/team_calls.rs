@@ -1,0 +1,385 @@
+//! Calls of team tools: what an agent says, asks and reads while its turn runs.
+//!
+//! A message of a call is stored and routed like a reply. The turn of a member that is asked is queued with its message
+//! and runs as soon as it may: where turns run one after another, when every running turn waits for an answer. So it
+//! also runs if the asker, or Convoke, ends before.
+
+mod message;
+mod read;
+
+use std::collections::HashMap;
+
+use convoke_agent::team_tools::{TeamAnswer, TeamCall, TeamTools};
+use convoke_core::marker::strip_all_markers;
+use convoke_core::{ConversationMessage, MessageId};
+use serde_json::json;
+use tokio::sync::{mpsc, oneshot};
+
+use self::message::key;
+use super::batch::{Batch, StoredEnd};
+use super::controls::StopRequest;
+use super::{Coordinator, CoordinatorError};
+use crate::content::ContentHash;
+use crate::file_changes::TeammateChanges;
+use crate::id::{AttemptRef, MemberName, MessageNumber, TurnId};
+use crate::routing::queue::Concurrency;
+use crate::session::NumberedMessage;
+use crate::store::{Store, StoreError};
+use crate::team_tools::TeamRequest;
+use crate::turn::Turn;
+
+/// The most turns that wait for each other's answers.
+pub const MOST_DEPTH: usize = 3;
+/// The number of messages that are read at once.
+const PAGE: usize = 256;
+/// The number of calls that wait for the coordinator; others wait before they are sent.
+const CALL_QUEUE: usize = 32;
+
+/// The calls of a batch.
+pub(super) struct TeamCalls {
+    sender: mpsc::Sender<TeamCall>,
+    receiver: mpsc::Receiver<TeamCall>,
+    /// The questions whose answers are awaited, in the order of arrival.
+    asks: Vec<Ask>,
+    turns: HashMap<TurnId, CallsOfTurn>,
+}
+
+/// A question whose answer is awaited.
+struct Ask {
+    asker: TurnId,
+    asker_name: MemberName,
+    asked: MemberName,
+    /// The turn that answers.
+    turn: TurnId,
+    is_running: bool,
+    reply: oneshot::Sender<TeamAnswer>,
+}
+
+/// The calls of one turn.
+#[derive(Default)]
+struct CallsOfTurn {
+    messages: u32,
+    /// The messages of this turn and its earlier attempts, by their keys.
+    sent: HashMap<ContentHash, SentMessage>,
+    /// The questions of earlier attempts that were not asked again yet.
+    earlier_asks: HashMap<ContentHash, MessageNumber>,
+}
+
+/// A message that a turn sent.
+struct SentMessage {
+    id: MessageId,
+    /// The key of its recipients and its text.
+    content: ContentHash,
+}
+
+/// A message of a call.
+struct Posted {
+    message: MessageId,
+    /// The first turn that it queued.
+    turn: Option<TurnId>,
+}
+
+impl TeamCalls {
+    pub(super) fn new() -> Self {
+        let (sender, receiver) = mpsc::channel(CALL_QUEUE);
+        Self { sender, receiver, asks: Vec::new(), turns: HashMap::new() }
+    }
+
+    /// Returns the tools of an attempt.
+    pub(super) fn tools_of(&self, attempt: AttemptRef) -> TeamTools {
+        TeamTools::new(attempt, self.sender.clone())
+    }
+
+    /// Waits for a call.
+    pub(super) async fn next(&mut self) -> Option<TeamCall> {
+        self.receiver.recv().await
+    }
+
+    /// Returns the number of turns that wait for the answer of a turn, one for the other.
+    fn depth(&self, turn: TurnId) -> usize {
+        let asker =
+            |turn: &TurnId| self.asks.iter().find(|ask| ask.turn == *turn).map(|ask| ask.asker);
+        std::iter::successors(asker(&turn), asker).count()
+    }
+
+    /// Returns whether a member waits, directly or through others, for an answer of another.
+    fn waits_for(&self, waiting: &MemberName, other: &MemberName) -> bool {
+        let mut seen = vec![waiting];
+        let mut index = 0;
+        while let Some(member) = seen.get(index).copied() {
+            if member == other {
+                return true;
+            }
+            for ask in self.asks.iter().filter(|ask| ask.asker_name == *member) {
+                if !seen.contains(&&ask.asked) {
+                    seen.push(&ask.asked);
+                }
+            }
+            index += 1;
+        }
+        false
+    }
+
+    fn is_waiting(&self, turn: TurnId) -> bool {
+        self.asks.iter().any(|ask| ask.asker == turn)
+    }
+}
+
+impl Batch {
+    fn is_running(&self, member: &MemberName) -> bool {
+        self.running.values().any(|running| running.turn.member == *member)
+    }
+
+    /// Returns the next question whose member can take its turn now.
+    fn ready_ask(&self, pace: Concurrency) -> Option<usize> {
+        let calls = &self.calls;
+        let all_wait = || self.running.values().all(|it| calls.is_waiting(it.turn.id));
+        if pace == Concurrency::Serial && !all_wait() {
+            return None;
+        }
+        calls.asks.iter().position(|ask| !ask.is_running && !self.is_running(&ask.asked))
+    }
+}
+
+impl<S: Store> Coordinator<S> {
+    /// Carries out a call. The answer to a question comes when the turn that answers it ends.
+    pub(super) async fn on_call(
+        &mut self,
+        batch: &mut Batch,
+        call: TeamCall,
+    ) -> Result<(), CoordinatorError> {
+        let TeamCall { caller, tool, arguments, reply } = call;
+        let running = batch.running.values().find(|running| running.turn.id == caller.turn);
+        let running = running.filter(|running| running.attempt.number == caller.attempt);
+        let Some(turn) = running.map(|running| running.turn.clone()) else {
+            let _ = reply.send(TeamAnswer::error("the turn is over"));
+            return Ok(());
+        };
+        let answered = match TeamRequest::parse(&tool, arguments) {
+            Err(why) => Err(why),
+            Ok(TeamRequest::Say { to, text, id }) => self.say(batch, &turn, &to, text, id).await?,
+            Ok(TeamRequest::Ask { to, text }) => {
+                match self.ask(batch, &turn, &to, text, reply).await? {
+                    Ok(()) => return Ok(()),
+                    Err((reply, why)) => {
+                        let _ = reply.send(TeamAnswer::error(why));
+                        return Ok(());
+                    }
+                }
+            }
+            Ok(TeamRequest::ReadContext { window, search }) => {
+                Ok(self.read_context(&turn.member, window, &search).await?)
+            }
+            Ok(TeamRequest::Task { text: None }) => {
+                Ok(json!({ "task": self.conversation.task() }).to_string())
+            }
+            Ok(TeamRequest::Task { text: Some(text) }) => {
+                self.set_task(batch, &turn, &text).await?
+            }
+            Ok(TeamRequest::Changes { form }) => Ok(match self.team_agents.recorder.clone() {
+                None => "no changes are recorded in this conversation".to_owned(),
+                Some(recorder) => {
+                    let (session, member) = (self.session, turn.member);
+                    let request = TeammateChanges { session, member, form };
+                    let text = recorder.teammate_changes(request).await;
+                    text.unwrap_or_else(|| "nothing changed since your last turn".to_owned())
+                }
+            }),
+        };
+        let _ = reply.send(answered.map_or_else(TeamAnswer::error, TeamAnswer::new));
+        Ok(())
+    }
+
+    /// Sends a question and has it answered. The error returns the caller.
+    async fn ask(
+        &mut self,
+        batch: &mut Batch,
+        turn: &Turn,
+        to: &str,
+        text: String,
+        reply: oneshot::Sender<TeamAnswer>,
+    ) -> Result<Result<(), (oneshot::Sender<TeamAnswer>, String)>, CoordinatorError> {
+        let asked = match self.askable(batch, turn, to) {
+            Ok(asked) => asked,
+            Err(why) => return Ok(Err((reply, why))),
+        };
+        let text = match self.checked(text) {
+            Ok(text) => text,
+            Err(why) => return Ok(Err((reply, why))),
+        };
+        self.remember(batch, turn).await?;
+        let key = key("ask", &[asked.as_str(), &text]);
+        let of_turn = batch.calls.turns.entry(turn.id).or_default();
+        let earlier = match of_turn.earlier_asks.remove(&key) {
+            Some(number) => self.earlier_answer(number, &asked).await?,
+            None => EarlierAnswer::None,
+        };
+        let answering = match earlier {
+            EarlierAnswer::Given(text) => {
+                let _ = reply.send(TeamAnswer::new(text));
+                return Ok(Ok(()));
+            }
+            EarlierAnswer::Queued(turn) => Some(turn),
+            EarlierAnswer::None => {
+                if let Err(why) = self.admit(batch, turn, 1) {
+                    return Ok(Err((reply, why)));
+                }
+                self.post(turn, vec![asked.clone()], text, "ask", &key).await?.turn
+            }
+        };
+        let Some(answering) = answering else {
+            return Ok(Err((reply, format!("{asked} has no turn to answer in"))));
+        };
+        batch.calls.asks.push(Ask {
+            asker: turn.id,
+            asker_name: turn.member.clone(),
+            asked,
+            turn: answering,
+            is_running: false,
+            reply,
+        });
+        Ok(Ok(()))
+    }
+
+    /// Returns the member to ask, or why it cannot be asked.
+    fn askable(&self, batch: &Batch, turn: &Turn, to: &str) -> Result<MemberName, String> {
+        let team = self.team_agents.team();
+        let hint = || team.hint(to);
+        let asked =
+            team.resolve(to).ok_or_else(|| format!("no agent has the name `{to}`; {}", hint()))?;
+        if team.is_person(asked) {
+            return Err(format!(
+                "{asked} is a person, who answers between turns; use `say`, or end your reply with [NEXT: {asked}]"
+            ));
+        }
+        if batch.calls.waits_for(asked, &turn.member) {
+            return Err(if *asked == turn.member {
+                "you cannot ask yourself".to_owned()
+            } else {
+                format!("{asked} waits for your answer and cannot be asked; answer first")
+            });
+        }
+        if batch.calls.depth(turn.id) >= MOST_DEPTH {
+            return Err(format!(
+                "{MOST_DEPTH} turns wait for each other already; answer without asking"
+            ));
+        }
+        if self.guard.turns_left(team.limits.turns) == 0 {
+            return Err("the limit of turns without a person is reached".to_owned());
+        }
+        Ok(asked.clone())
+    }
+
+    /// Returns the answer to a question of an earlier attempt, or the turn that will give it.
+    async fn earlier_answer(
+        &mut self,
+        question: MessageNumber,
+        asked: &MemberName,
+    ) -> Result<EarlierAnswer, StoreError> {
+        let mut waiting = self.waiting().iter();
+        let queued = waiting.find(|turn| turn.answers == question && turn.member == *asked);
+        if let Some(turn) = queued {
+            return Ok(EarlierAnswer::Queued(turn.id));
+        }
+        let mut after = question;
+        loop {
+            let page = self.store.messages_after(self.session, after, PAGE).await?;
+            let Some(last) = page.last() else { return Ok(EarlierAnswer::None) };
+            after = last.number;
+            let is_it = |it: &&NumberedMessage| {
+                it.answers == Some(question) && it.message.said.speaker.role_id == asked.as_str()
+            };
+            if let Some(answer) = page.iter().find(is_it) {
+                return Ok(EarlierAnswer::Given(self.answer_text(asked, &answer.message)));
+            }
+        }
+    }
+
+    /// Starts the turns of members that were asked and can take them now.
+    pub(super) async fn start_asked(&mut self, batch: &mut Batch) -> Result<(), CoordinatorError> {
+        // Nobody waits for an answer that was given up; the turn stays queued.
+        batch.calls.asks.retain(|ask| ask.is_running || !ask.reply.is_closed());
+        while let Some(index) = batch.ready_ask(self.pace()) {
+            match self.start_turn(batch, batch.calls.asks[index].turn).await? {
+                Ok(()) => batch.calls.asks[index].is_running = true,
+                Err(why) => {
+                    let ask = batch.calls.asks.remove(index);
+                    let _ = ask.reply.send(TeamAnswer::error(why));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts a queued turn beside those that run. The error is why it cannot start.
+    async fn start_turn(
+        &mut self,
+        batch: &mut Batch,
+        turn: TurnId,
+    ) -> Result<Result<(), String>, CoordinatorError> {
+        if self.controls.stop_request() != StopRequest::GoOn {
+            return Ok(Err("the conversation is being stopped".to_owned()));
+        }
+        let mut next = self.conversation.clone();
+        let Some(turn) = next.queue.remove(turn) else {
+            return Ok(Err("the question was dropped from the queue".to_owned()));
+        };
+        self.guard.took_turn();
+        match self.prepare(turn).await? {
+            Ok(ready) => {
+                self.begin(batch, next, vec![ready]).await?;
+                Ok(Ok(()))
+            }
+            Err(unprepared) => {
+                let failed = self.refuse(&next, unprepared).await?;
+                self.conversation = next;
+                Ok(Err(format!("{} could not answer: {}", failed.member, failed.outcome)))
+            }
+        }
+    }
+
+    /// Gives the answer of a turn that ended to whoever asked. Returns whether anybody did.
+    pub(super) async fn tell_askers(
+        &mut self,
+        batch: &mut Batch,
+        turn: &Turn,
+        end: &StoredEnd,
+    ) -> Result<bool, CoordinatorError> {
+        // Its own questions are given up with it.
+        batch.calls.asks.retain(|ask| ask.asker != turn.id);
+        batch.calls.turns.remove(&turn.id);
+        let told: Vec<Ask> = batch.calls.asks.extract_if(.., |ask| ask.turn == turn.id).collect();
+        if told.is_empty() {
+            return Ok(false);
+        }
+        let answer = match end {
+            StoredEnd::Done(_) => {
+                // The reply is the message that was stored last.
+                let reply = self.conversation.last_message();
+                let reply = self.store.message(self.session, reply).await?.message;
+                TeamAnswer::new(self.answer_text(&turn.member, &reply))
+            }
+            StoredEnd::Failed(failed) => {
+                TeamAnswer::error(format!("{} did not answer: {}", turn.member, failed.outcome))
+            }
+        };
+        let mut is_told = false;
+        for ask in told {
+            is_told |= ask.reply.send(answer.clone()).is_ok();
+        }
+        Ok(is_told)
+    }
+
+    fn answer_text(&self, member: &MemberName, answer: &ConversationMessage) -> String {
+        let policy = self.team_agents.team().context.text;
+        let text = strip_all_markers(&answer.said.content, policy);
+        format!("{member} answered in message {}:\n\n{text}", answer.id)
+    }
+}
+
+/// The answer to a question of an earlier attempt.
+enum EarlierAnswer {
+    Given(String),
+    Queued(TurnId),
+    None,
+}

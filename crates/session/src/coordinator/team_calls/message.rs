@@ -1,0 +1,235 @@
+//! Messages of calls: each is stored with the name of its call, so that no attempt of a turn sends one twice.
+
+use convoke_core::marker::{Intent, scan};
+use convoke_core::name::NameKey;
+use convoke_core::{ConversationMessage, NewMessage};
+use serde_json::{Value, json};
+
+use super::super::controls::StopRequest;
+use super::super::{Coordinator, CoordinatorError};
+use super::{Batch, PAGE, Posted, SentMessage};
+use crate::content::ContentHash;
+use crate::id::MemberName;
+use crate::routing::{Call, DropTurns, Routed, route};
+use crate::store::{Store, StoreError};
+use crate::turn::Turn;
+
+/// The most messages that the calls of one turn send.
+pub const MOST_MESSAGES: u32 = 16;
+/// The most bytes of a message.
+pub const LONGEST_TEXT: usize = 64 << 10;
+/// The field of a stored message that names the call.
+const FIELD: &str = "teamCall";
+
+impl<S: Store> Coordinator<S> {
+    /// Sends a message, once.
+    pub(super) async fn say(
+        &mut self,
+        batch: &mut Batch,
+        turn: &Turn,
+        to: &str,
+        text: String,
+        id: Option<String>,
+    ) -> Result<Result<String, String>, CoordinatorError> {
+        let team = self.team_agents.team();
+        let recipients = if NameKey::new(to).is_all() {
+            team.everyone_but(&turn.member)
+        } else {
+            match team.resolve(to) {
+                None => {
+                    return Ok(Err(format!("no member has the name `{to}`; {}", team.hint(to))));
+                }
+                Some(own) if *own == turn.member => {
+                    return Ok(Err("you cannot send a message to yourself".to_owned()));
+                }
+                Some(member) => vec![member.clone()],
+            }
+        };
+        let text = match self.checked(text) {
+            Ok(text) => text,
+            Err(why) => return Ok(Err(why)),
+        };
+        self.remember(batch, turn).await?;
+        let names = recipients.iter().map(MemberName::as_str).collect::<Vec<_>>().join(", ");
+        let content = key("say", &[&names, &text]);
+        let key = id.as_ref().map_or(content, |id| key("id", &[id]));
+        if let Some(sent) = batch.calls.turns.entry(turn.id).or_default().sent.get(&key) {
+            let SentMessage { id: message, content: other } = sent;
+            return Ok(if *other == content {
+                Ok(format!("message {message} was sent before"))
+            } else {
+                Err(format!("message {message} has that `id` and says something else"))
+            });
+        }
+        if let Err(why) = self.admit(batch, turn, recipients.len()) {
+            return Ok(Err(why));
+        }
+        let posted = self.post(turn, recipients, text, "say", &key).await?;
+        let answer = format!("message {} was sent to {names}", posted.message);
+        let sent = SentMessage { id: posted.message, content };
+        batch.calls.turns.entry(turn.id).or_default().sent.insert(key, sent);
+        Ok(Ok(answer))
+    }
+
+    /// Sets the team task, with a message that says so.
+    pub(super) async fn set_task(
+        &mut self,
+        batch: &mut Batch,
+        turn: &Turn,
+        text: &str,
+    ) -> Result<Result<String, String>, CoordinatorError> {
+        let text = match self.checked(text.to_owned()) {
+            Ok(text) if !text.trim().is_empty() => text,
+            Ok(_) => return Ok(Err("`text` is empty".to_owned())),
+            Err(why) => return Ok(Err(why)),
+        };
+        // The form in which an agent's reply sets it.
+        let content = format!("The team task is now another.\n\n[TEAM_TASK]\n{text}");
+        let routed = route(self.team_agents.team(), &turn.member, &content);
+        let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+        if routed.task.as_deref() != Some(&*lines.collect::<Vec<_>>().join("\n")) {
+            let why = "a task is at most 5 KiB of plain lines: no blank line, code fence or quotation in between";
+            return Ok(Err(why.to_owned()));
+        }
+        if self.conversation.task() == routed.task.as_deref() {
+            return Ok(Ok("that is the task already".to_owned()));
+        }
+        self.remember(batch, turn).await?;
+        if let Err(why) = self.admit(batch, turn, 0) {
+            return Ok(Err(why));
+        }
+        let key = key("task", &[&text]);
+        let posted = self.add_message(turn, content, &routed, "task", &key).await?;
+        Ok(Ok(format!("the task was set by message {}", posted.message)))
+    }
+
+    /// Returns a text that may be sent: within its limit, without secrets, and without markers, which would have no
+    /// effect.
+    pub(super) fn checked(&self, mut text: String) -> Result<String, String> {
+        if text.len() > LONGEST_TEXT {
+            return Err(format!(
+                "`text` has {} bytes, and the limit is {LONGEST_TEXT}",
+                text.len()
+            ));
+        }
+        self.team_agents.redactor.redact_in_place(&mut text);
+        let scanned = scan(&text, self.team_agents.team().context.text);
+        let has_markers = !scanned.next.is_empty()
+            || !scanned.drop.is_empty()
+            || scanned.from.is_some()
+            || scanned.task.is_some();
+        if has_markers {
+            return Err("markers such as [NEXT: …] have no effect here: `to` names the recipient, and the tool \
+                        `task` sets the task; quote them in backticks to mention them"
+                .to_owned());
+        }
+        Ok(text)
+    }
+
+    /// Returns why a turn may not send another message to some recipients.
+    pub(super) fn admit(
+        &self,
+        batch: &mut Batch,
+        turn: &Turn,
+        recipients: usize,
+    ) -> Result<(), String> {
+        if self.controls.stop_request() != StopRequest::GoOn {
+            return Err("the conversation is being stopped".to_owned());
+        }
+        let of_turn = batch.calls.turns.entry(turn.id).or_default();
+        if of_turn.messages >= MOST_MESSAGES {
+            return Err(format!("a turn sends at most {MOST_MESSAGES} messages"));
+        }
+        let limit = self.team_agents.team().limits.queue;
+        if (self.waiting().len() + recipients) as u64 > limit {
+            return Err(format!("the queue of turns is full: its limit is {limit}"));
+        }
+        of_turn.messages += 1;
+        Ok(())
+    }
+
+    /// Reads the messages that earlier attempts of a turn sent.
+    pub(super) async fn remember(
+        &mut self,
+        batch: &mut Batch,
+        turn: &Turn,
+    ) -> Result<(), StoreError> {
+        if turn.attempts <= 1 || batch.calls.turns.contains_key(&turn.id) {
+            return Ok(());
+        }
+        let of_turn = batch.calls.turns.entry(turn.id).or_default();
+        let mut after = turn.answers;
+        loop {
+            let page = self.store.messages_after(self.session, after, PAGE).await?;
+            let Some(last) = page.last() else { return Ok(()) };
+            after = last.number;
+            for found in &page {
+                let call = &found.message.said.extra.get(FIELD).unwrap_or(&Value::Null);
+                let key = call["key"].as_str().and_then(|key| key.parse::<ContentHash>().ok());
+                let Some(key) = key.filter(|_| call["turn"] == turn.id.0) else { continue };
+                if call["tool"] == "ask" {
+                    of_turn.earlier_asks.insert(key, found.number);
+                } else {
+                    let ConversationMessage { id, said } = &found.message;
+                    let content =
+                        self::key("say", &[&found.message.addressees().join(", "), &said.content]);
+                    of_turn.sent.insert(key, SentMessage { id: id.clone(), content });
+                }
+            }
+        }
+    }
+
+    /// Stores a message of a call, with the turns that it queues.
+    pub(super) async fn post(
+        &mut self,
+        turn: &Turn,
+        recipients: Vec<MemberName>,
+        text: String,
+        tool: &str,
+        key: &ContentHash,
+    ) -> Result<Posted, CoordinatorError> {
+        let calls = recipients.into_iter().map(|member| Call { member, intent: Intent::default() });
+        let routed = Routed {
+            speaker: turn.member.clone(),
+            text,
+            drop: DropTurns::Members(Vec::new()),
+            calls: calls.collect(),
+            names_somebody: true,
+            task: None,
+            diagnostics: Vec::new(),
+        };
+        let content = routed.text.clone();
+        self.add_message(turn, content, &routed, tool, key).await
+    }
+
+    async fn add_message(
+        &mut self,
+        turn: &Turn,
+        content: String,
+        routed: &Routed,
+        tool: &str,
+        key: &ContentHash,
+    ) -> Result<Posted, CoordinatorError> {
+        let answered = self.store.message(self.session, turn.answers).await?.message.id;
+        let speaker = self.team_agents.team().speaker(&turn.member);
+        let mut message = NewMessage::new(speaker, content).in_reply_to(answered);
+        let call = json!({ "turn": turn.id.0, "tool": tool, "key": key.to_string() });
+        message.extra.insert(FIELD.to_owned(), call);
+        let mut next = self.conversation.clone();
+        let at = self.team_agents.now();
+        let effects = next.add(message, Some(turn.answers), routed, &turn.asker, at);
+        let mut commit = self.commit_of(&next);
+        commit.at = at;
+        let posted = Posted {
+            message: effects.message.message.id.clone(),
+            turn: effects.queued.first().map(|turn| turn.id),
+        };
+        self.write(next, commit, routed, effects).await?;
+        Ok(posted)
+    }
+}
+
+/// Returns the key of a call: the same for calls that say the same.
+pub(super) fn key(tool: &str, parts: &[&str]) -> ContentHash {
+    ContentHash::of(&json!([tool, parts]).to_string())
+}
