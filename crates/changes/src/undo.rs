@@ -66,7 +66,11 @@ impl Changes {
 
     /// Returns what an undo of the latest merge of a member's workspace would do, whatever happened since. A merge that is
     /// undone already is restored.
-    pub fn plan_undo_of_merge(&self, session: &str, member: &str) -> Result<UndoPlan, ChangesError> {
+    pub fn plan_undo_of_merge(
+        &self,
+        session: &str,
+        member: &str,
+    ) -> Result<UndoPlan, ChangesError> {
         let records = self.records(session)?;
         let target = Target::merge_of(&records, member)?;
         self.plan_for(session, &records, target)
@@ -254,7 +258,8 @@ impl Place {
         }
         if is_lost {
             // A file that is not restored may have been moved to one that would be removed.
-            let reason = "the turn removed a file that cannot be restored, and this may be its copy";
+            let reason =
+                "the turn removed a file that cannot be restored, and this may be its copy";
             let (kept, removals): (Vec<Change>, Vec<Change>) =
                 plan.changes.into_iter().partition(|change| change.after.is_some());
             plan.changes = kept;

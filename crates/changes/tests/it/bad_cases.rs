@@ -341,7 +341,10 @@ fn an_undo_keeps_what_may_be_the_copy_of_a_file_that_it_cannot_restore() {
     assert!(output.status.success() && text.contains("the turn is recorded"), "{output:?}");
     let plan = tree.changes().plan_undo(SESSION, None).unwrap();
     let left: Vec<String> = plan.left_alone.iter().map(|left| left.path.to_string()).collect();
-    assert_eq!((plan.changes.len(), left), (0, vec!["large".into(), "new".into(), "new/part".into()]));
+    assert_eq!(
+        (plan.changes.len(), left),
+        (0, vec!["large".into(), "new".into(), "new/part".into()])
+    );
 }
 
 #[test]

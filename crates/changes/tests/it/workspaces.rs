@@ -206,7 +206,11 @@ fn an_older_merge_is_undone_where_nothing_changed_its_files_since() {
     changes.undo(&plan).unwrap();
     assert!(!tree.path("added").exists());
     assert_eq!(tree.read("later"), "later\n");
-    assert_eq!(changes.plan_apply(SESSION, "max").unwrap().changes.len(), 1, "it can be merged again");
+    assert_eq!(
+        changes.plan_apply(SESSION, "max").unwrap().changes.len(),
+        1,
+        "it can be merged again"
+    );
     let plan = changes.plan_undo_of_merge(SESSION, "max").unwrap();
     assert!(plan.is_redo, "{plan:?}");
     changes.undo(&plan).unwrap();
@@ -215,7 +219,10 @@ fn an_older_merge_is_undone_where_nothing_changed_its_files_since() {
     tree.turn(3, |tree| tree.write("added", "changed\n"));
     let plan = changes.plan_undo_of_merge(SESSION, "max").unwrap();
     let conflict = &plan.conflicts[0];
-    assert_eq!((conflict.path.to_string(), &*conflict.reason), ("added".to_owned(), "changed by turn 3 (max)"));
+    assert_eq!(
+        (conflict.path.to_string(), &*conflict.reason),
+        ("added".to_owned(), "changed by turn 3 (max)")
+    );
     assert!(changes.undo(&plan).is_err());
     assert_eq!(tree.read("added"), "changed\n");
 }

@@ -168,7 +168,10 @@ fn a_turn_goes_on_when_the_disk_is_full() {
     let undo = project.run(&["undo", "--yes"]);
     assert!(undo.contains("exit code: 0"), "{undo}");
     assert!(fs::read(project.path().join("large")).unwrap() == noise);
-    assert_eq!(fs::read_to_string(project.path().join("src/a.rs")).unwrap(), "one\ntwo\nthree\nmore\n");
+    assert_eq!(
+        fs::read_to_string(project.path().join("src/a.rs")).unwrap(),
+        "one\ntwo\nthree\nmore\n"
+    );
 }
 
 #[test]
