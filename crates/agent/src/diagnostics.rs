@@ -63,7 +63,7 @@ convoke_core::diagnostic_codes! {
         "Trust the directory: `convoke trust`.";
     SANDBOX_PARTIAL = "sandbox.partial", Note,
         "Part of what a member's permissions mean is not enforced; the message names it.",
-        "See docs/permissions.md; `require-sandbox = true` refuses turns where this system enforces less than it could.";
+        "`convoke docs permissions` says what that means; `require-sandbox = true` refuses turns where this system enforces less than it could.";
     SANDBOX_STOPPED = "sandbox.stopped", Loss,
         "The sandbox stopped a tool of the agent, which may have gone on without it.",
         "Widen the member's permissions, or add the path or port to the agent in agents.toml, if it should be allowed.";

@@ -18,6 +18,8 @@ pub enum Verdict {
     Failed(Failure),
     /// A person cancelled the turn.
     Cancelled,
+    /// A person cancelled the turn before anything was sent.
+    Withdrawn,
     /// The turn exceeded its time limit.
     TimedOut,
 }
@@ -28,7 +30,7 @@ impl Verdict {
         match self {
             Self::Done => "done",
             Self::Failed(_) => "failed",
-            Self::Cancelled => "cancelled",
+            Self::Cancelled | Self::Withdrawn => "cancelled",
             Self::TimedOut => "timed-out",
         }
     }
@@ -39,6 +41,7 @@ impl Verdict {
     pub const fn is_sent(&self) -> bool {
         match self {
             Self::Failed(failure) => !failure.reason.is_before_sending(),
+            Self::Withdrawn => false,
             Self::Done | Self::Cancelled | Self::TimedOut => true,
         }
     }
@@ -76,6 +79,8 @@ impl Failure {
 pub enum FailureReason {
     /// A missing or wrong key, or no permission to use the model.
     Auth,
+    /// The agent's program is not signed in and has sent nothing.
+    SignedOut,
     /// Too many requests, or no credit left.
     RateLimit,
     /// The model's server failed or is overloaded.
@@ -115,7 +120,7 @@ pub enum FailureReason {
 impl fmt::Display for FailureReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Auth => "not signed in",
+            Self::Auth | Self::SignedOut => "not signed in",
             Self::RateLimit => "rate limit",
             Self::Server => "model server error",
             Self::Network | Self::Unreachable => "network error",
@@ -160,12 +165,15 @@ impl FailureReason {
 
     /// Returns whether the turn failed before its prompt was sent to anybody.
     pub const fn is_before_sending(self) -> bool {
-        matches!(self, Self::Start | Self::Usage | Self::Untrusted | Self::Unreachable)
+        matches!(
+            self,
+            Self::Start | Self::Usage | Self::Untrusted | Self::Unreachable | Self::SignedOut
+        )
     }
 
     /// Returns whether repeating the request is pointless.
     pub const fn is_final(self) -> bool {
-        matches!(self, Self::Auth | Self::Request | Self::Model)
+        matches!(self, Self::Auth | Self::SignedOut | Self::Request | Self::Model)
     }
 }
 

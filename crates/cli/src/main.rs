@@ -2,13 +2,14 @@
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory as _, FromArgMatches as _, Parser};
 
 mod commands;
 mod conversation;
 mod diagnostics;
 mod figures;
 mod following;
+mod help;
 mod host_environment;
 mod logging;
 mod machine;
@@ -25,7 +26,7 @@ use terminal::OutputSettings;
 
 /// Run conversations between people and coding agents, and see exactly what each agent was sent
 #[derive(Debug, Parser)]
-#[command(name = "convoke", version, propagate_version = true)]
+#[command(name = "convoke", version, propagate_version = true, after_help = help::EVERYWHERE)]
 struct Arguments {
     #[command(flatten, next_help_heading = "Output")]
     output: OutputSettings,
@@ -43,7 +44,9 @@ fn main() -> ExitCode {
     if commands::completions::answer_shell::<Arguments>() {
         return ExitCode::SUCCESS;
     }
-    let arguments = match Arguments::try_parse() {
+    let command = help::compact(Arguments::command());
+    let arguments = match command.try_get_matches().and_then(|it| Arguments::from_arg_matches(&it))
+    {
         Ok(arguments) => arguments,
         Err(usage) => return outcome::show_usage(&usage),
     };

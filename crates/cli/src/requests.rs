@@ -7,11 +7,11 @@ use std::str::FromStr;
 use convoke_agent::event::EventKind;
 use convoke_agent::milliseconds;
 use convoke_agent::thread::{RequestEnd, RequestMeta, RequestOutcome, RequestRecord, RequestTexts};
-use convoke_core::ledger::Table;
+use convoke_core::ledger::{Style, Table};
 use serde_json::{Value, json};
 
 use crate::figures::{number, seconds};
-use crate::terminal::{Paint, printable};
+use crate::terminal::printable;
 
 /// A selection of requests on the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,9 +84,8 @@ pub fn write_ledger(
     out: &mut impl Write,
     texts: &RequestTexts,
     meta: &RequestMeta,
-    paint: Paint,
+    style: Style<'_>,
 ) -> io::Result<()> {
-    let style = paint.ledger_style();
     write!(out, "{}", Table { ledger: &texts.parse_ledger(meta)?, style })
 }
 

@@ -150,6 +150,13 @@ impl User {
 
     /// Runs a conversation and returns its messages.
     async fn run(&self, task: &'static str) -> Vec<Value> {
+        let text = self.shown(&["run", "--json", task]).await;
+        let events = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        events.filter(|event| event["type"] == "message").collect()
+    }
+
+    /// Returns what a command shows.
+    async fn shown(&self, arguments: &[&str]) -> String {
         let write = |path: PathBuf, text: &str| {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, text).unwrap();
@@ -158,7 +165,7 @@ impl User {
         write(self.project.path().join("convoke.toml"), &self.team);
         let mut command = Command::new(env!("CARGO_BIN_EXE_convoke"));
         command
-            .args(["run", "--json", task])
+            .args(arguments)
             .current_dir(self.project.path())
             .env_clear()
             .env("PATH", path())
@@ -169,8 +176,7 @@ impl User {
         let error = String::from_utf8_lossy(&output.stderr).into_owned();
         let text = String::from_utf8(output.stdout).unwrap();
         assert!(output.status.success(), "{text}{error}");
-        let events = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-        events.filter(|event| event["type"] == "message").collect()
+        text
     }
 
     /// Returns the bodies of the turn requests that reached a member's model.
@@ -274,4 +280,21 @@ async fn what_is_said_in_a_turn_is_answered_after_it() {
     let messages = user.run("Have it looked at.").await;
     let expected = [("max", "Please look at it."), ("max", "I am done."), ("sarah", "I did.")];
     assert_eq!(said(&messages)[1..], expected);
+}
+
+#[tokio::test]
+async fn a_question_is_shown_where_it_is_asked() {
+    let ask = CLAUDE[1].call("ask", json!({ "to": "sarah", "text": "Is the login page safe?" }));
+    let mut user = User::new("team-tools = true\n");
+    let script = Script::new([ask, Answer::say("Sarah says so.")]);
+    let is_there = user.add("max", CLAUDE[1], script).await
+        && user.add("sarah", CODEX[0], Script::new([Answer::say("As safe as a house.")])).await;
+    if !is_there {
+        return;
+    }
+    let shown = user.shown(&["run", "Look at the login page."]).await;
+    let texts =
+        ["max → sarah\n  Is the login page safe?", "  As safe as a house.", "  Sarah says so."];
+    let places: Vec<Option<usize>> = texts.iter().map(|text| shown.find(text)).collect();
+    assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{places:?} in {shown}");
 }

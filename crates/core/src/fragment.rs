@@ -170,7 +170,8 @@ fn message<'a>(
     let mut parts = Vec::new();
     let mut add = |text: &mut String, piece: &str, source: Option<Source<'a>>| {
         text.push_str(piece);
-        if !piece.is_empty() {
+        // An empty file is attached all the same.
+        if !piece.is_empty() || matches!(source, Some(Source::File { .. })) {
             parts.push(MessagePart { end: text.len(), source });
         }
     };
@@ -187,7 +188,8 @@ fn message<'a>(
             Fencing::AsWritten => body,
             Fencing::Indented => Cow::Owned(indent_lines(&body)),
         };
-        add(&mut text, &body, Some(Source::File { path, lines: Some((1, lines + 1)) }));
+        let lines = (!body.is_empty()).then_some((1, lines + 1));
+        add(&mut text, &body, Some(Source::File { path, lines }));
         add(&mut text, &closing, None);
     }
     (Some(Fragment::new(text, source)), parts)

@@ -67,6 +67,7 @@ impl NameKey {
 /// ```
 /// use convoke_core::name::nearest;
 /// assert_eq!(nearest("windw", ["window", "fence"]), Some("window"));
+/// assert_eq!(nearest("modl", ["mode", "model"]), Some("model"));
 /// assert_eq!(nearest("colour", ["window", "fence"]), None);
 /// ```
 pub fn nearest<'a>(
@@ -74,9 +75,18 @@ pub fn nearest<'a>(
     candidates: impl IntoIterator<Item = &'a str>,
 ) -> Option<&'a str> {
     let most = (written.chars().count() / 3).clamp(1, 3);
-    let distances = candidates.into_iter().map(|name| (edit_distance(written, name), name));
-    let (_, name) = distances.filter(|&(distance, _)| distance <= most).min()?;
+    let distances = candidates.into_iter().map(|name| {
+        // Of two that are equally near, the one of which letters were left out.
+        (edit_distance(written, name), !is_within(written, name), name)
+    });
+    let (.., name) = distances.filter(|&(distance, ..)| distance <= most).min()?;
     Some(name)
+}
+
+/// Returns whether the letters of a text are in another one, in their order.
+fn is_within(written: &str, name: &str) -> bool {
+    let mut letters = name.chars();
+    written.chars().all(|c| letters.any(|letter| letter == c))
 }
 
 /// Counts the insertions, removals, replacements and swaps of neighbours that turn one text into the

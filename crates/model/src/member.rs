@@ -123,7 +123,7 @@ impl ModelAgent {
         let key = match &api.key_env {
             Some(name) => Some(
                 Key::from_env(name, &self.host.env)
-                    .map_err(|error| Failure::new(FailureReason::Auth, error.to_string()))?,
+                    .map_err(|error| Failure::new(FailureReason::SignedOut, error.to_string()))?,
             ),
             None => None,
         };
@@ -401,13 +401,22 @@ impl Prepared<'_> {
                 },
             }
         };
-        if let Some(request) = progress.unreported.take() {
-            // It was cancelled while being sent, and may have arrived.
+        let was_on_its_way = progress.unreported.is_some();
+        let stopped = progress.take_stopped_request();
+        let is_unsent = was_on_its_way && stopped.is_none();
+        if let Some(request) = stopped {
             side.send(Event::own(request)).await;
         }
+        let ended = match ended {
+            Verdict::Cancelled if !progress.was_sent => Verdict::Withdrawn,
+            ended => ended,
+        };
         report(self.files.take_refused(), &mut progress, side).await;
         let recorded = match &ended {
-            Verdict::Cancelled => recorder.ended(RequestEnd::Cancelled).await,
+            Verdict::Cancelled | Verdict::Withdrawn | Verdict::TimedOut if is_unsent => {
+                recorder.ended(RequestEnd::Unsent).await
+            }
+            Verdict::Cancelled | Verdict::Withdrawn => recorder.ended(RequestEnd::Cancelled).await,
             Verdict::TimedOut => recorder.ended(RequestEnd::TimedOut).await,
             Verdict::Done | Verdict::Failed(_) => Ok(()),
         };
@@ -416,7 +425,7 @@ impl Prepared<'_> {
         }
         match (&ended, task) {
             (Verdict::Done, _) => {}
-            (Verdict::Cancelled, Task::Answer) => {
+            (Verdict::Cancelled | Verdict::Withdrawn, Task::Answer) => {
                 if !has_begun.get() {
                     // Store the prompt with the cancellation, which would otherwise apply to the previous turn.
                     thread.abandon_compaction();

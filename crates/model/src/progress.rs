@@ -1,5 +1,8 @@
 //! The progress of a turn, and its storage.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use convoke_agent::event::EventKind;
 use convoke_agent::thread::{ThreadAppend, ThreadStore, ThreadStoreError};
 use convoke_agent::turn_input::ThreadWriter;
@@ -28,6 +31,8 @@ pub(crate) struct Progress {
     pub compaction: Compactions,
     /// The event of a request that is not known to be sent yet.
     pub unreported: Option<EventKind<'static>>,
+    /// Whether a byte of that request has left, as far as its call knows.
+    pub leaving: Arc<AtomicBool>,
     /// Whether a request of this turn was sent.
     pub was_sent: bool,
     /// The lines for the caller to store.
@@ -64,10 +69,19 @@ impl Progress {
             stopped: None,
             compaction: Compactions::default(),
             unreported: None,
+            leaving: Arc::default(),
             was_sent: false,
             thread_append: None,
             stored: false,
         }
+    }
+
+    /// Returns the event of a request whose turn was stopped on its way: it may have arrived if a byte of it has left.
+    pub fn take_stopped_request(&mut self) -> Option<EventKind<'static>> {
+        let request = self.unreported.take()?;
+        let has_left = self.leaving.load(Ordering::Relaxed);
+        self.was_sent |= has_left;
+        has_left.then_some(request)
     }
 
     /// Adds token counts.

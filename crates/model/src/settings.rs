@@ -76,7 +76,6 @@ pub fn withhold_key(api: &mut Api, is_named: bool, catalog: &Catalog) -> Option<
 mod tests {
     use super::*;
     use convoke_agent::config::ApiWire;
-    use std::path::Path;
 
     const OWN: &str = r#"
         [agent.api]
@@ -94,7 +93,7 @@ mod tests {
     /// Returns the key that a member sends, and whether one was withheld.
     fn key(agent: &str, base_url: Option<&str>, key_env: Option<&str>) -> (Option<String>, bool) {
         let mut catalog = Catalog::built_in();
-        catalog.add_user_file(Path::new("agents.toml"), OWN).unwrap();
+        catalog.add_user_file(OWN).unwrap();
         let member = AgentSettings {
             agent: agent.to_owned(),
             base_url: base_url.map(str::to_owned),
@@ -126,7 +125,7 @@ mod tests {
     #[test]
     fn a_team_file_adds_to_the_configuration() {
         let mut catalog = Catalog::built_in();
-        catalog.add_user_file(Path::new("agents.toml"), OWN).unwrap();
+        catalog.add_user_file(OWN).unwrap();
         let member = AgentSettings {
             wire: Some(ApiWire::Chat),
             model: Some("small".to_owned()),

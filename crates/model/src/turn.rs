@@ -112,6 +112,7 @@ impl Driver<'_, '_> {
         self.record(request).await?;
         let headers = [("session_id", thread.id())];
         let mut call = self.client.call(request.path, request.body.clone(), &headers);
+        self.progress.leaving = call.leaving();
         while let Some(event) = call.next().await {
             if !matches!(&event, CallEvent::Retry { error, .. } | CallEvent::Failed(error) if error.is_unsent())
             {

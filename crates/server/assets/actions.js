@@ -153,7 +153,8 @@ async function load(part) {
   try {
     const content = await fragment(/** @type {string} */ (part.dataset.load));
     enliven(content);
-    part.append(content);
+    if (part instanceof HTMLDetailsElement) part.append(content);
+    else part.replaceChildren(content);
   } catch (error) {
     const text = document.createElement("p");
     text.className = "problem";

@@ -8,7 +8,7 @@ use maud::{DOCTYPE, PreEscaped, html};
 
 use crate::assets::STYLE;
 use crate::query::Grouping;
-use crate::stored::{Standing, messages_after, team_of};
+use crate::stored::{messages_after, team_of};
 use crate::views::text::{exact, line};
 use crate::views::{conversation, ledger, number};
 
@@ -34,7 +34,7 @@ pub async fn write(
 ) -> Result<(), DocumentError> {
     let store = &store.snapshot().await?;
     let session = store.session(id).await?;
-    let standing = Standing::read(store, session.clone(), false).await?;
+    let costs = store.costs(id).await?;
     let name = session.began.name.clone().unwrap_or_else(|| "A conversation".to_owned());
     let head = html! {
         (DOCTYPE)
@@ -50,7 +50,7 @@ pub async fn write(
         }
         (PreEscaped("<body class=\"document\"><main>"))
         (conversation::heading(&session, &session.began.directory))
-        (conversation::cost(&standing.costs))
+        (conversation::cost(&costs))
         @if let Some(team) = team_of(&session) { p { "Members: " (line(&team.names().map(ToString::to_string).collect::<Vec<_>>().join(", "))) } }
         h2 { "Messages" }
         (PreEscaped("<ol class=\"messages\">"))

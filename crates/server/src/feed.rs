@@ -440,7 +440,8 @@ impl Feed {
         if before.as_ref().is_some_and(is_same) {
             return Ok(false);
         }
-        let standing = Standing::read(store, session, is_held).await?;
+        let mut standing = Standing::read(store, session, is_held).await?;
+        standing.costs = store.costs(self.session).await?;
         let running: Vec<TurnId> = standing
             .open
             .iter()

@@ -25,6 +25,9 @@ const RECENT_TURNS: u64 = 200;
 /// The most bytes of a tool's input or output in a list of steps.
 const EXCERPT: usize = 2 << 10;
 
+/// The most turns of a session whose cost is added up for the list.
+const COUNTED_TURNS: u64 = 2_000;
+
 /// A session in the list.
 #[derive(Debug, Clone)]
 pub struct ListedSession {
@@ -32,7 +35,7 @@ pub struct ListedSession {
     pub summary: Summary,
     /// The members of its team.
     pub members: Vec<String>,
-    /// The cost; `None` if no agent reported one.
+    /// The cost; `None` if no agent reported one, or if the session is too long to add it up for a list.
     pub cost_usd: Option<f64>,
     /// Whether a process holds it.
     pub is_held: bool,
@@ -43,8 +46,10 @@ impl ListedSession {
     pub async fn read(store: &AnyStore, summary: Summary) -> Result<Self, StoreError> {
         let team = team_of(&store.session(summary.id).await?);
         let members = team.iter().flat_map(Team::names).map(ToString::to_string).collect();
-        let costs = store.costs(summary.id).await?;
-        let cost_usd = total_cost(&costs);
+        let cost_usd = match summary.turns {
+            0..=COUNTED_TURNS => total_cost(&store.costs(summary.id).await?),
+            _ => None,
+        };
         let is_held = store.is_held(summary.id).await?;
         Ok(Self { summary, members, cost_usd, is_held })
     }
@@ -124,7 +129,7 @@ pub struct Standing {
 }
 
 impl Standing {
-    /// Reads the standing of a session.
+    /// Reads the standing of a session, without its costs, which take time in a long one.
     pub async fn read(
         store: &AnyStore,
         session: Session,
@@ -151,7 +156,7 @@ impl Standing {
             notes: Vec::new(),
             problem: None,
             stop: None,
-            costs: store.costs(id).await?,
+            costs: Vec::new(),
         })
     }
 }

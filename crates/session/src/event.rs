@@ -19,6 +19,7 @@ use crate::content::ContentRef;
 use crate::file_changes::{ChangeCounts, ChangedBy};
 use crate::id::{MemberName, MessageNumber, Millis, SessionId, TurnId};
 use crate::session::NumberedMessage;
+use crate::team_tools::sent_by;
 use crate::turn::{AttemptResult, TurnState};
 
 /// An event of a conversation.
@@ -185,6 +186,9 @@ pub struct ShownMessage {
     pub in_reply_to: Option<MessageId>,
     /// The text without markers.
     pub text: String,
+    /// The team tool that sent it while the turn of its author runs; `None` for a reply or a person's message.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool: Option<String>,
     /// The files that it attaches.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub attachments: Vec<ShownAttachment>,
@@ -205,6 +209,14 @@ impl fmt::Display for ShownAttachment {
     }
 }
 
+impl ShownAttachment {
+    /// Returns the files that a stored message attaches.
+    pub fn of(message: &convoke_core::ConversationMessage) -> Vec<Self> {
+        let files = Attachment::of(message).into_iter();
+        files.map(|Attachment { path, text }| Self { path, bytes: text.len() as u64 }).collect()
+    }
+}
+
 impl ShownMessage {
     /// Creates it from the stored message and its text without markers.
     pub fn new(stored: &NumberedMessage, text: String) -> Self {
@@ -216,10 +228,8 @@ impl ShownMessage {
             to: message.addressees().iter().map(|name| MemberName::new(&**name)).collect(),
             in_reply_to: message.said.in_reply_to.clone(),
             text,
-            attachments: Attachment::of(message)
-                .into_iter()
-                .map(|Attachment { path, text }| ShownAttachment { path, bytes: text.len() as u64 })
-                .collect(),
+            tool: sent_by(message).map(str::to_owned),
+            attachments: ShownAttachment::of(message),
         }
     }
 }

@@ -37,7 +37,7 @@ pub use content::{Content, ContentHash, ContentRef};
 pub use coordinator::{
     Controls, Coordinator, CoordinatorError, MemberAgent, PersonMessage, TeamAgents,
 };
-pub use event::{SessionEvent, SessionEventKind, ShownMessage, StopReason};
+pub use event::{SessionEvent, SessionEventKind, ShownAttachment, ShownMessage, StopReason};
 pub use id::{AttemptRef, Head, MemberName, MessageNumber, Millis, SessionId, ThreadId, TurnId};
 pub use sent_turn::SentTurn;
 pub use session::{

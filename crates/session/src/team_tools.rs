@@ -2,13 +2,21 @@
 //!
 //! The coordinator carries out the calls. `convoke mcp` offers the tools to an agent's program.
 
+use convoke_core::ConversationMessage;
 use convoke_team::ChangesInContext;
 use serde_json::{Map, Value, json};
 
+/// The field of a stored message that names the call which sent it.
+pub(crate) const FIELD: &str = "teamCall";
 /// The most messages that `read_context` returns.
 pub const MOST_READ: usize = 50;
 /// The messages that `read_context` returns unless it is told how many.
 pub const USUALLY_READ: usize = 10;
+
+/// Returns the name of the tool that sent a message; `None` for other messages.
+pub fn sent_by(message: &ConversationMessage) -> Option<&str> {
+    message.said.extra.get(FIELD)?["tool"].as_str()
+}
 
 /// A tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,6 +7,7 @@ use convoke_core::name::nearest;
 use crate::AgentSettings;
 use crate::error::{Problem, TeamFileCode};
 use crate::file::ReadMember;
+use crate::meant::is_person;
 use crate::section::Place;
 
 /// The references of a team file: the agents of this machine, and files beside it.
@@ -17,8 +18,9 @@ pub trait References {
     /// Checks one setting of a member whose agent is known.
     fn check(&self, settings: &AgentSettings, setting: &str) -> Result<(), BadReference>;
 
-    /// Returns a required setting that is missing both here and in the user's configuration.
-    fn missing(&self, settings: &AgentSettings) -> Option<(&'static str, BadReference)>;
+    /// Returns the settings that the agent cannot do without and that are neither in these settings nor in
+    /// the user's configuration.
+    fn missing(&self, settings: &AgentSettings) -> Vec<(&'static str, BadReference)>;
 }
 
 /// An invalid reference.
@@ -60,10 +62,10 @@ pub(crate) fn check_member(
         }
     }
     // A setting that is there and wrong has been reported.
-    if let Some((setting, bad)) = references.missing(settings)
-        && !places.contains_key(setting)
-    {
-        note(agent.value.clone(), setting, bad);
+    for (setting, bad) in references.missing(settings) {
+        if !places.contains_key(setting) {
+            note(agent.value.clone(), setting, bad);
+        }
     }
 }
 
@@ -71,7 +73,7 @@ fn unknown_agent(name: &str, agent: &str, place: &Place, references: &dyn Refere
     let names = references.agents();
     let (hint, fix) = match nearest(agent, names.iter().copied()) {
         Some(near) => (format!("; did you mean `{near}`?"), format!("write `agent = \"{near}\"`")),
-        None => (String::new(), format!("choose one of {}", names.join(", "))),
+        None => (String::new(), meant(agent, &names)),
     };
     Problem {
         span: place.value.clone(),
@@ -79,4 +81,44 @@ fn unknown_agent(name: &str, agent: &str, place: &Place, references: &dyn Refere
         message: format!("`member.{name}.agent`: no agent has the name `{agent}`{hint}"),
         fix,
     }
+}
+
+/// Returns the fix for the name of a company, of a model or of a person in place of an agent's.
+fn meant(agent: &str, names: &[&str]) -> String {
+    let word = agent.to_ascii_lowercase();
+    let begins = |words: &[&str]| words.iter().any(|it| word.starts_with(it));
+    if is_person(agent) {
+        return "write `human = true` in place of `agent`".to_owned();
+    }
+    let known = [
+        (&["claude", "anthropic", "opus", "sonnet", "haiku"][..], "claude"),
+        (&["codex", "chatgpt"], "codex"),
+        (&["gemini", "google"], "gemini"),
+        (&["github-copilot", "gh-copilot"], "copilot"),
+    ];
+    if let Some((_, name)) =
+        known.iter().find(|(words, name)| begins(words) && names.contains(name))
+    {
+        return format!("write `agent = \"{name}\"`; a `model` is a setting of its own");
+    }
+    if begins(&["gpt", "openai", "o1", "o3", "o4"]) {
+        return "write `agent = \"codex\"` for the program, or `agent = \"api\"` with `base-url` and \
+                `model` for a model without one"
+            .to_owned();
+    }
+    let servers = [
+        "ollama",
+        "llama",
+        "lmstudio",
+        "lm-studio",
+        "vllm",
+        "openrouter",
+        "mistral",
+        "deepseek",
+        "local",
+    ];
+    if begins(&servers) {
+        return "write `agent = \"api\"`, with `base-url` and `model`".to_owned();
+    }
+    format!("choose one of {}", names.join(", "))
 }

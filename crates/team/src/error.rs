@@ -95,10 +95,18 @@ impl TeamFileErrors {
 
     /// Creates the error of a file that is not UTF-8.
     pub fn not_utf8(bytes: &[u8]) -> Self {
-        let text = bytes.utf8_chunks().next().map_or("", |chunk| chunk.valid());
+        let chunk = bytes.utf8_chunks().next();
+        let text = chunk.as_ref().map_or("", |chunk| chunk.valid());
         let line = text.matches('\n').count() + 1;
         let column = text.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
-        let mut errors = Self::unreadable("the text is not UTF-8", "save the file as UTF-8");
+        let found = match bytes {
+            [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => "UTF-16, not UTF-8".to_owned(),
+            _ => match chunk.as_ref().and_then(|chunk| chunk.invalid().first()) {
+                Some(byte) => format!("not UTF-8: byte 0x{byte:02X} in column {column}"),
+                None => "not UTF-8".to_owned(),
+            },
+        };
+        let mut errors = Self::unreadable(format!("the text is {found}"), "save the file as UTF-8");
         for error in &mut errors.errors {
             (error.line, error.column) = (line, column);
         }
@@ -143,11 +151,15 @@ impl std::error::Error for TeamFileErrors {}
 
 /// An error that is known by its place in the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Problem {
-    pub(crate) span: Range<usize>,
-    pub(crate) code: TeamFileCode,
-    pub(crate) message: String,
-    pub(crate) fix: String,
+pub struct Problem {
+    /// The place, in bytes.
+    pub span: Range<usize>,
+    /// The kind of error.
+    pub code: TeamFileCode,
+    /// The message.
+    pub message: String,
+    /// The fix.
+    pub fix: String,
 }
 
 /// The most errors that are reported: a file of 1 MiB can hold hundreds of thousands.

@@ -7,17 +7,17 @@ use std::time::Duration;
 use convoke_core::context::DEFAULT_CONTEXT_WINDOW;
 use convoke_core::marker::TextPolicy;
 use convoke_core::name::{MemberName, NameKey};
-use convoke_core::variable::is_variable_name;
 use convoke_core::{ContextOptions, DEFAULT_MAX_BYTES, Fencing, Trimming};
-use toml::de::{DeTable, DeValue};
+use toml::de::DeValue;
 
 use crate::check::{References, check_member};
-use crate::error::{Problem, TeamFileCode, TeamFileErrors, locate};
+use crate::document::read_document;
+use crate::error::{Problem, TeamFileCode, TeamFileErrors};
+use crate::meant::meant_elsewhere;
 use crate::member::{AgentSettings, Member, MemberKind};
 use crate::quantity::{bytes, duration};
-use crate::section::{Form, Place, Section, into_string, whole_number};
-use crate::syntax::syntax_problem;
-use crate::{Briefing, ChangesInContext, Limits, Team};
+use crate::section::{Elsewhere, Form, Place, Section, member_fix, whole_number};
+use crate::{Briefing, ChangesInContext, Limits, Team, WorkspaceChoice};
 
 /// A parsed member, with the places of its settings.
 pub(crate) struct ReadMember {
@@ -30,25 +30,18 @@ pub(crate) fn parse(
     text: &str,
     references: Option<&dyn References>,
 ) -> Result<Team, TeamFileErrors> {
-    let (table, errors) = DeTable::parse_recoverable(text);
-    let mut problems = Vec::new();
-    let (team, members) = read_team(table.into_inner(), text, &mut problems);
-    if let Some(references) = references {
-        for member in &members {
-            check_member(member, references, &mut problems);
+    read_document(text, |top, problems| {
+        let (team, members) = read_team(top, problems);
+        if let Some(references) = references {
+            for member in &members {
+                check_member(member, references, problems);
+            }
+            if problems.is_empty() {
+                problems.extend(no_agent(&members));
+            }
         }
-        if problems.is_empty() && errors.is_empty() {
-            problems.extend(no_agent(&members));
-        }
-    }
-    if !errors.is_empty() {
-        let syntax = errors.iter().map(|error| syntax_problem(text, error)).collect();
-        problems = beside_syntax(text, syntax, problems);
-    }
-    match locate(text, problems) {
-        Some(errors) => Err(errors),
-        None => Ok(Team { members: members.into_iter().map(|read| read.member).collect(), ..team }),
-    }
+        Team { members: members.into_iter().map(|read| read.member).collect(), ..team }
+    })
 }
 
 /// Returns the problem of a team without an agent.
@@ -66,29 +59,7 @@ fn no_agent(members: &[ReadMember]) -> Option<Problem> {
     })
 }
 
-/// Joins the syntax errors, one for each line, with the problems that they did not cause.
-fn beside_syntax(text: &str, syntax: Vec<Problem>, others: Vec<Problem>) -> Vec<Problem> {
-    let starts: Vec<usize> = text.match_indices('\n').map(|(at, _)| at + 1).collect();
-    let line = |problem: &Problem| starts.partition_point(|&start| start <= problem.span.start);
-    let mut by_line = BTreeMap::new();
-    for problem in syntax {
-        by_line.entry(line(&problem)).or_insert(problem);
-    }
-    let mut kept: Vec<Problem> = others
-        .into_iter()
-        // A missing setting may be in a line that could not be parsed.
-        .filter(|it| it.code != TeamFileCode::Missing && !by_line.contains_key(&line(it)))
-        .collect();
-    kept.extend(by_line.into_values());
-    kept
-}
-
-fn read_team(
-    table: DeTable<'_>,
-    text: &str,
-    problems: &mut Vec<Problem>,
-) -> (Team, Vec<ReadMember>) {
-    let mut top = Section::new("", table);
+fn read_team(mut top: Section<'_>, problems: &mut Vec<Problem>) -> (Team, Vec<ReadMember>) {
     let (context, changes) = read_context(&mut top, problems);
     let team = Team {
         name: top.string("name", "name = \"auth review\""),
@@ -106,6 +77,7 @@ fn read_team(
     let copy = read_paths(&mut top, WORKSPACE_COPY);
     let link = read_paths(&mut top, WORKSPACE_LINK);
     let (mut members, is_there) = read_members(&mut top, problems);
+    refuse_unused_paths(&mut top, &team, &members, problems);
     for read in &mut members {
         if let MemberKind::Agent(settings) = &mut read.member.kind {
             settings.record = settings.record.or(record);
@@ -122,11 +94,12 @@ fn read_team(
         }
     }
     let count = problems.len();
-    top.finish(TOP, |key| in_another_table(key, TOP), problems);
+    let end = top.end();
+    top.finish(TOP, |key, value| elsewhere(key, value, TOP), problems);
     let is_misspelt = problems[count..].iter().any(|problem| problem.fix.contains("[[member]]"));
     if !is_there && !is_misspelt {
         problems.push(Problem {
-            span: text.trim_end().len()..text.trim_end().len(),
+            span: end..end,
             code: TeamFileCode::Missing,
             message: "a team needs at least one member".to_owned(),
             fix: "add a `[[member]]` with a `name`, and `agent = \"claude\"` or `human = true`"
@@ -134,6 +107,42 @@ fn read_team(
         });
     }
     (team, members)
+}
+
+/// Refuses files for workspaces where nobody has a workspace of its own.
+fn refuse_unused_paths(
+    top: &mut Section<'_>,
+    team: &Team,
+    members: &[ReadMember],
+    problems: &mut Vec<Problem>,
+) {
+    let has_own = |settings: &AgentSettings| match settings.workspace.or(team.workspace) {
+        Some(choice) => choice == WorkspaceChoice::Own,
+        // Those that may write get one when they work at the same time.
+        None => team.limits.parallel,
+    };
+    let agents = || members.iter().filter_map(|read| Some((read, read.member.agent()?)));
+    let fix = "add `workspace = \"own\"`, or remove it";
+    for key in [WORKSPACE_COPY, WORKSPACE_LINK] {
+        for (read, _) in agents().filter(|(_, settings)| !has_own(settings)) {
+            let Some(place) = read.places.get(key) else { continue };
+            let name = &read.member.name;
+            problems.push(Problem {
+                span: place.key.clone(),
+                code: TeamFileCode::UnusedSetting,
+                message: format!(
+                    "`member.{name}.{key}` is not used: {name} has no workspace of its own"
+                ),
+                fix: fix.to_owned(),
+            });
+        }
+        if let Some(place) = top.places.get(key).cloned()
+            && !agents().any(|(_, settings)| has_own(settings))
+        {
+            let message = format!("`{key}` is not used: no member has a workspace of its own");
+            top.problem(place.key, TeamFileCode::UnusedSetting, message, fix);
+        }
+    }
 }
 
 fn read_briefing(top: &mut Section<'_>) -> Briefing {
@@ -173,7 +182,7 @@ fn read_context(
         ..ContextOptions::default()
     };
     let changes = section.word("changes").unwrap_or_default();
-    section.finish(CONTEXT, |key| in_another_table(key, CONTEXT), problems);
+    section.finish(CONTEXT, |key, value| elsewhere(key, value, CONTEXT), problems);
     (settings, changes)
 }
 
@@ -188,14 +197,14 @@ fn read_limits(top: &mut Section<'_>, problems: &mut Vec<Problem>) -> Limits {
     let background_timeout = timeout("background-timeout", "background-timeout = \"10m\"");
     let ask_timeout = timeout("ask-timeout", "ask-timeout = \"10m\"");
     let limits = Limits {
-        turns: section.number("turns", "turns = 50").unwrap_or(50),
+        turns: section.count("turns", "turns = 50").unwrap_or(50),
         turn_timeout: turn_timeout.unwrap_or(Duration::from_mins(30)),
         background_timeout: background_timeout.unwrap_or(Duration::from_mins(10)),
         ask_timeout: ask_timeout.unwrap_or(Duration::from_mins(10)),
-        queue: section.number("queue", "queue = 50").unwrap_or(50),
+        queue: section.count("queue", "queue = 50").unwrap_or(50),
         parallel: section.boolean("parallel").unwrap_or(false),
     };
-    section.finish(LIMITS, |key| in_another_table(key, LIMITS), problems);
+    section.finish(LIMITS, |key, value| elsewhere(key, value, LIMITS), problems);
     limits
 }
 
@@ -204,12 +213,13 @@ fn read_members(top: &mut Section<'_>, problems: &mut Vec<Problem>) -> (Vec<Read
     let mut members = Vec::new();
     let Some(value) = top.take("member") else { return (members, false) };
     let place = top.places["member"].clone();
-    let refuse = |top: &mut Section<'_>, span: Range<usize>| {
+    let refuse = |top: &mut Section<'_>, span: Range<usize>, fix: String| {
         let message = "`member` must be a list of tables";
-        top.problem(span, TeamFileCode::WrongType, message, "write `[[member]]`, in two brackets");
+        top.problem(span, TeamFileCode::WrongType, message, fix);
     };
+    let whole = member_fix(&value);
     let DeValue::Array(list) = value else {
-        refuse(top, place.key);
+        refuse(top, place.key, whole);
         return (members, true);
     };
     let is_there = !list.is_empty();
@@ -217,7 +227,7 @@ fn read_members(top: &mut Section<'_>, problems: &mut Vec<Problem>) -> (Vec<Read
     for entry in list {
         let header = entry.span();
         let DeValue::Table(table) = entry.into_inner() else {
-            refuse(top, header);
+            refuse(top, header, whole.clone());
             continue;
         };
         let mut section = Section::new("member", table);
@@ -227,7 +237,7 @@ fn read_members(top: &mut Section<'_>, problems: &mut Vec<Problem>) -> (Vec<Read
         }
         let person = member.as_ref().filter(|member| member.agent().is_none());
         let places = section.places.clone();
-        section.finish(MEMBER, |key| not_of_member(key, person), problems);
+        section.finish(MEMBER, |key, value| not_of_member(key, value, person), problems);
         members.extend(member.map(|member| ReadMember { member, places }));
     }
     (members, is_there)
@@ -300,7 +310,7 @@ fn read_agent(section: &mut Section<'_>, agent: String) -> AgentSettings {
         instructions: section.string("instructions", "instructions = \"You are Max.\""),
         instructions_file: section
             .argument("instructions-file", "instructions-file = \"agents/max.md\""),
-        model: read_model(section),
+        model: section.model(),
         command: section.argument("command", "command = \"/opt/claude/bin/claude\""),
         args: section.arguments("args", "args = [\"--verbose\"]"),
         env: section.variables("env", "env = { NAME = \"value\" }"),
@@ -309,8 +319,8 @@ fn read_agent(section: &mut Section<'_>, agent: String) -> AgentSettings {
         base_url: section.argument("base-url", "base-url = \"http://127.0.0.1:8080/v1\""),
         wire: section.word("wire"),
         developer_role: section.word("developer-role"),
-        key_env: read_key_env(section),
-        context_window: read_context_window(section),
+        key_env: section.variable_name("key-env"),
+        context_window: section.tokens("context-window"),
         tools: section.word("tools"),
         record: section.word("record"),
         team_tools: section.boolean(TEAM_TOOLS),
@@ -387,63 +397,50 @@ const MEMBER: &[&str] = &[
     "tools",
 ];
 
+/// The tables, each with its place in a file and what to do with a setting of it.
+const TABLES: [(&[&str], &str, &str); 4] = [
+    (TOP, "the top of the file", "above the first `[…]` line"),
+    (CONTEXT, "`[context]`", "below `[context]`"),
+    (LIMITS, "`[limits]`", "below `[limits]`"),
+    (MEMBER, "`[[member]]`", "below `[[member]]`"),
+];
+
 /// Explains a setting of another table.
-fn in_another_table(key: &str, own: &[&str]) -> Option<(String, String)> {
+fn elsewhere(key: &str, value: &DeValue<'_>, own: &[&'static str]) -> Option<Elsewhere> {
     if own.contains(&key) {
         return None;
     }
-    let table = if CONTEXT.contains(&key) {
-        "[context]"
-    } else if LIMITS.contains(&key) {
-        "[limits]"
-    } else if MEMBER.contains(&key) {
-        "[[member]]"
-    } else {
-        return None;
+    let is_setting = |settings: &[&str]| {
+        settings.contains(&key) && !["context", "limits", "member"].contains(&key)
     };
-    Some((format!("is a setting of `{table}`"), format!("move it below `{table}`")))
+    // Below a header, every setting that the top shares with members is one of the top.
+    let exact = TABLES.iter().find(|(settings, ..)| is_setting(settings));
+    if let Some((_, table, place)) = exact {
+        let message = format!("is a setting of {table}");
+        return Some(Elsewhere { message, fix: format!("move it {place}"), is_exact: true });
+    }
+    TABLES.iter().filter(|(settings, ..)| *settings != own).find_map(|(settings, table, place)| {
+        let near = meant_elsewhere(key, value, settings)?;
+        let name = near.setting;
+        if ["context", "limits", "member"].contains(&name) {
+            return None;
+        }
+        let message = format!("is not a setting; did you mean `{name}` of {table}?");
+        let fix = near.fix.unwrap_or_else(|| format!("write `{name}`"));
+        Some(Elsewhere { message, fix: format!("{fix}, and move it {place}"), is_exact: false })
+    })
 }
 
 /// Explains a setting that a member cannot have.
-fn not_of_member(key: &str, person: Option<&Member>) -> Option<(String, String)> {
+fn not_of_member(key: &str, value: &DeValue<'_>, person: Option<&Member>) -> Option<Elsewhere> {
     match person {
-        Some(Member { name, .. }) if MEMBER.contains(&key) => Some((
-            format!("is a setting of agents, and {name} is a person"),
-            "remove it, or replace `human = true` with an `agent`".to_owned(),
-        )),
-        _ => in_another_table(key, MEMBER),
+        Some(Member { name, .. }) if MEMBER.contains(&key) => Some(Elsewhere {
+            message: format!("is a setting of agents, and {name} is a person"),
+            fix: "remove it, or replace `human = true` with an `agent`".to_owned(),
+            is_exact: true,
+        }),
+        _ => elsewhere(key, value, MEMBER),
     }
-}
-
-/// Parses the name of a variable; a key by mistake is rejected and not repeated.
-fn read_key_env(section: &mut Section<'_>) -> Option<String> {
-    let form = Form {
-        types: &["string"],
-        must_be: "the name of a variable, not the key itself",
-        example: "key-env = \"MODEL_KEY\"",
-    };
-    section.read("key-env", &form, |value| into_string(value).filter(|name| is_variable_name(name)))
-}
-
-fn read_context_window(section: &mut Section<'_>) -> Option<u64> {
-    let form = Form {
-        types: &["integer"],
-        must_be: "a number of tokens, 1 or more",
-        example: "context-window = 8192",
-    };
-    section.read("context-window", &form, |value| whole_number(&value).filter(|&count| count > 0))
-}
-
-/// Reads a model's name, which programs get as an argument.
-fn read_model(section: &mut Section<'_>) -> Option<String> {
-    let form = Form {
-        types: &["string"],
-        must_be: "a name that does not begin with `-`, which programs take for an option",
-        example: "model = \"opus\"",
-    };
-    let is_name =
-        |name: &String| !name.is_empty() && !name.starts_with('-') && !name.contains('\0');
-    section.read("model", &form, |value| into_string(value).filter(is_name))
 }
 
 fn read_window(section: &mut Section<'_>) -> Option<usize> {
@@ -455,16 +452,20 @@ fn read_window(section: &mut Section<'_>) -> Option<usize> {
     section.read("window", &form, |value| usize::try_from(whole_number(&value)?).ok())
 }
 
+/// The least budget: no header and no mark of a cut is shorter.
+const LEAST_BYTES: u64 = 16;
+
 fn read_max_bytes(section: &mut Section<'_>) -> Option<u64> {
     let form = Form {
         types: &["string", "integer"],
-        must_be: "a size in bytes, KiB or MiB",
+        must_be: "a size of 16 bytes or more, in bytes, KiB or MiB",
         example: "max-bytes = \"768 KiB\"",
     };
-    section.read("max-bytes", &form, |value| match &value {
+    let size = |value: &DeValue<'_>| match value {
         DeValue::String(text) => bytes(text),
-        _ => whole_number(&value),
-    })
+        _ => whole_number(value),
+    };
+    section.read("max-bytes", &form, |value| size(&value).filter(|&size| size >= LEAST_BYTES))
 }
 
 /// Reads a name by which a member can be addressed.
@@ -478,6 +479,9 @@ fn read_name(section: &mut Section<'_>, key: &'static str) -> Option<String> {
         None => Some(name),
     }
 }
+
+/// The most characters of a name, which each prompt of a team repeats.
+const LONGEST_NAME: usize = 100;
 
 /// Returns why a name cannot address a member, and the fix.
 fn problem_with_name(name: &str) -> Option<(String, &'static str)> {
@@ -497,6 +501,8 @@ fn problem_with_name(name: &str) -> Option<(String, &'static str)> {
             "contains a bracket, comma, colon or exclamation mark, which markers use",
             "write a name of letters and digits",
         )
+    } else if name.chars().count() > LONGEST_NAME {
+        ("has more than 100 characters", "choose a shorter name")
     } else if name.starts_with('@') {
         ("begins with `@`, which stands before a name in messages", "remove the `@`")
     } else {

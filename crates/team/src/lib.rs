@@ -6,8 +6,10 @@
 
 mod briefing;
 mod check;
+mod document;
 mod error;
 mod file;
+mod meant;
 mod member;
 mod members;
 mod quantity;
@@ -21,14 +23,17 @@ use std::time::Duration;
 
 pub use briefing::Briefing;
 pub use check::{BadReference, References};
-pub use error::{TeamFileCode, TeamFileError, TeamFileErrors};
+pub use document::read_document;
+pub use error::{Problem, TeamFileCode, TeamFileError, TeamFileErrors};
 pub use member::{AgentSettings, Member, MemberKind};
 pub use rules::{PermissionFile, PermissionRules, RuleAnswer};
+pub use section::{Elsewhere, Form, Place, Section};
 pub use trust::{
     Baseline, Choice, FileLocation, Gated, Grant, MemberChoices, Trust, TrustedSetting, gate,
 };
 pub use words::{
-    ApiDeveloperRole, ApiTools, ApiWire, ChangesInContext, Permissions, Record, WorkspaceChoice,
+    ApiDeveloperRole, ApiTools, ApiWire, ChangesInContext, Permissions, Record, Word,
+    WorkspaceChoice,
 };
 
 use convoke_core::ContextOptions;

@@ -7,9 +7,9 @@ pub(crate) fn bytes(text: &str) -> Option<u64> {
     let (number, unit) = split(text)?;
     let factor: u64 = match unit.to_ascii_lowercase().as_str() {
         "" | "b" | "bytes" => 1,
-        "kb" => 1000,
+        "kb" | "kilobyte" | "kilobytes" => 1000,
         "kib" | "k" => 1 << 10,
-        "mb" => 1_000_000,
+        "mb" | "megabyte" | "megabytes" => 1_000_000,
         "mib" | "m" => 1 << 20,
         _ => return None,
     };
@@ -23,9 +23,9 @@ const LONGEST: Duration = Duration::from_hours(30 * 24);
 pub(crate) fn duration(text: &str) -> Option<Duration> {
     let (number, unit) = split(text)?;
     let factor: u64 = match unit.to_ascii_lowercase().as_str() {
-        "s" | "sec" | "seconds" => 1,
-        "m" | "min" | "minutes" => 60,
-        "h" | "hours" => 3600,
+        "s" | "sec" | "secs" | "second" | "seconds" => 1,
+        "m" | "min" | "mins" | "minute" | "minutes" => 60,
+        "h" | "hr" | "hrs" | "hour" | "hours" => 3600,
         _ => return None,
     };
     number.checked_mul(factor).map(Duration::from_secs).filter(|time| *time <= LONGEST)

@@ -2,25 +2,23 @@
 //!
 //! They are in `permissions.toml` of the user's configuration, and apply when an agent asks for permission.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
+use crate::document::read_document;
+use crate::error::{Problem, TeamFileCode, TeamFileErrors};
+use crate::section::Section;
 
 /// The rules of all directories, as their file has them.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PermissionFile {
-    #[serde(default)]
     directory: Vec<DirectoryRules>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 struct DirectoryRules {
     path: PathBuf,
-    #[serde(default)]
     allow: Vec<String>,
-    #[serde(default)]
     never: Vec<String>,
 }
 
@@ -44,7 +42,7 @@ struct DirectoryRules {
 /// assert_eq!(rules.answer("cargo test --all"), Some(RuleAnswer::Allow));
 /// assert_eq!(rules.answer("cargo test; rm -r ."), None);
 /// assert_eq!(rules.answer("git push --force"), Some(RuleAnswer::Never));
-/// # Ok::<(), String>(())
+/// # Ok::<(), convoke_team::TeamFileErrors>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PermissionRules {
@@ -64,23 +62,16 @@ pub enum RuleAnswer {
 }
 
 impl PermissionFile {
-    /// Parses the file. An error names the line.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        let file: Self = toml::from_str(text).map_err(|error: toml::de::Error| {
-            let before = error.span().and_then(|span| text.get(..span.start));
-            let line = before.map_or(1, |before| before.matches('\n').count() + 1);
-            format!("line {line}: {}", error.message())
-        })?;
-        for rules in &file.directory {
-            if !rules.path.is_absolute() {
-                return Err(format!("`path` must be absolute, not `{}`", rules.path.display()));
-            }
-            let wrong = rules.allow.iter().chain(&rules.never).find(|rule| prefix(rule).is_empty());
-            if let Some(rule) = wrong {
-                return Err(format!("`{rule}` names no command"));
-            }
-        }
-        Ok(file)
+    /// Parses the file. Returns every error with its line.
+    pub fn parse(text: &str) -> Result<Self, TeamFileErrors> {
+        read_document(text, |mut top, problems| {
+            let lists = top.list("directory");
+            let directory =
+                lists.into_iter().filter_map(|(header, rules)| read_rules(header, rules, problems));
+            let file = Self { directory: directory.collect() };
+            top.finish(&["directory"], |_, _| None, problems);
+            file
+        })
     }
 
     /// Returns the rules of a directory: its own, and those of the directories above it.
@@ -112,6 +103,41 @@ impl PermissionRules {
         };
         self.allow.iter().any(is_allowed).then_some(RuleAnswer::Allow)
     }
+}
+
+/// Reads the rules of a directory.
+fn read_rules(
+    header: Range<usize>,
+    mut section: Section<'_>,
+    problems: &mut Vec<Problem>,
+) -> Option<DirectoryRules> {
+    let path = section.argument("path", "path = \"/home/kim/shop\"").map(PathBuf::from);
+    if path.is_none() && !section.has("path") {
+        let fix = "add a line such as `path = \"/home/kim/shop\"`";
+        section.problem(header, TeamFileCode::Missing, "`directory.path` is missing", fix);
+    }
+    if path.as_deref().is_some_and(|path| !path.is_absolute()) {
+        section.invalid(
+            "path",
+            "must be a whole path, from `/`",
+            "write `path = \"/home/kim/shop\"`",
+        );
+    }
+    let mut rules = |key: &'static str, example: &str| {
+        let rules = section.arguments(key, example);
+        if let Some(rule) = rules.iter().find(|rule| prefix(rule).is_empty()) {
+            section.invalid(
+                key,
+                &format!("has `{rule}`, which names no command"),
+                format!("write `{example}`"),
+            );
+        }
+        rules
+    };
+    let allow = rules("allow", "allow = [\"cargo test *\"]");
+    let never = rules("never", "never = [\"git push *\"]");
+    section.finish(&["path", "allow", "never"], |_, _| None, problems);
+    Some(DirectoryRules { path: path?, allow, never })
 }
 
 fn prefix(rule: &str) -> &str {
@@ -166,9 +192,18 @@ mod tests {
 
     #[test]
     fn a_wrong_file_is_refused_with_its_line() {
-        let wrong = PermissionFile::parse("[[directory]]\npath = \"/a\"\nalow = []\n").unwrap_err();
-        assert!(wrong.starts_with("line 3: unknown field `alow`"), "{wrong}");
-        assert!(PermissionFile::parse("[[directory]]\npath = \"a\"\n").is_err());
-        assert!(PermissionFile::parse("[[directory]]\npath = \"/a\"\nallow = [\"*\"]\n").is_err());
+        for (text, said) in [
+            (
+                "[[directory]]\npath = \"/a\"\nalow = []\n",
+                "p:3: `directory.alow` is not a setting; did you mean `allow`?",
+            ),
+            ("[[directory]]\npath = \"a\"\n", "p:2: `directory.path` must be a whole path"),
+            ("[[directory]]\npath = \"/a\"\nallow = [\"*\"]\n", "p:3: `directory.allow` has `*`"),
+            ("[directory]\npath = \"/a\"\n", "p:1: `directory` must be a list of tables"),
+            ("[[directory]]\nallow = []\n", "p:1: `directory.path` is missing"),
+        ] {
+            let report = PermissionFile::parse(text).unwrap_err().report("p");
+            assert!(report.starts_with(said), "{report}");
+        }
     }
 }

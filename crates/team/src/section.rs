@@ -3,57 +3,88 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use convoke_core::name::nearest;
+use convoke_core::variable::is_variable_name;
 use toml::de::{DeTable, DeValue};
 
 use crate::error::{Problem, TeamFileCode};
+use crate::meant::{Meant, absent, is_plain, meant};
 use crate::words::Word;
 
 /// A table that is being read.
-pub(crate) struct Section<'t> {
+pub struct Section<'t> {
     /// The name of the table in errors; empty for the top.
     path: String,
     table: DeTable<'t>,
     asked: Vec<&'static str>,
     /// The places of the settings that were found.
-    pub(crate) places: BTreeMap<&'static str, Place>,
+    pub places: BTreeMap<&'static str, Place>,
     problems: Vec<Problem>,
+    /// Where something that is missing would stand: after the last text of the file.
+    end: usize,
 }
+
+/// The most unknown keys of a table for which a right one is looked for.
+const MOST_SUGGESTIONS: usize = 100;
 
 /// The place of a setting in the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Place {
-    pub(crate) key: Range<usize>,
-    pub(crate) value: Range<usize>,
+pub struct Place {
+    /// The name, in bytes of the text.
+    pub key: Range<usize>,
+    /// The value.
+    pub value: Range<usize>,
 }
 
 /// The form of a setting's value: its TOML types, a description, and an example.
-pub(crate) struct Form<'a> {
-    pub(crate) types: &'a [&'a str],
+pub struct Form<'a> {
+    /// The TOML types.
+    pub types: &'a [&'a str],
     /// Completes "must be …".
-    pub(crate) must_be: &'a str,
+    pub must_be: &'a str,
     /// A right line.
-    pub(crate) example: &'a str,
+    pub example: &'a str,
+}
+
+/// A setting that belongs to another table.
+pub struct Elsewhere {
+    /// Completes a sentence that begins with the name of the setting.
+    pub message: String,
+    /// The fix.
+    pub fix: String,
+    /// Whether the name is right to the letter there.
+    pub is_exact: bool,
 }
 
 impl<'t> Section<'t> {
-    pub(crate) fn new(path: impl Into<String>, table: DeTable<'t>) -> Self {
+    /// Creates the section of a table.
+    pub fn new(path: impl Into<String>, table: DeTable<'t>) -> Self {
         Self {
             path: path.into(),
             table,
             asked: Vec::new(),
             places: BTreeMap::new(),
             problems: Vec::new(),
+            end: 0,
         }
     }
 
+    /// Creates the section of a whole text.
+    pub(crate) fn of_document(text: &str, table: DeTable<'t>) -> Self {
+        Self { end: text.trim_end().len(), ..Self::new("", table) }
+    }
+
+    /// Returns the end of the text, without trailing white space.
+    pub(crate) fn end(&self) -> usize {
+        self.end
+    }
+
     /// Renames the table in errors, once the name of what it describes is known.
-    pub(crate) fn rename(&mut self, path: String) {
+    pub fn rename(&mut self, path: String) {
         self.path = path;
     }
 
     /// Takes a value out of the table and notes its place.
-    pub(crate) fn take(&mut self, key: &'static str) -> Option<DeValue<'t>> {
+    pub fn take(&mut self, key: &'static str) -> Option<DeValue<'t>> {
         self.asked.push(key);
         let (name, value) = self.table.remove_entry(key)?;
         self.places.insert(key, Place { key: name.span(), value: value.span() });
@@ -61,12 +92,12 @@ impl<'t> Section<'t> {
     }
 
     /// Returns whether the table has a setting, valid or not.
-    pub(crate) fn has(&self, key: &str) -> bool {
+    pub fn has(&self, key: &str) -> bool {
         self.places.contains_key(key)
     }
 
     /// Reads a value of some form. A wrong one is a problem, and read as if it were absent.
-    pub(crate) fn read<T>(
+    pub fn read<T>(
         &mut self,
         key: &'static str,
         form: &Form<'_>,
@@ -82,7 +113,12 @@ impl<'t> Section<'t> {
             } else {
                 (TeamFileCode::WrongType, format!(", not {found}"))
             };
-            let message = format!("`{}` must be {}{not}", self.field(key), form.must_be);
+            let must_be = match form.must_be.split_once(" that ") {
+                // Of another type it is not told more than the type.
+                Some((kind, _)) if !has_type => kind,
+                _ => form.must_be,
+            };
+            let message = format!("`{}` must be {must_be}{not}", self.field(key));
             let place = self.places[key].value.clone();
             self.problem(place, code, message, format!("write `{}`", form.example));
         }
@@ -90,13 +126,13 @@ impl<'t> Section<'t> {
     }
 
     /// Reads a text.
-    pub(crate) fn string(&mut self, key: &'static str, example: &str) -> Option<String> {
+    pub fn string(&mut self, key: &'static str, example: &str) -> Option<String> {
         let form = Form { types: &["string"], must_be: "a string", example };
         self.read(key, &form, into_string)
     }
 
     /// Reads a text for the operating system: not empty and without NUL.
-    pub(crate) fn argument(&mut self, key: &'static str, example: &str) -> Option<String> {
+    pub fn argument(&mut self, key: &'static str, example: &str) -> Option<String> {
         let must_be = "a string that is not empty and has no NUL character";
         let form = Form { types: &["string"], must_be, example };
         self.read(key, &form, |value| {
@@ -105,8 +141,9 @@ impl<'t> Section<'t> {
     }
 
     /// Reads one of a few words.
-    pub(crate) fn word<W: Word>(&mut self, key: &'static str) -> Option<W> {
-        let example = format!("{key} = \"{}\"", W::WORDS.first().map_or("", |(word, _)| word));
+    pub fn word<W: Word>(&mut self, key: &'static str) -> Option<W> {
+        let first = W::WORDS.first().map_or("", |(word, _)| word);
+        let example = format!("{key} = \"{first}\"");
         let form = Form { types: &["string"], must_be: &W::list(), example: &example };
         let mut written = None;
         let word = self.read(key, &form, |value| {
@@ -114,28 +151,46 @@ impl<'t> Section<'t> {
             written = into_string(value);
             word
         });
-        let words = W::WORDS.iter().map(|(word, _)| *word);
-        if let (None, Some(near)) = (word, written.and_then(|written| nearest(&written, words)))
+        if word.is_none()
+            && self.has(key)
             && let Some(problem) = self.problems.last_mut()
         {
-            problem.fix = format!("write `{key} = \"{near}\"`");
+            let near = written.and_then(|written| W::nearest(&written));
+            problem.fix = match near {
+                Some(near) => format!("write `{key} = \"{near}\"`"),
+                None if W::WORDS.len() > 1 => format!("choose one, such as `{example}`"),
+                None => format!("write `{example}`"),
+            };
         }
         word
     }
 
-    pub(crate) fn boolean(&mut self, key: &'static str) -> Option<bool> {
+    /// Reads a truth value.
+    pub fn boolean(&mut self, key: &'static str) -> Option<bool> {
         let example = format!("{key} = true");
         let form = Form { types: &["boolean"], must_be: "true or false", example: &example };
         self.read(key, &form, |value| value.as_bool())
     }
 
-    pub(crate) fn number(&mut self, key: &'static str, example: &str) -> Option<u64> {
-        let form = Form { types: &["integer"], must_be: "a whole number, 0 or more", example };
-        self.read(key, &form, |value| whole_number(&value))
+    /// Reads a whole number that is not zero.
+    pub fn count(&mut self, key: &'static str, example: &str) -> Option<u64> {
+        let form = Form { types: &["integer"], must_be: "a whole number, 1 or more", example };
+        self.read(key, &form, |value| whole_number(&value).filter(|&count| count > 0))
     }
 
-    pub(crate) fn arguments(&mut self, key: &'static str, example: &str) -> Vec<String> {
+    /// Reads a list of texts that go to the operating system.
+    pub fn arguments(&mut self, key: &'static str, example: &str) -> Vec<String> {
         let must_be = "a list of strings without NUL characters";
+        // A command line in one string is shown as the list that it means.
+        let written = self.table.get(key).and_then(|value| value.get_ref().as_str());
+        let words =
+            written.filter(|text| text.len() <= 60 && text.split_whitespace().all(is_plain));
+        let split = words.filter(|text| !text.trim().is_empty()).map(|text| {
+            let words: Vec<String> =
+                text.split_whitespace().map(|word| format!("\"{word}\"")).collect();
+            format!("{key} = [{}]", words.join(", "))
+        });
+        let example = split.as_deref().unwrap_or(example);
         let form = Form { types: &["array"], must_be, example };
         let list = self.read(key, &form, |value| match value {
             DeValue::Array(list) => list
@@ -147,30 +202,52 @@ impl<'t> Section<'t> {
         list.unwrap_or_default()
     }
 
-    pub(crate) fn variables(
-        &mut self,
-        key: &'static str,
-        example: &str,
-    ) -> BTreeMap<String, String> {
-        let must_be = "a table of strings, each under the name of a variable";
-        let form = Form { types: &["table"], must_be, example };
-        let is_name = |name: &str| !name.is_empty() && !name.contains('=') && is_argument(name);
+    /// Reads a table of environment variables. Values are not repeated in problems.
+    pub fn variables(&mut self, key: &'static str, example: &str) -> BTreeMap<String, String> {
+        let form = Form { types: &["table"], must_be: "a table of strings", example };
+        let mut wrong = None;
         let table = self.read(key, &form, |value| match value {
-            DeValue::Table(table) => table
-                .into_iter()
-                .map(|(name, value)| {
-                    let name = name.into_inner().into_owned();
-                    let value = into_string(value.into_inner())?;
-                    (is_name(&name) && is_argument(&value)).then_some((name, value))
-                })
-                .collect(),
+            DeValue::Table(table) => Some(table),
             _ => None,
         });
-        table.unwrap_or_default()
+        let mut variables = BTreeMap::new();
+        for (name, value) in table.unwrap_or_default() {
+            let (place, name) = (name.span(), name.into_inner().into_owned());
+            let is_name = !name.is_empty()
+                && !name.contains(['=', '\0'])
+                && !name.contains(char::is_whitespace);
+            let found = type_name(value.get_ref());
+            let shown = shortened(&name);
+            match into_string(value.into_inner()) {
+                _ if !is_name => {
+                    let problem = format!("`{shown}` is not the name of a variable");
+                    wrong.get_or_insert((place, problem, format!("write `{example}`")));
+                }
+                None => {
+                    let problem = format!("`{shown}` must be a string, not {found}");
+                    wrong.get_or_insert((
+                        place,
+                        problem,
+                        "put the value in double quotes".to_owned(),
+                    ));
+                }
+                Some(value) if !is_argument(&value) => {
+                    let problem = format!("`{shown}` has a NUL character");
+                    wrong.get_or_insert((place, problem, "remove the NUL character".to_owned()));
+                }
+                Some(value) => drop(variables.insert(name, value)),
+            }
+        }
+        if let Some((place, problem, fix)) = wrong {
+            let message = format!("`{}`: {problem}", self.field(key));
+            self.problem(place, TeamFileCode::InvalidValue, message, fix);
+        }
+        variables
     }
 
     /// Takes a table out of this one; an absent one is empty.
-    pub(crate) fn table(&mut self, key: &'static str) -> Section<'t> {
+    #[must_use]
+    pub fn table(&mut self, key: &'static str) -> Section<'t> {
         let example = format!("[{key}]");
         let form = Form { types: &["table"], must_be: "a table", example: &example };
         let table = self.read(key, &form, |value| match value {
@@ -180,8 +257,96 @@ impl<'t> Section<'t> {
         Self::new(key, table.unwrap_or_default())
     }
 
+    /// Takes the tables of a setting that has one for each name, such as `[agent.max]`.
+    pub fn tables(&mut self, key: &'static str) -> Vec<(String, Range<usize>, Section<'t>)> {
+        let example = format!("[{key}.NAME]");
+        let form = Form { types: &["table"], must_be: "a table of tables", example: &example };
+        let tables = self.read(key, &form, |value| match value {
+            DeValue::Table(table) => Some(table),
+            _ => None,
+        });
+        let mut found = Vec::new();
+        for (name, value) in tables.unwrap_or_default() {
+            let (place, name) = (name.span(), name.into_inner().into_owned());
+            let path = self.field(&format!("{key}.{}", shortened(&name)));
+            if let DeValue::Table(table) = value.into_inner() {
+                found.push((name, place, Self::new(path, table)));
+            } else {
+                let message = format!("`{path}` must be a table");
+                let fix = format!("write its settings below `[{key}.NAME]`");
+                self.problem(place, TeamFileCode::WrongType, message, fix);
+            }
+        }
+        found
+    }
+
+    /// Takes the tables of a list, such as `[[directory]]`, each with the place of its header.
+    pub fn list(&mut self, key: &'static str) -> Vec<(Range<usize>, Section<'t>)> {
+        let example = format!("[[{key}]]");
+        let form = Form { types: &["array"], must_be: "a list of tables", example: &example };
+        let list = self.read(key, &form, |value| match value {
+            DeValue::Array(list) if list.iter().all(|item| item.get_ref().is_table()) => Some(list),
+            _ => None,
+        });
+        let mut found = Vec::new();
+        for item in list.into_iter().flatten() {
+            let header = item.span();
+            if let DeValue::Table(table) = item.into_inner() {
+                found.push((header, Self::new(key, table)));
+            }
+        }
+        found
+    }
+
+    /// Reads the name of a variable; a key that stands there by mistake is refused and not repeated.
+    pub fn variable_name(&mut self, key: &'static str) -> Option<String> {
+        let form = Form {
+            types: &["string"],
+            must_be: "the name of a variable, not the key itself",
+            example: &format!("{key} = \"MODEL_KEY\""),
+        };
+        self.read(key, &form, |value| into_string(value).filter(|name| is_variable_name(name)))
+    }
+
+    /// Reads a number of tokens.
+    pub fn tokens(&mut self, key: &'static str) -> Option<u64> {
+        let form = Form {
+            types: &["integer"],
+            must_be: "a number of tokens, 1 or more",
+            example: &format!("{key} = 8192"),
+        };
+        self.read(key, &form, |value| whole_number(&value).filter(|&count| count > 0))
+    }
+
+    /// Reads a list of TCP ports.
+    pub fn ports(&mut self, key: &'static str) -> Vec<u16> {
+        let form = Form {
+            types: &["array"],
+            must_be: "a list of port numbers",
+            example: &format!("{key} = [5432]"),
+        };
+        let port = |value: &DeValue<'_>| u16::try_from(whole_number(value)?).ok();
+        let list = self.read(key, &form, |value| match value {
+            DeValue::Array(list) => list.iter().map(|item| port(item.get_ref())).collect(),
+            _ => None,
+        });
+        list.unwrap_or_default()
+    }
+
+    /// Reads a model's name, which programs get as an argument.
+    pub fn model(&mut self) -> Option<String> {
+        let form = Form {
+            types: &["string"],
+            must_be: "a name that does not begin with `-`, which programs take for an option",
+            example: "model = \"opus\"",
+        };
+        let is_name =
+            |name: &String| !name.is_empty() && !name.starts_with('-') && is_argument(name);
+        self.read("model", &form, |value| into_string(value).filter(is_name))
+    }
+
     /// Returns the full name of a setting of this table.
-    pub(crate) fn field(&self, key: &str) -> String {
+    pub fn field(&self, key: &str) -> String {
         match self.path.as_str() {
             "" => key.to_owned(),
             path => format!("{path}.{key}"),
@@ -189,7 +354,7 @@ impl<'t> Section<'t> {
     }
 
     /// Notes a problem.
-    pub(crate) fn problem(
+    pub fn problem(
         &mut self,
         span: Range<usize>,
         code: TeamFileCode,
@@ -200,7 +365,7 @@ impl<'t> Section<'t> {
     }
 
     /// Notes a problem with the value of a setting that was found.
-    pub(crate) fn invalid(&mut self, key: &str, problem: &str, fix: impl Into<String>) {
+    pub fn invalid(&mut self, key: &str, problem: &str, fix: impl Into<String>) {
         let span = self.places.get(key).map_or(0..0, |place| place.value.clone());
         let message = format!("`{}` {problem}", self.field(key));
         self.problem(span, TeamFileCode::InvalidValue, message, fix);
@@ -208,36 +373,43 @@ impl<'t> Section<'t> {
 
     /// Rejects unknown keys, and adds the problems of this table to `problems`. `order` is that of the documentation;
     /// `elsewhere` explains settings of other tables.
-    pub(crate) fn finish(
+    pub fn finish(
         mut self,
         order: &[&str],
-        elsewhere: impl Fn(&str) -> Option<(String, String)>,
+        elsewhere: impl Fn(&str, &DeValue<'_>) -> Option<Elsewhere>,
         problems: &mut Vec<Problem>,
     ) {
         debug_assert!(self.asked.iter().all(|key| order.contains(key)), "{:?}", self.asked);
         self.asked.sort_by_key(|key| order.iter().position(|it| it == key));
         let mut misspelt = BTreeSet::new();
-        for key in std::mem::take(&mut self.table).keys() {
-            let name = key.get_ref().as_ref();
+        for (index, (key, value)) in std::mem::take(&mut self.table).iter().enumerate() {
+            let (name, value) = (key.get_ref().as_ref(), value.get_ref());
             let field = self.field(&shortened(name));
-            let known = || self.asked.iter().copied();
-            let near = nearest(name, known()).or_else(|| meant(name, &self.asked));
-            let (message, fix) = match (elsewhere(name), near) {
-                (Some((message, fix)), _) => (format!("`{field}` {message}"), fix),
-                (None, Some(near)) => (
-                    format!("`{field}` is not a setting; did you mean `{near}`?"),
-                    match near {
-                        "member" if self.path.is_empty() => "write `[[member]]`".to_owned(),
-                        "context" | "limits" => format!("write `[{near}]`"),
-                        _ => format!("write `{near}`"),
-                    },
-                ),
-                (None, None) => (
-                    format!("`{field}` is not a setting"),
-                    format!("remove it; the settings here are {}", self.asked.join(", ")),
-                ),
+            // Each look for a name costs more than all the rest.
+            let suggestions = if index < MOST_SUGGESTIONS {
+                (elsewhere(name, value), meant(name, value, &self.asked))
+            } else {
+                (None, None)
             };
-            misspelt.extend(near);
+            let (message, fix) = match suggestions {
+                // A name that is right elsewhere is no misspelling of another.
+                (Some(Elsewhere { message, fix, is_exact: true }), _)
+                | (Some(Elsewhere { message, fix, .. }), None) => {
+                    (format!("`{field}` {message}"), fix)
+                }
+                (_, Some(Meant { setting: near, fix })) => {
+                    misspelt.insert(near);
+                    let fix = fix.unwrap_or_else(|| match near {
+                        "member" if self.path.is_empty() => member_fix(value),
+                        "context" | "limits" => format!("write `[{near}]`"),
+                        _ if value.is_table() => format!("write `[{near}.…]`"),
+                        _ if is_list_of_tables(value) => format!("write `[[{near}]]`"),
+                        _ => format!("write `{near}`"),
+                    });
+                    (format!("`{field}` is not a setting; did you mean `{near}`?"), fix)
+                }
+                (None, None) => (format!("`{field}` is not a setting"), self.remove(name)),
+            };
             self.problem(key.span(), TeamFileCode::UnknownSetting, message, fix);
         }
         // A setting under a wrong name is not missing as well.
@@ -248,39 +420,39 @@ impl<'t> Section<'t> {
         });
         problems.append(&mut self.problems);
     }
+
+    /// Returns the fix of a setting that nothing is like.
+    fn remove(&self, name: &str) -> String {
+        if let Some(why) = absent(name) {
+            return format!("remove it; {why}");
+        }
+        match self.asked.len() {
+            0..=16 => format!("remove it; the settings here are {}", self.asked.join(", ")),
+            _ => "remove it; `convoke docs team-file` lists the settings".to_owned(),
+        }
+    }
 }
 
-/// Other words for settings, which are too different to be found by spelling.
-const MEANT: &[(&str, &[&str])] = &[
-    ("agent", &["type", "kind", "provider", "cli"]),
-    ("args", &["arguments", "flags", "options"]),
-    ("base-url", &["url", "endpoint", "host", "address", "api-base"]),
-    ("briefing", &["preamble"]),
-    ("command", &["cmd", "program", "exec", "binary", "path"]),
-    ("context-window", &["context-length", "max-tokens", "tokens"]),
-    ("cwd", &["directory", "dir", "workdir", "working-directory"]),
-    ("display-name", &["title", "label", "nickname"]),
-    ("env", &["environment", "variables"]),
-    ("human", &["person", "user"]),
-    ("instructions", &["prompt", "system", "system-prompt", "persona", "message"]),
-    ("instructions-file", &["file", "prompt-file", "system-prompt-file"]),
-    ("key-env", &["key", "api-key", "apikey", "token", "api-key-env", "secret"]),
-    ("max-bytes", &["budget", "bytes", "limit", "size", "max-size"]),
-    ("member", &["agent", "agents", "participant", "participants", "person", "people", "team"]),
-    ("name", &["id", "role-id", "role-name"]),
-    ("role-summary", &["role", "description", "summary", "about"]),
-    ("sandbox", &["permission", "permissions", "approval", "access", "mode"]),
-    ("task", &["goal", "objective", "team-task"]),
-    ("turn-timeout", &["timeout", "time-limit"]),
-    ("turns", &["max-turns", "rounds"]),
-    ("window", &["context-window", "messages", "history"]),
-];
+fn is_list_of_tables(value: &DeValue<'_>) -> bool {
+    value.as_array().is_some_and(|list| list.iter().any(|item| item.get_ref().is_table()))
+}
 
-/// Returns the setting that another word probably means.
-fn meant(written: &str, known: &[&'static str]) -> Option<&'static str> {
-    let written = written.to_ascii_lowercase().replace('_', "-");
-    let mut found = MEANT.iter().filter(|(setting, _)| known.contains(setting));
-    found.find(|(_, words)| words.contains(&&*written)).map(|(setting, _)| *setting)
+/// Returns the fix of members under another name than `[[member]]`.
+pub(crate) fn member_fix(value: &DeValue<'_>) -> String {
+    let named = match value {
+        DeValue::Table(table) => {
+            let mut tables = table.iter().filter(|(_, value)| value.get_ref().is_table());
+            tables.next().map(|(name, _)| shortened(name.get_ref()))
+        }
+        DeValue::Array(list) => list.iter().find_map(|item| item.get_ref().as_str()).map(shortened),
+        _ => None,
+    };
+    match named {
+        Some(name) => {
+            format!("write `[[member]]`, in two brackets, and below it `name = \"{name}\"`")
+        }
+        None => "write `[[member]]`, in two brackets".to_owned(),
+    }
 }
 
 /// Shortens a name for a message.
@@ -292,12 +464,12 @@ fn shortened(name: &str) -> String {
 }
 
 /// Parses a whole number that is not negative.
-pub(crate) fn whole_number(value: &DeValue<'_>) -> Option<u64> {
+pub fn whole_number(value: &DeValue<'_>) -> Option<u64> {
     let integer = value.as_integer()?;
     u64::from_str_radix(integer.as_str(), integer.radix()).ok()
 }
 
-pub(crate) fn into_string(value: DeValue<'_>) -> Option<String> {
+pub fn into_string(value: DeValue<'_>) -> Option<String> {
     match value {
         DeValue::String(text) => Some(text.into_owned()),
         _ => None,

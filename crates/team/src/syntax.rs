@@ -9,7 +9,7 @@ use crate::error::{Problem, TeamFileCode};
 /// Fixes by a part of the parser's message.
 const FIXES: &[(&str, &str)] = &[
     ("string values must be quoted", "put the value in double quotes"),
-    ("duplicate key", "remove one of the two, or begin a new `[[member]]`"),
+    ("duplicate key", "remove one of the two"),
     ("unclosed array table", "close the header with `]]`"),
     ("unclosed table", "close the header with `]`"),
     ("unclosed inline table", "close the table with `}`"),
@@ -51,13 +51,33 @@ pub(crate) fn syntax_problem(text: &str, error: &Error) -> Problem {
         None => span,
     };
     let known = || FIXES.iter().find(|(part, _)| message.contains(part));
-    let fix = slip(text, &span).or_else(|| known().map(|(_, fix)| *fix)).unwrap_or(OTHERWISE);
+    let twice = || (message == "duplicate key").then(|| duplicate(text, span.start));
+    let fix = slip(text, &span)
+        .or_else(twice)
+        .or_else(|| known().map(|(_, fix)| *fix))
+        .unwrap_or(OTHERWISE);
     Problem {
         span,
         code: TeamFileCode::Syntax,
         message: format!("this is not TOML: {message}"),
         fix: fix.to_owned(),
     }
+}
+
+/// Returns the problem of a text in another language.
+pub(crate) fn foreign_problem(text: &str) -> Option<Problem> {
+    let start = text.len() - text.trim_start().len();
+    let language = match text.get(start..)?.chars().next()? {
+        '{' => "JSON",
+        '<' => "markup",
+        _ => return None,
+    };
+    Some(Problem {
+        span: start..start + 1,
+        code: TeamFileCode::Syntax,
+        message: format!("this is {language}, not TOML"),
+        fix: OTHERWISE.to_owned(),
+    })
 }
 
 /// Returns the quotes that open a string of several lines which nothing closes: the last of the file.
@@ -69,6 +89,23 @@ fn opening(text: &str, message: &str) -> Option<Range<usize>> {
     };
     let start = text.rfind(quotes)?;
     Some(start..start + quotes.len())
+}
+
+/// Returns the fix of a name that is used twice: of a table, of a member's setting, or of another.
+fn duplicate(text: &str, at: usize) -> &'static str {
+    let is_header = |line: &&str| line.trim_start().starts_with('[');
+    let line = text[..at].rfind('\n').map_or(0, |at| at + 1);
+    if text[line..].lines().next().is_some_and(|line| is_header(&line)) {
+        return "remove one of the two, and keep the settings of both below the other";
+    }
+    // A member's settings stand near its header.
+    let near = text.floor_char_boundary(line.saturating_sub(4096));
+    match text[near..line].lines().rev().find(is_header).map(str::trim_start) {
+        Some(header) if header.starts_with("[[") => {
+            "remove one of the two, or begin a new `[[member]]`"
+        }
+        _ => "remove one of the two",
+    }
 }
 
 /// Returns the fix of a mistake that the parser's message does not name: syntax of another language, or
@@ -83,6 +120,18 @@ fn slip(text: &str, span: &Range<usize>) -> Option<&'static str> {
     }
     let line = text[..span.start].rfind('\n').map_or(0, |at| at + 1);
     let line = text[line..].lines().next().unwrap_or_default().trim_start();
+    if line.starts_with("```") {
+        return Some("remove the line: the file is TOML alone, without Markdown around it");
+    }
+    if line.starts_with("[[[") {
+        return Some("write `[[member]]`, in two brackets");
+    }
+    let is_last = text[span.start..].lines().next().is_some_and(|rest| rest.trim().len() == 1);
+    match there {
+        Some(',') if is_last => return Some("remove the comma: a line ends without one"),
+        Some(';') if is_last => return Some("remove the `;`: a line ends without one"),
+        _ => {}
+    }
     if ["//", "--", ";", "/*"].iter().any(|mark| line.starts_with(mark)) {
         return Some("begin a comment with `#`");
     }

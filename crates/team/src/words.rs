@@ -2,12 +2,25 @@
 
 use convoke_core::Visibility;
 use convoke_core::marker::TextPolicy;
+use convoke_core::name::nearest;
 use serde::{Deserialize, Serialize};
 
 /// A setting that is one of a few words.
-pub(crate) trait Word: Copy + 'static {
+pub trait Word: Copy + 'static {
     /// Every word with its meaning.
     const WORDS: &'static [(&'static str, Self)];
+
+    /// Words of other programs, each with the word that it means here.
+    const FOREIGN: &'static [(&'static str, &'static str)] = &[];
+
+    /// Returns the word that a wrong one probably means.
+    fn nearest(written: &str) -> Option<&'static str> {
+        let written = written.to_ascii_lowercase().replace('_', "-");
+        let foreign = Self::FOREIGN.iter().find(|(word, _)| *word == written);
+        foreign
+            .map(|(_, word)| *word)
+            .or_else(|| nearest(&written, Self::WORDS.iter().map(|(word, _)| *word)))
+    }
 
     /// Parses a word.
     fn parse(written: &str) -> Option<Self> {
@@ -28,7 +41,10 @@ pub(crate) trait Word: Copy + 'static {
 
 /// Defines the words of settings.
 macro_rules! words {
-    ($($type:ident { $($value:ident = $word:literal),+ })+) => {$(
+    ($(
+        $type:ident { $($value:ident = $word:literal),+ }
+        $([$($foreign:literal => $meant:literal),+])?
+    )+) => {$(
         impl $type {
             /// Returns its word in a file.
             pub const fn as_str(self) -> &'static str {
@@ -45,6 +61,8 @@ macro_rules! words {
 
         impl Word for $type {
             const WORDS: &'static [(&'static str, Self)] = &[$(($word, Self::$value)),+];
+            const FOREIGN: &'static [(&'static str, &'static str)] =
+                &[$($(($foreign, $meant)),+)?];
         }
     )+};
 }
@@ -57,10 +75,39 @@ words! {
         Edit = "edit",
         EditAndNetwork = "edit-and-network",
         Full = "full"
-    }
+    } [
+        "readonly" => "read-only",
+        "read" => "read-only",
+        "plan" => "read-only",
+        "default" => "read-only",
+        "strict" => "read-only",
+        "on-request" => "ask",
+        "prompt" => "ask",
+        "write" => "edit",
+        "read-write" => "edit",
+        "workspace" => "edit",
+        "workspace-write" => "edit",
+        "acceptedits" => "edit",
+        "auto-edit" => "edit",
+        "network" => "edit-and-network",
+        "danger-full-access" => "full",
+        "bypasspermissions" => "full",
+        "yolo" => "full"
+    ]
     Record { Wire = "wire" }
-    WorkspaceChoice { Own = "own", Shared = "shared" }
-    ApiWire { Responses = "responses", Chat = "chat" }
+    WorkspaceChoice { Own = "own", Shared = "shared" } [
+        "private" => "own",
+        "copy" => "own",
+        "clone" => "own",
+        "worktree" => "own",
+        "isolated" => "own",
+        "same" => "shared"
+    ]
+    ApiWire { Responses = "responses", Chat = "chat" } [
+        "openai" => "chat",
+        "completions" => "chat",
+        "chat-completions" => "chat"
+    ]
     ApiDeveloperRole { Developer = "developer", System = "system" }
     ApiTools { None = "none", Read = "read" }
 }

@@ -321,7 +321,7 @@ impl Dialogue for Conversation {
             }
             Message::Refusal { id: INTERRUPT, .. } | Message::Nothing => Input::nothing(),
             Message::Refusal { id: SIGN_IN, message } => {
-                self.give_up(FailureReason::Auth, &message)
+                self.give_up(FailureReason::SignedOut, &message)
             }
             Message::Refusal { message, .. } => {
                 let reason = reason_in_words(&message).unwrap_or(FailureReason::Other);

@@ -41,6 +41,7 @@ use crate::process::guardian::Guardian;
 use crate::process::{self, Dialogue, Launch, PrivateDir};
 use crate::sandbox::stopped::Watched;
 use crate::sandbox::{Enforcer, ProgramState, Sandbox, SandboxSettings};
+use crate::stream::{is_signed_out, is_unconnected};
 use crate::team_tools::McpServer;
 use crate::team_tools::socket::TeamSocket;
 use crate::turn::{Agent, AgentTurn, TurnResult, TurnSide};
@@ -354,6 +355,11 @@ impl CliAgent {
             private_dir: private.path().to_owned(),
             policy,
         };
+        tracing::info!(
+            program = %launch.program.display(), cwd = %launch.cwd.display(),
+            permissions = context.permissions().as_str(), "starting {}", self.definition.kind.name()
+        );
+        tracing::debug!(args = ?launch.args, private = %launch.private_dir.display(), "arguments");
         let result = process::supervise(
             &launch,
             &self.host.guardian,
@@ -426,10 +432,15 @@ async fn complete(
 ) -> TurnResult {
     let turn_input = context.turn_input;
     result.diagnostics.splice(..0, call.diagnostics);
-    if let (Verdict::Failed(failure), Some(vendor)) = (&mut result.verdict, context.vendor)
-        && failure.reason == FailureReason::Auth
-    {
-        failure.message = vendor.sign_in_failure(&failure.message);
+    let has_answered = result.usage.is_some_and(|usage| usage.input > 0 || usage.output > 0)
+        || !result.reply.is_empty();
+    if let Verdict::Failed(failure) = &mut result.verdict {
+        let is_sign_in = matches!(failure.reason, FailureReason::Auth | FailureReason::SignedOut);
+        failure.reason = reason_by_what_was_sent(failure, has_answered);
+        failure.message = in_the_users_home(&failure.message, context.private_dir);
+        if let Some(vendor) = context.vendor.filter(|_| is_sign_in) {
+            failure.message = vendor.sign_in_failure(&failure.message);
+        }
     }
     let is_lost = matches!(&result.verdict, Verdict::Failed(failure) if failure.reason == FailureReason::Session);
     // A session that was not found cannot be resumed.
@@ -464,6 +475,27 @@ async fn complete(
         used: counted.or(earlier).filter(|_| call.counts_sessions),
     });
     result
+}
+
+/// Returns the reason of a failure, with respect to whether anything was sent: a program that is not signed in, or
+/// makes no connection, sends nothing, unless the model has already answered in this turn.
+fn reason_by_what_was_sent(failure: &Failure, has_answered: bool) -> FailureReason {
+    match failure.reason {
+        FailureReason::Auth if !has_answered && is_signed_out(&failure.message) => {
+            FailureReason::SignedOut
+        }
+        FailureReason::Network if !has_answered && is_unconnected(&failure.message) => {
+            FailureReason::Unreachable
+        }
+        FailureReason::SignedOut if has_answered => FailureReason::Auth,
+        FailureReason::Unreachable if has_answered => FailureReason::Network,
+        reason => reason,
+    }
+}
+
+/// Returns a message with the user's home in place of the private one of a turn, which does not exist any more.
+fn in_the_users_home(message: &str, private_dir: &Path) -> String {
+    message.replace(&format!("{}/home", private_dir.display()), "~")
 }
 
 #[cfg(test)]

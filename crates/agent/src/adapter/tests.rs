@@ -468,3 +468,32 @@ async fn a_resumed_turn_of_codex_counts_what_it_used_itself() {
     assert_eq!(input(&resumed), Some(10180));
     assert_eq!(resumed.resume.unwrap().used.unwrap().input, 19240);
 }
+
+#[test]
+fn a_failure_says_whether_anything_was_sent() {
+    use FailureReason::{Auth, Network, SignedOut, Unreachable};
+    let cases = [
+        (Auth, "Not logged in · Please run /login", false, SignedOut),
+        (Auth, "Please set an Auth method in your settings.json", false, SignedOut),
+        (Auth, "unexpected status 401 Unauthorized: Not logged in", false, Auth),
+        (Auth, "Invalid API key", false, Auth),
+        (Auth, "Not logged in", true, Auth),
+        (Network, "Unable to connect to API (ConnectionRefused)", false, Unreachable),
+        (
+            Network,
+            "failed to lookup address information: Name does not resolve",
+            false,
+            Unreachable,
+        ),
+        (Network, "stream disconnected before completion", false, Network),
+        (Network, "connect ECONNREFUSED 127.0.0.1:1", true, Network),
+        (Unreachable, "the agent exceeded the turn's retry limit", true, Network),
+    ];
+    for (reason, words, has_answered, expected) in cases {
+        let failure = Failure::new(reason, words);
+        assert_eq!(reason_by_what_was_sent(&failure, has_answered), expected, "{words}");
+    }
+    let message = "see /tmp/convoke-x/home/.gemini/settings.json";
+    let shown = in_the_users_home(message, Path::new("/tmp/convoke-x"));
+    assert_eq!(shown, "see ~/.gemini/settings.json");
+}

@@ -21,7 +21,7 @@ use crate::id::now;
 use crate::permission::{AnsweredBy, Approvals, PermissionAnswer, PermissionQuestion};
 use crate::redaction::redact_notice;
 use crate::stream::lines::{Line, Lines};
-use crate::stream::{Sink, TurnPhase, reason_in_words};
+use crate::stream::{Sink, TurnPhase, is_unconnected, reason_in_words};
 use crate::turn::{TurnResult, TurnSide};
 use crate::turn_input::Limits;
 use crate::verdict::{Ending, FailureReason, TerminationCause};
@@ -538,7 +538,11 @@ fn hopeless_retry(
         }
         // Not every agent has a setting for retries.
         _ if *attempt > retries => {
-            Some(TerminationCause::RetryLimit(why.unwrap_or(FailureReason::Network)))
+            let why = match why.unwrap_or(FailureReason::Network) {
+                FailureReason::Network if is_unconnected(reason) => FailureReason::Unreachable,
+                why => why,
+            };
+            Some(TerminationCause::RetryLimit(why))
         }
         _ => None,
     }

@@ -24,7 +24,7 @@ use convoke_core::Diagnostic;
 use serde::Deserialize;
 
 use self::lenient::Text;
-pub(crate) use self::words::{explain_ending, reason_in_words};
+pub(crate) use self::words::{explain_ending, is_signed_out, is_unconnected, reason_in_words};
 use crate::diagnostics;
 use crate::event::{Event, EventKind};
 use crate::turn::TurnResult;

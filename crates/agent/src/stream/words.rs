@@ -94,6 +94,31 @@ pub(crate) fn plain_words(message: String) -> String {
     }
 }
 
+/// Returns whether a message says that the program has nothing to sign in with, so that it sent nothing.
+pub(crate) fn is_signed_out(words: &str) -> bool {
+    let words = words.to_ascii_lowercase();
+    let signs = ["not logged in", "auth method", "missing environment variable"];
+    status_in_words(&words).is_none() && signs.iter().any(|sign| words.contains(sign))
+}
+
+/// Returns whether a message says that no connection could be made.
+pub(crate) fn is_unconnected(words: &str) -> bool {
+    const SIGNS: &[&str] = &[
+        "connection refused",
+        "connectionrefused",
+        "econnrefused",
+        "enotfound",
+        "eai_again",
+        "failed to lookup address",
+        "does not resolve",
+        "network is unreachable",
+        "no route to host",
+        "unable to connect",
+    ];
+    let words = words.to_ascii_lowercase();
+    SIGNS.iter().any(|sign| words.contains(sign))
+}
+
 /// Guesses a reason from an error message.
 pub(crate) fn reason_in_words(words: &str) -> Option<FailureReason> {
     const SIGNS: &[(&str, FailureReason)] = &[

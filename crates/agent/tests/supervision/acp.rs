@@ -210,7 +210,8 @@ async fn an_agent_that_is_not_signed_in_says_how_to() {
     let words = "get; answer 1 '{\"protocolVersion\":1,\"authMethods\":[{\"id\":\"l\",\"name\":\"Log in\",\"description\":\"Run x login\"}]}'
         get; put '{\"jsonrpc\":\"2.0\",\"id\":2,\"error\":{\"code\":-32000,\"message\":\"Authentication required\"}}'; get";
     let result = run(&test, words, test.turn_input("x")).await;
-    assert_eq!(reason(&result), Some(FailureReason::Auth));
+    assert_eq!(reason(&result), Some(FailureReason::SignedOut));
+    assert!(!result.verdict.is_sent());
     assert!(result.verdict.to_string().contains("Log in (Run x login)"), "{result:?}");
     assert!(got(&test).iter().all(|it| it["method"] != "authenticate"));
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use convoke_agent::adapter::agent;
 use convoke_agent::config::{AgentKind, Definition};
+use convoke_agent::event::EventKind;
 use convoke_agent::{Agent, Verdict};
 
 use crate::test_host::{TestHost, codes};
@@ -39,12 +40,11 @@ async fn a_cancel_ends_the_tasks_of_an_agent_that_has_answered() {
     for tasks in ["$shell", "$agent"] {
         let test = TestHost::new();
         let script = format!(
-            "tasks \"{tasks}\"; result one; echo $$ >>pids; read -r line; echo \"$line\" >asked; tasks; exit 0"
+            "tasks \"{tasks}\"; result one; echo \"$retry\"; read -r line; echo \"$line\" >asked; tasks; exit 0"
         );
-        let turn = claude(&test, &script).start(test.turn_input("hello"));
-        test.has_pids(1).await;
-        // The answer was written before the id, and may not have been read yet.
-        tokio::time::sleep(Duration::from_millis(300)).await;
+        let mut turn = claude(&test, &script).start(test.turn_input("hello"));
+        // What is written after the answer is read after it.
+        while !matches!(turn.next().await.unwrap().kind, EventKind::Retry { .. }) {}
         turn.canceller().cancel();
         let outcome = turn.result().await;
         assert_eq!((outcome.verdict, outcome.reply.as_str()), (Verdict::Cancelled, "one"));
@@ -62,6 +62,7 @@ result() { echo '{"type":"result","subtype":"success","is_error":false,"num_turn
 tasks() { echo '{"type":"system","subtype":"background_tasks_changed","tasks":['"$1"']}'; }
 shell='{"task_type":"local_bash"}' agent='{"task_type":"local_agent"}'
 init='{"type":"system","subtype":"init"}'
+retry='{"type":"system","subtype":"api_retry","attempt":1,"error":"busy"}'
 read -r prompt
 "#;
     std::fs::write(&program, format!("#!/bin/sh\n{events}{script}\n")).unwrap();

@@ -115,7 +115,9 @@ impl Chat {
             self.transcript.note(Tone::Quiet, &text);
         }
         let (tone, text) = match outcome {
-            Verdict::Cancelled => (Tone::Warning, format!("{member}'s turn was cancelled")),
+            Verdict::Cancelled | Verdict::Withdrawn => {
+                (Tone::Warning, format!("{member}'s turn was cancelled"))
+            }
             Verdict::TimedOut => (Tone::Bad, format!("{member} timed out")),
             outcome => (Tone::Bad, format!("{member} {outcome}")),
         };

@@ -278,10 +278,14 @@ impl Chat {
             Input::SentPrompt(sheet, what) => self.show(sheet, what),
             Input::Earlier(messages) => {
                 let read =
-                    messages.into_iter().map(|message| (self.header(&message), message.text));
+                    messages.iter().map(|message| (self.header(message), with_files(message)));
                 let read = read.collect();
                 self.transcript.say_earlier(read);
                 None
+            }
+            Input::Attached(Ok(_)) if self.pending.len() >= INBOX_LIMIT => {
+                self.editor.up();
+                self.remark(too_many())
             }
             Input::Attached(Ok(message)) => Some(self.send(message)),
             Input::Attached(Err(why)) => {
@@ -384,6 +388,10 @@ impl Chat {
         }
         self.scrolled = 0;
         match InputParser::new(&self.setup.team).understand(&line, &self.to) {
+            Ok(UserAction::Say { .. }) if self.pending.len() >= INBOX_LIMIT => {
+                self.editor.insert(&line);
+                self.remark(too_many())
+            }
             Ok(user_action) => self.intend(user_action),
             Err(why) => {
                 // Put the line back for correction.
@@ -395,12 +403,12 @@ impl Chat {
 
     fn intend(&mut self, user_action: UserAction) -> Option<Effect> {
         match user_action {
-            UserAction::Say { text, .. } if self.pending.len() >= INBOX_LIMIT => {
-                self.editor.insert(&text);
-                self.remark(format!("{INBOX_LIMIT} messages wait to be stored; send this later"))
-            }
             UserAction::Say { text, to } => Some(self.say(&text, to)),
-            UserAction::Edit(text) => Some(Effect::Edit(text)),
+            UserAction::Edit(text) => {
+                // It stays in the line if the editor fails.
+                self.editor.insert(&text);
+                Some(Effect::Edit(text))
+            }
             UserAction::Address(to) => {
                 self.to = to;
                 None
@@ -526,7 +534,7 @@ impl Chat {
 
     fn add_message(&mut self, message: &ShownMessage) {
         let head = self.header(message);
-        self.transcript.say(head, &message.text);
+        self.transcript.say(head, &with_files(message));
     }
 
     fn header(&self, message: &ShownMessage) -> MessageHeader {
@@ -551,4 +559,21 @@ impl Chat {
         let fix = if is_first { format!(" ({})", code.fix()) } else { String::new() };
         self.transcript.note(Tone::Warning, &format!("{}: {message}{fix}", code.name()));
     }
+}
+
+/// Returns the text of a message, followed by the files that it attaches.
+fn with_files(message: &ShownMessage) -> String {
+    let mut text = message.text.clone();
+    for file in &message.attachments {
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        text += "+ ";
+        text += &file.to_string();
+    }
+    text
+}
+
+fn too_many() -> String {
+    format!("{INBOX_LIMIT} messages wait to be stored; send this later")
 }

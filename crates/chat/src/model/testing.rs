@@ -97,6 +97,7 @@ pub(crate) fn message(number: u64, from: &str, to: &[&str], text: &str) -> Sessi
         to: to.iter().map(|name| MemberName::new(*name)).collect(),
         in_reply_to: None,
         text: text.to_owned(),
+        tool: None,
         attachments: Vec::new(),
     })
 }

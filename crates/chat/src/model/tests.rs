@@ -10,15 +10,15 @@ use convoke_agent::{TurnResult, Verdict};
 use convoke_core::Diagnostic;
 use convoke_session::event::FailedTurn;
 use convoke_session::{
-    AttemptResult, MessageNumber, Millis, PersonMessage, SessionEventKind, ShownMessage,
-    StopReason, TurnId, TurnState,
+    AttemptResult, MessageNumber, Millis, PersonMessage, SessionEventKind, ShownAttachment,
+    ShownMessage, StopReason, TurnId, TurnState,
 };
 use crossterm::event::KeyCode;
 use insta::assert_snapshot;
 use ratatui::layout::Size;
 
 use super::testing::{chat, chat_after, message, queued, started};
-use super::{Chat, Effect, Input, Waiting};
+use super::{Chat, Effect, INBOX_LIMIT, Input, Waiting};
 use crate::history::Past;
 use crate::sent_prompt::SentPrompt;
 use crate::user_action::PromptView;
@@ -340,6 +340,7 @@ fn a_session_is_taken_up_with_its_end_in_view() {
         to: Vec::new(),
         in_reply_to: None,
         text: text.to_owned(),
+        tool: None,
         attachments: Vec::new(),
     };
     let waiting =
@@ -500,6 +501,7 @@ fn earlier_messages_are_read_when_one_scrolls_to_them() {
         to: Vec::new(),
         in_reply_to: None,
         text: format!("Remark number {number}."),
+        tool: None,
         attachments: Vec::new(),
     };
     let past = Past { messages: (251..=260).map(said).collect(), left_out: 250, ..Past::default() };
@@ -537,6 +539,38 @@ fn a_message_is_written_in_an_editor_and_sent_by_enter() {
     assert_eq!(chat.press(KeyCode::Enter), Some(Effect::Say(saying)));
     chat.happen(idle());
     assert_eq!(chat.enter_line("/edit Dear all"), Some(Effect::Edit("Dear all".to_owned())));
+    chat.update(Input::Edited(Err("vi: not found".to_owned())));
+    assert_eq!(chat.editor.text(), "Dear all", "a failing editor loses no text");
+}
+
+#[test]
+fn a_line_that_finds_no_room_stays_with_its_recipients() {
+    let mut chat = at_work();
+    while chat.pending.len() < INBOX_LIMIT {
+        chat.enter_line("more");
+    }
+    assert_eq!(chat.enter_line("@lin and this"), None);
+    assert_eq!(chat.editor.text(), "@lin and this");
+    assert!(chat.screen().contains("messages wait to be stored"), "{}", chat.screen());
+    let attached = PersonMessage::new("you", "look at a.rs").to(["lin"]);
+    assert_eq!(chat.update(Input::Attached(Ok(attached))), None);
+    assert_eq!(chat.pending.len(), INBOX_LIMIT);
+}
+
+#[test]
+fn attached_files_are_shown_below_the_message() {
+    let mut said = message(1, "you", &["ada"], "Is it safe?");
+    if let SessionEventKind::Message(message) = &mut said {
+        message.attachments =
+            vec![ShownAttachment { path: "src/main.rs".to_owned(), bytes: 1_234 }];
+    }
+    let mut chat = chat();
+    chat.happen(said);
+    let screen = chat.screen();
+    assert!(
+        screen.contains("Is it safe?") && screen.contains("+ src/main.rs, 1,234 bytes"),
+        "{screen}"
+    );
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! `convoke check`: shows every error of a team file.
 
-use std::io::Write as _;
+use std::io::{self, Write};
 use std::path::PathBuf;
 
 use clap::Args;
@@ -17,7 +17,8 @@ use crate::terminal::stdout;
 
 /// Check a team file and show every error with its line and a fix.
 ///
-/// Errors are written to standard error, and the exit code is 2 if there are any. Nothing is run or sent.
+/// Errors are written to standard error, and the exit code is 2 if there are any. Your own agents.toml and
+/// permissions.toml are checked first. Nothing is run or sent.
 #[derive(Debug, Args)]
 pub struct Arguments {
     /// The team file [default: convoke.toml here or in a parent directory, up to the repository's root]
@@ -31,14 +32,19 @@ pub struct Arguments {
 /// Runs `convoke check`.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let host_environment = host_environment::of_process()?;
-    let user = UserConfiguration::load(&Home::of(&host_environment))?;
+    let mut out = stdout();
+    let user = UserConfiguration::load(&Home::of(&host_environment)).inspect_err(|error| {
+        // A mistake in the user's own files is reported in the same form.
+        if let Some(report) = error.downcast_ref::<TeamFileReport>().filter(|_| arguments.json) {
+            let _ = write_json(&mut out, &report.file, &errors(report));
+        }
+    })?;
     let found = || find_team_file(&host_environment).unwrap_or_else(|| TEAM_FILE.into());
     let path = arguments.file.clone().unwrap_or_else(found);
     let checked = Project::read(&path, &user);
-    let mut out = stdout();
     if arguments.json {
         let errors = checked.as_ref().err().map(errors).unwrap_or_default();
-        writeln!(out, "{}", json!({"file": path.display().to_string(), "errors": errors}))?;
+        write_json(&mut out, &path.display().to_string(), &errors)?;
     } else if let Ok(project) = &checked {
         let count = match project.team.members.len() {
             1 => "1 member".to_owned(),
@@ -48,6 +54,10 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     }
     checked?;
     Ok(Outcome::Done)
+}
+
+fn write_json(out: &mut impl Write, file: &str, errors: &[Value]) -> io::Result<()> {
+    writeln!(out, "{}", json!({"file": file, "errors": errors}))
 }
 
 /// Returns the errors as JSON.

@@ -30,9 +30,9 @@ use crate::host_environment;
 use crate::outcome::{Outcome, UsageError};
 use crate::terminal::{Paint, stdout};
 
-/// Show which agents are installed and signed in, what would fail, and how to fix it.
+/// Show which agents are installed and signed in, and what would fail.
 ///
-/// Reads no secrets and sends nothing. Whether a key is valid is not checked.
+/// Shows how to fix it. Reads no secrets and sends nothing. Whether a key is valid is not checked.
 #[derive(Debug, Args)]
 pub struct Arguments {
     /// Check only these agents, for example claude,codex
@@ -122,7 +122,8 @@ fn try_turns(
 
 /// Returns a finding if `agents.toml`, which every run reads first, has errors.
 fn broken_configuration(host_environment: &HostEnvironment) -> Option<Finding> {
-    let wrong = Home::of(host_environment).read_catalog().err()?;
+    let home = Home::of(host_environment);
+    let wrong = home.read_catalog().err().or_else(|| home.read_permissions().err())?;
     Some(Finding::new(Level::Problem, own::DOCTOR_CONFIGURATION, wrong.to_string()))
 }
 

@@ -16,9 +16,9 @@ use crate::outcome::{Outcome, UsageError};
 use crate::program;
 use crate::terminal::{Paint, stdout};
 
-/// Write a team file for this directory, with the agents that are installed.
+/// Write a team file for this directory.
 ///
-/// An existing team file is never overwritten.
+/// It names the agents that are installed. An existing team file is never overwritten.
 #[derive(Debug, Args)]
 pub struct Arguments {
     /// Write JSON
@@ -116,7 +116,7 @@ fn team_file(installed: &[Vendor], person: &str, directory: &Path) -> String {
     let mut text = format!(
         "\
 # The team of this directory. `convoke run \"…\"` lets it talk, `convoke prompt --for NAME` shows what a
-# member would be sent, and docs/team-file.md describes every setting.
+# member would be sent, and `convoke docs team-file` describes every setting.
 name = {}
 # The task of the team; every member reads it in every prompt.
 # task = \"Review the authentication module\"

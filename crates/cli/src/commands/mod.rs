@@ -54,7 +54,7 @@ pub enum Command {
     Doctor(doctor::Arguments),
     /// Show the documentation
     Docs(docs::Arguments),
-    /// Print a script that completes commands, members and sessions in a shell
+    /// Print a script for completions in a shell
     Completions(completions::Completions),
     /// Print the manual page, or write those of all commands
     Man(completions::Man),

@@ -9,7 +9,7 @@ use convoke_core::marker::TextPolicy;
 use crate::outcome::Outcome;
 use crate::terminal::stdout;
 
-/// Serve one conversation to another program: JSON-RPC over standard input and output
+/// Serve one conversation to another program: JSON-RPC
 #[derive(Debug, Args)]
 pub struct Arguments {
     /// How markers are removed from messages

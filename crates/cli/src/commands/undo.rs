@@ -3,10 +3,12 @@
 use std::io::{BufRead as _, IsTerminal as _, Write as _, stdin};
 
 use clap::Args;
-use convoke_changes::ChangesError;
+use convoke_changes::{Changes, ChangesError, UndoPlan};
 use convoke_session::TurnId;
+use serde_json::json;
 
-use super::sessions::parse_turn;
+use super::changes::file_json;
+use super::sessions::{parse_turn, write_json};
 use crate::conversation::change_recorder::{changes_of, describe, done};
 use crate::conversation::sessions::{find, open_store};
 use crate::host_environment;
@@ -31,6 +33,9 @@ pub struct Arguments {
     /// Do it without asking
     #[arg(long, short)]
     yes: bool,
+    /// Write JSON: the files, and whether they were brought back; without --yes nothing is done
+    #[arg(long)]
+    json: bool,
 }
 
 /// Runs `convoke undo`.
@@ -49,6 +54,9 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         Err(ChangesError::NothingToUndo(why)) => return Err(UsageError(why).into()),
         plan => plan?,
     };
+    if arguments.json {
+        return write_report(&changes, &plan, arguments.yes);
+    }
     let mut out = stdout();
     let text = describe(&changes, &plan)?;
     if !plan.conflicts.is_empty() {
@@ -78,4 +86,32 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     changes.undo(&plan)?;
     writeln!(out, "{}", done(&plan))?;
     Ok(Outcome::Done)
+}
+
+/// Writes what an undo does as JSON, and does it if the user said so.
+fn write_report(changes: &Changes, plan: &UndoPlan, is_confirmed: bool) -> anyhow::Result<Outcome> {
+    let is_done = is_confirmed && plan.conflicts.is_empty() && !plan.changes.is_empty();
+    let files = changes.diffs(&plan.directory, &plan.changes)?;
+    let files: Vec<_> = files.iter().map(file_json).collect();
+    let conflicts = plan.conflicts.iter();
+    let conflicts: Vec<_> =
+        conflicts.map(|it| json!({"path": it.path.to_string(), "reason": it.reason})).collect();
+    let left_alone = plan.left_alone.iter();
+    let left_alone: Vec<_> =
+        left_alone.map(|it| json!({"path": it.path.to_string(), "reason": it.reason})).collect();
+    if is_done {
+        changes.undo(plan)?;
+    }
+    write_json(&json!({
+        "version": 1,
+        "turn": plan.turn.turn,
+        "member": plan.turn.member,
+        "redo": plan.is_redo,
+        "done": is_done,
+        "directory": plan.directory,
+        "files": files,
+        "conflicts": conflicts,
+        "leftAlone": left_alone,
+    }))?;
+    Ok(if plan.conflicts.is_empty() { Outcome::Done } else { Outcome::Failed })
 }

@@ -1,9 +1,11 @@
 //! `@path` in a person's message attaches a file: its text goes with the message, with the file as its source.
 
+use std::collections::HashSet;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use convoke_chat::Attachments;
+use convoke_core::name::NameKey;
 use convoke_files::{Disk, FileKind, Files as _};
 use convoke_inspect::HostEnvironment;
 use convoke_session::PersonMessage;
@@ -58,7 +60,7 @@ impl ProjectAttachments {
     fn meant<'t>(&self, mention: &Mention<'t>) -> Result<Option<(&'t str, PathBuf)>, String> {
         let Mention { path, is_quoted } = *mention;
         let shortest = path.trim_end_matches(PUNCTUATION);
-        if !is_quoted && (self.team.resolve(shortest).is_some() || shortest == "all") {
+        if !is_quoted && self.is_member(shortest) {
             return Ok(None);
         }
         // A file may have a name that ends like a sentence.
@@ -104,9 +106,27 @@ impl ProjectAttachments {
         }
     }
 
-    fn read(&self, named: &str, file: &Path) -> Result<Attachment, String> {
+    /// Refuses a name at the beginning of a message that is no member's: it would go to somebody else.
+    fn check_name(&self, mention: &Mention<'_>) -> Result<(), String> {
+        let name = mention.path.trim_end_matches(PUNCTUATION);
+        let is_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
+        if mention.is_quoted || !name.chars().all(is_name) || self.is_member(name) {
+            return Ok(());
+        }
+        let hint = self.team.hint(name);
+        Err(format!(
+            "@{name}: no member has that name, and there is no such file; {hint}; write `@{name}` in backticks \
+             to send it as text"
+        ))
+    }
+
+    fn is_member(&self, name: &str) -> bool {
+        NameKey::new(name).is_all() || self.team.resolve(name).is_some()
+    }
+
+    /// Reads a file, whose real path is given.
+    fn read(&self, named: &str, real: &Path) -> Result<Attachment, String> {
         let failed = |error: io::Error| format!("@{named}: {error}");
-        let real = file.canonicalize().map_err(failed)?;
         if let Some(how) = self.how_to_trust.as_ref().filter(|_| !real.starts_with(&self.directory))
         {
             let directory = self.directory.display();
@@ -114,7 +134,7 @@ impl ProjectAttachments {
                 "@{named}: the file is outside of {directory}, which is not trusted: {how}"
             ));
         }
-        let bytes = Disk.read(&real, FileKind::Attachment).map_err(failed)?;
+        let bytes = Disk.read(real, FileKind::Attachment).map_err(failed)?;
         let text = String::from_utf8(bytes).ok().filter(|text| !text.contains('\0'));
         let text = text.ok_or_else(|| {
             format!(
@@ -129,28 +149,43 @@ impl Attachments for ProjectAttachments {
     fn attach(&self, mut message: PersonMessage) -> Result<PersonMessage, String> {
         let mut text = String::with_capacity(message.text.len());
         let mut rest = 0;
+        let mut bytes = 0;
+        let mut attached: HashSet<PathBuf> = HashSet::new();
+        let first = message.text.len() - message.text.trim_start().len();
         for (at, mention) in mentions(&message.text) {
-            let Some((named, file)) = self.meant(&mention)? else { continue };
-            let attachment = self.read(named, &file)?;
+            let Some((named, file)) = self.meant(&mention)? else {
+                if at == first {
+                    self.check_name(&mention)?;
+                }
+                continue;
+            };
             // The message names the file; the `@` would make some programs read it once more.
             text.push_str(&message.text[rest..at]);
             text.push_str(named);
             rest = at + 1 + named.len() + if mention.is_quoted { 2 } else { 0 };
-            if message.attachments.iter().all(|known| known.path != attachment.path) {
-                message.attachments.push(attachment);
+            let real = file.canonicalize().map_err(|error| format!("@{named}: {error}"))?;
+            // A file is attached once, however it is named.
+            if attached.contains(&real) {
+                continue;
             }
+            if attached.len() == MOST_FILES {
+                return Err(format!(
+                    "@{named}: {MOST_FILES} files are attached, and the limit is {MOST_FILES}"
+                ));
+            }
+            let attachment = self.read(named, &real)?;
+            bytes += attachment.text.len();
+            if bytes > MOST_BYTES {
+                let (bytes, most) = (number(bytes as u64), number(MOST_BYTES as u64));
+                return Err(format!(
+                    "@{named}: the attached files have {bytes} bytes, and the limit is {most}"
+                ));
+            }
+            attached.insert(real);
+            message.attachments.push(attachment);
         }
         text.push_str(&message.text[rest..]);
         message.text = text;
-        let count = message.attachments.len();
-        if count > MOST_FILES {
-            return Err(format!("{count} files are attached, and the limit is {MOST_FILES}"));
-        }
-        let bytes: usize = message.attachments.iter().map(|it| it.text.len()).sum();
-        if bytes > MOST_BYTES {
-            let (bytes, most) = (number(bytes as u64), number(MOST_BYTES as u64));
-            return Err(format!("the attached files have {bytes} bytes, and the limit is {most}"));
-        }
         Ok(message)
     }
 }

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use convoke_agent::config::Catalog;
 use convoke_files::{Disk, FileKind, Files};
 use convoke_inspect::HostEnvironment;
-use convoke_team::PermissionFile;
+use convoke_team::{PermissionFile, TeamFileErrors};
 
-use crate::outcome::UsageError;
+use super::project::TeamFileReport;
 
 /// The user's own directories.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,34 +42,40 @@ impl Home {
 
 impl Home {
     /// Reads the rules for agents that ask before they act.
-    pub fn read_permissions(&self) -> Result<PermissionFile, UsageError> {
-        let path = self.configuration.join("permissions.toml");
-        let shown = path.display();
-        match Disk.read_text(&path, FileKind::Configuration) {
-            Ok(text) => PermissionFile::parse(&text)
-                .map_err(|error| UsageError(format!("{shown}: {error}"))),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                Ok(PermissionFile::default())
-            }
-            Err(error) => Err(UsageError(format!("cannot read {shown}: {error}"))),
-        }
+    pub fn read_permissions(&self) -> anyhow::Result<PermissionFile> {
+        let read = self.read_own("permissions.toml", PermissionFile::parse)?;
+        Ok(read.unwrap_or_default())
     }
 
     /// Reads the built-in agents and the user's own.
-    pub fn read_catalog(&self) -> Result<Catalog, UsageError> {
+    pub fn read_catalog(&self) -> anyhow::Result<Catalog> {
         let mut catalog = Catalog::built_in();
-        let path = self.configuration.join("agents.toml");
-        match Disk.read_text(&path, FileKind::Configuration) {
-            Ok(text) => {
-                let added = catalog.add_user_file(&path, &text);
-                added.map_err(|error| UsageError(error.to_string()))?;
-            }
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-            Err(error) => {
-                return Err(UsageError(format!("cannot read {}: {error}", path.display())));
-            }
-        }
+        self.read_own("agents.toml", |text| catalog.add_user_file(text))?;
         Ok(catalog)
+    }
+
+    /// Reads one of the user's own files, if there is one.
+    fn read_own<T>(
+        &self,
+        name: &str,
+        parse: impl FnOnce(&str) -> Result<T, TeamFileErrors>,
+    ) -> anyhow::Result<Option<T>> {
+        let path = self.configuration.join(name);
+        let report = |errors| TeamFileReport { file: path.display().to_string(), errors };
+        let bytes = match Disk.read(&path, FileKind::Configuration) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => {
+                let message = format!("cannot read the file: {error}");
+                let fix = "make it a file that can be read, or remove it";
+                return Err(report(TeamFileErrors::unreadable(message, fix)).into());
+            }
+        };
+        let parsed = match std::str::from_utf8(&bytes) {
+            Ok(text) => parse(text),
+            Err(_) => Err(TeamFileErrors::not_utf8(&bytes)),
+        };
+        Ok(Some(parsed.map_err(report)?))
     }
 }
 

@@ -231,6 +231,7 @@ pub async fn open(
             None => return Err(no_team(host_environment).into()),
         },
     };
+    tracing::info!(file = project.file, trust = ?project.trust, "read the team");
     let began_as = session.as_ref().and_then(|session| session.began.rehearsal);
     // The sample is always a rehearsal.
     let is_play = project.origin == Origin::Sample;

@@ -213,7 +213,10 @@ fn read_team_file(path: &Path) -> Result<(String, PathBuf), TeamFileErrors> {
     let unreadable = |error: io::Error| {
         let fix = match TooLarge::of(&error) {
             Some(_) => "move long instructions into an `instructions-file`",
-            None => "pass one with `--team FILE`, or write one with `convoke init`",
+            None if error.kind() == io::ErrorKind::IsADirectory => {
+                "name the team file in the directory"
+            }
+            None => "name a file that exists, or write one with `convoke init`",
         };
         TeamFileErrors::unreadable(format!("cannot read the team file: {error}"), fix)
     };

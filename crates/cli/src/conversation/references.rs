@@ -1,5 +1,6 @@
 //! Checks what a team file refers to: the agents of the user's configuration, and files beside it.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use convoke_agent::config::{AgentKind, Catalog, Definition, Unused};
@@ -32,26 +33,40 @@ impl References for ProjectReferences<'_> {
         }
         match setting {
             "instructions-file" => self.check_instructions(settings),
+            "command" => self.check_command(settings),
             "cwd" => self.check_directory(settings),
             "base-url" => check_address(settings),
             _ => Ok(()),
         }
     }
 
-    fn missing(&self, settings: &AgentSettings) -> Option<(&'static str, BadReference)> {
-        let agent = self.definition(settings)?;
-        (agent.needs_command() && settings.command.is_none()).then(|| {
-            let (kind, example) = match agent.kind {
-                AgentKind::Acp => ("an acp", "opencode"),
-                _ => ("a plain", "/usr/local/bin/review"),
-            };
+    fn missing(&self, settings: &AgentSettings) -> Vec<(&'static str, BadReference)> {
+        let Some(agent) = self.definition(settings) else { return Vec::new() };
+        let missing = |setting: &'static str, why: &str, example: &str| {
             let bad = BadReference {
                 code: TeamFileCode::Missing,
-                problem: format!("is missing: {kind} agent needs a program"),
-                fix: format!("add a line such as `command = \"{example}\"`"),
+                problem: format!("is missing: {why}"),
+                fix: format!("add a line such as `{setting} = \"{example}\"`"),
             };
-            ("command", bad)
-        })
+            (setting, bad)
+        };
+        let mut all = Vec::new();
+        if agent.needs_command() && settings.command.is_none() {
+            all.push(match agent.kind {
+                AgentKind::Acp => missing("command", "an acp agent needs a program", "opencode"),
+                _ => missing("command", "a plain agent needs a program", "/usr/local/bin/review"),
+            });
+        }
+        if agent.kind == AgentKind::Api {
+            if settings.base_url.is_none() && agent.api.base_url.is_none() {
+                let why = "an api agent needs the address of its model";
+                all.push(missing("base-url", why, "http://127.0.0.1:8080/v1"));
+            }
+            if settings.model.is_none() && agent.model.is_none() {
+                all.push(missing("model", "an api agent needs the name of its model", "smollm2"));
+            }
+        }
+        all
     }
 }
 
@@ -65,14 +80,50 @@ impl ProjectReferences<'_> {
         read_instructions(self.directory, file, self.trust, self.origin).map(drop)
     }
 
-    fn check_directory(&self, settings: &AgentSettings) -> Result<(), BadReference> {
-        let Some(cwd) = &settings.cwd else { return Ok(()) };
-        if self.directory.join(cwd).is_dir() {
+    /// Refuses a command line in place of a program, and a directory.
+    fn check_command(&self, settings: &AgentSettings) -> Result<(), BadReference> {
+        let Some(command) = &settings.command else { return Ok(()) };
+        let path = self.directory.join(command);
+        if command.contains('/') && path.is_dir() {
+            return Err(BadReference {
+                code: TeamFileCode::BadFile,
+                problem: format!("names a directory, not a program: {command}"),
+                fix: "name the program in the directory".to_owned(),
+            });
+        }
+        if !command.contains(char::is_whitespace) || (command.contains('/') && path.exists()) {
             return Ok(());
         }
+        let mut words = command.split_whitespace();
+        let program = words.next().unwrap_or("claude");
+        let arguments: Vec<String> = words.map(|word| format!("\"{word}\"")).collect();
+        Err(BadReference {
+            code: TeamFileCode::InvalidValue,
+            problem: "must be a program alone, without its arguments".to_owned(),
+            fix: match &arguments[..] {
+                [] => format!("write `command = \"{program}\"`, without white space"),
+                _ => format!(
+                    "write `command = \"{program}\"` and `args = [{}]`",
+                    arguments.join(", ")
+                ),
+            },
+        })
+    }
+
+    fn check_directory(&self, settings: &AgentSettings) -> Result<(), BadReference> {
+        let Some(cwd) = &settings.cwd else { return Ok(()) };
+        let path = self.directory.join(cwd);
+        if path.is_dir() {
+            return Ok(());
+        }
+        let problem = if path.exists() {
+            format!("names a file, not a directory: {cwd}")
+        } else {
+            format!("names a directory that does not exist: {cwd}")
+        };
         Err(BadReference {
             code: TeamFileCode::BadFile,
-            problem: format!("names a directory that does not exist: {cwd}"),
+            problem,
             fix: "create the directory, or correct the path; it is relative to the team file"
                 .to_owned(),
         })
@@ -112,9 +163,13 @@ pub(super) fn read_instructions(
         fix: fix.to_owned(),
     };
     let unreadable = |error: std::io::Error| {
-        let fix = match TooLarge::of(&error) {
-            Some(_) => "use a smaller file",
-            None => "create the file, or correct the path; it is relative to the team file",
+        let fix = match (TooLarge::of(&error), error.kind()) {
+            (Some(_), _) => "use a smaller file",
+            (None, ErrorKind::IsADirectory) => "name a file in the directory",
+            (None, _) if file.starts_with('~') => {
+                "write the whole path: `~` is not replaced, and a path is relative to the team file"
+            }
+            (None, _) => "create the file, or correct the path; it is relative to the team file",
         };
         refuse(format!("`{file}` cannot be read: {error}"), fix)
     };

@@ -111,6 +111,7 @@ impl AgentResolver<'_> {
             seats.insert(name, self.member_agent(agent, &resolved)?);
         }
         let mut team_agents = TeamAgents::new(team, seats);
+        team_agents.is_rehearsal = self.backend.rehearsal().is_some();
         let redactor = Redactor::for_env(&secrets);
         team_agents.redactor = keys.iter().fold(redactor, |redactor, key| key.known_to(&redactor));
         if self.backend != AgentBackend::StandIns {

@@ -7,9 +7,6 @@ use std::path::{Path, PathBuf};
 use convoke_inspect::HostEnvironment;
 use convoke_session::{MemberName, SessionId, Store, Summary, TurnId, TurnState};
 
-use super::home::Home;
-use super::project::find_team_file;
-use super::sample;
 pub use super::store::open_store;
 use crate::host_environment;
 use crate::outcome::UsageError;
@@ -23,25 +20,18 @@ const PAGE: usize = 256;
 pub struct Here {
     cwd: PathBuf,
     home: PathBuf,
-    /// The sample project, where no team file was found: `convoke run` uses it then.
-    sample: Option<PathBuf>,
 }
 
 impl Here {
     /// Finds the real path of the working directory.
     pub fn find(host_environment: &HostEnvironment) -> Self {
         let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
-        let sample = match find_team_file(host_environment) {
-            Some(_) => None,
-            None => Some(real(&sample::directory(&Home::of(host_environment)))),
-        };
-        Self { cwd: real(&host_environment.cwd), home: real(&host_environment.home), sample }
+        Self { cwd: real(&host_environment.cwd), home: real(&host_environment.home) }
     }
 
     /// Returns whether a session belongs here: its team works in this directory, or in one above it.
     pub fn has(&self, session: &Summary) -> bool {
-        let directory = Path::new(&session.directory);
-        self.cwd.starts_with(directory) || self.sample.as_deref() == Some(directory)
+        self.cwd.starts_with(&session.directory)
     }
 
     /// Returns a directory as people write it: `.` for this one, `~` for the user's own.
@@ -73,7 +63,8 @@ pub async fn find(store: &impl Store, written: &str) -> anyhow::Result<SessionId
             return Ok(last.id);
         }
         if let Some(last) = sessions.first() {
-            writeln!(stderr(), "the last session is of another directory: {}", last.directory)?;
+            let directory = here.shown(Path::new(&last.directory));
+            writeln!(stderr(), "the last session is of another directory: {directory}")?;
             return Ok(last.id);
         }
     }

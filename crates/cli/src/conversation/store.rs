@@ -47,6 +47,7 @@ pub async fn open_store(host_environment: &HostEnvironment) -> anyhow::Result<An
         host_environment.variable("CONVOKE_STORE").and_then(|url| url.to_str().map(str::to_owned))
     });
     let Some(url) = named.map_or_else(|| configured(&home), |url| Ok(Some(url)))? else {
+        tracing::info!(directory = %home.data.display(), "opening the store");
         let store = SqliteStore::open(&home.data).await.context("cannot open the sessions")?;
         return Ok(store.into());
     };
@@ -57,6 +58,7 @@ pub async fn open_store(host_environment: &HostEnvironment) -> anyhow::Result<An
 pub async fn open_url(host_environment: &HostEnvironment, url: &str) -> anyhow::Result<AnyStore> {
     check(url)?;
     let password = host_environment.variable(PASSWORD).and_then(|password| password.to_str());
+    tracing::info!(url, "opening the store");
     let store = PostgresStore::open(url, password).await;
     Ok(store.with_context(|| format!("cannot open the store {url}"))?.into())
 }

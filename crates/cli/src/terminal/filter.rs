@@ -12,6 +12,8 @@ const MAX_COMBINING: usize = 16;
 
 /// The first character of a style mark. Unicode reserves it for use inside of a program.
 const MARK: char = '\u{FDD0}';
+/// Its first byte in UTF-8.
+const MARK_BYTE: u8 = 0xEF;
 
 /// A control sequence that this program may send to a terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,6 +89,42 @@ pub(super) struct Filter {
 }
 
 impl Filter {
+    /// Creates a filter that passes on every byte, with colours in place of their marks.
+    pub(super) fn exact() -> Self {
+        Self::default()
+    }
+
+    /// Returns a piece with control sequences in place of marks; all else stays as it is. O(bytes).
+    pub(super) fn painted(&mut self, piece: &[u8]) -> Vec<u8> {
+        let mut bytes = std::mem::take(&mut self.bytes);
+        bytes.extend_from_slice(piece);
+        let mut painted = Vec::with_capacity(bytes.len());
+        let mut rest = bytes.as_slice();
+        while let Some(at) = rest.iter().position(|byte| *byte == MARK_BYTE) {
+            let (before, after) = rest.split_at(at);
+            painted.extend_from_slice(before);
+            rest = after;
+            let mut controls = Control::ALL.iter();
+            if let Some(control) = controls.find(|it| rest.starts_with(it.mark().as_bytes())) {
+                painted.extend_from_slice(control.sequence().as_bytes());
+                rest = &rest[control.mark().len()..];
+            } else if Control::ALL.iter().any(|it| it.mark().as_bytes().starts_with(rest)) {
+                rest.clone_into(&mut self.bytes);
+                return painted;
+            } else {
+                painted.push(MARK_BYTE);
+                rest = &rest[1..];
+            }
+        }
+        painted.extend_from_slice(rest);
+        painted
+    }
+
+    /// Returns the bytes that were held back because they could begin a mark.
+    pub(super) fn release(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.bytes)
+    }
+
     /// Returns the terminal output of a piece. O(bytes).
     pub(super) fn shown(&mut self, piece: &[u8]) -> String {
         let mut text = std::mem::take(&mut self.held);
@@ -182,6 +220,21 @@ mod tests {
     fn bytes_that_are_not_utf8_are_replaced() {
         assert_eq!(shown(&[b"a\xffb\xc3", b"(c"]), "a\u{FFFD}b\u{FFFD}(c");
         assert_eq!(shown(&[b"\xc3", b"\xa9"]), "é");
+    }
+
+    #[test]
+    fn a_pipe_gets_its_bytes_with_colours_in_place_of_marks() {
+        let painted = format!("{}na\u{FDD0}me{}", Control::Green.mark(), Control::Reset.mark());
+        let mut bytes = painted.into_bytes();
+        bytes.extend(b"\xff\x1b\xef");
+        let expected = b"\x1b[32mna\xef\xb7\x90me\x1b[0m\xff\x1b\xef".to_vec();
+        for size in [1, 3, bytes.len()] {
+            let mut filter = Filter::exact();
+            let mut shown: Vec<u8> =
+                bytes.chunks(size).flat_map(|piece| filter.painted(piece)).collect();
+            shown.extend(filter.release());
+            assert_eq!(shown, expected, "in pieces of {size}");
+        }
     }
 
     #[test]

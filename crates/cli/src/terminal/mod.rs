@@ -1,10 +1,12 @@
 //! Standard output and standard error, for everything that the command prints.
 //!
-//! A [`Screen`] is the only way to either. A pipe or a file gets the exact bytes. A terminal gets text and
+//! A [`Screen`] is the only way to either. A pipe or a file gets the exact bytes, and colours only with
+//! `--color always`. A terminal gets text and
 //! nothing else: whatever is written, control sequences, direction overrides and invisible characters are shown
 //! as marks. Colours are the one exception, and only [`Paint`] can make them.
 
 mod filter;
+mod pager;
 mod paint;
 mod settings;
 mod wrap;
@@ -14,17 +16,20 @@ use std::io::{self, IsTerminal as _, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 
 pub use filter::clear_line;
-pub use paint::{Paint, Tone};
+pub use pager::page;
+pub use paint::{Paint, Tone, ledger_style};
 pub use settings::{OutputSettings, is_quiet};
 
 use filter::Filter;
+use settings::ColorChoice;
 use wrap::LineWrap;
 
 /// Standard output or standard error.
 #[derive(Debug)]
 pub struct Screen {
     stream: Stream,
-    /// The filter in front of a terminal; `None` for a pipe or a file.
+    is_terminal: bool,
+    /// The filter in front of a terminal, and of a pipe or a file that gets colours; else `None`.
     filter: Option<Filter>,
     /// Breaks lines at the width of a terminal.
     wrap: Option<LineWrap>,
@@ -52,7 +57,14 @@ pub fn stderr() -> Screen {
 
 impl Screen {
     fn new(is_terminal: bool, stream: Stream) -> Self {
-        let mut screen = Self { stream, filter: is_terminal.then(Filter::default), wrap: None };
+        let filter = if is_terminal {
+            Some(Filter::default())
+        } else if settings::color() == ColorChoice::Always {
+            Some(Filter::exact())
+        } else {
+            None
+        };
+        let mut screen = Self { stream, is_terminal, filter, wrap: None };
         let size = is_terminal.then(|| terminal_size::terminal_size_of(&screen)).flatten();
         screen.wrap = size.map(|(width, _)| LineWrap::new(usize::from(width.0)));
         screen
@@ -66,13 +78,16 @@ impl Screen {
 
     /// Returns whether it is a terminal.
     pub fn is_terminal(&self) -> bool {
-        self.filter.is_some()
+        self.is_terminal
     }
 }
 
 impl Write for Screen {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match &mut self.filter {
+            Some(filter) if !self.is_terminal => {
+                self.stream.writer().write_all(&filter.painted(bytes))?;
+            }
             Some(filter) => {
                 let shown = filter.shown(bytes);
                 let shown = match &mut self.wrap {
@@ -87,6 +102,10 @@ impl Write for Screen {
     }
 
     fn flush(&mut self) -> io::Result<()> {
+        if let Some(filter) = self.filter.as_mut().filter(|_| !self.is_terminal) {
+            let held = filter.release();
+            self.stream.writer().write_all(&held)?;
+        }
         if let Some(wrap) = &mut self.wrap {
             let mut held = String::new();
             wrap.release(&mut held);
@@ -98,7 +117,7 @@ impl Write for Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        if self.wrap.is_some() {
+        if self.wrap.is_some() || self.filter.is_some() {
             // There is no place to report it.
             let _ = self.flush();
         }

@@ -5,11 +5,11 @@ use std::fmt::Display;
 
 use convoke_core::ledger::Style;
 
-use super::Screen;
 use super::filter::Control;
 use super::settings::{self, ColorChoice};
+use super::{Screen, width};
 
-/// Whether output is coloured: on a terminal, unless `NO_COLOR` says otherwise.
+/// Whether output is coloured: on a terminal, unless `NO_COLOR` says otherwise, or as `--color` says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Paint {
     /// Text alone.
@@ -35,12 +35,26 @@ pub enum Tone {
     Action,
 }
 
+/// Returns the style of a ledger's table on a stream.
+pub fn ledger_style(stream: &Screen) -> Style<'static> {
+    let columns = stream.is_terminal().then(|| width(stream));
+    match Paint::for_stream(stream) {
+        Paint::Plain => Style { columns, ..Style::default() },
+        Paint::Coloured => Style {
+            columns,
+            cut: (Control::Yellow.mark(), Control::Reset.mark()),
+            dropped: (Control::Red.mark(), Control::Reset.mark()),
+        },
+    }
+}
+
 impl Paint {
     /// Returns the mode for a stream.
     pub fn for_stream(stream: &Screen) -> Self {
         let is_wanted = match settings::color() {
             ColorChoice::Always => true,
             ColorChoice::Never => false,
+            ColorChoice::Auto if !stream.is_terminal() => false,
             ColorChoice::Auto => {
                 let is_set = |name, value: fn(&OsStr) -> bool| {
                     std::env::var_os(name).is_some_and(|set| value(&set))
@@ -49,7 +63,7 @@ impl Paint {
                     && !is_set("TERM", |value| value == "dumb")
             }
         };
-        if stream.is_terminal() && is_wanted { Self::Coloured } else { Self::Plain }
+        if is_wanted { Self::Coloured } else { Self::Plain }
     }
 
     /// Returns a text in the colour of its tone.
@@ -67,17 +81,6 @@ impl Paint {
             Tone::Action => Control::Cyan,
         };
         format!("{}{text}{}", control.mark(), Control::Reset.mark())
-    }
-
-    /// Returns the style of a ledger's table.
-    pub fn ledger_style(self) -> Style<'static> {
-        match self {
-            Self::Plain => Style::default(),
-            Self::Coloured => Style {
-                cut: (Control::Yellow.mark(), Control::Reset.mark()),
-                dropped: (Control::Red.mark(), Control::Reset.mark()),
-            },
-        }
     }
 
     /// Paints a warning.

@@ -25,7 +25,7 @@ pub enum ColorChoice {
     /// On a terminal, unless `NO_COLOR` is set
     #[default]
     Auto,
-    /// On every terminal
+    /// Always, also into a pipe or a file
     Always,
     /// Never
     Never,

@@ -147,3 +147,53 @@ fn costs_and_counted_tokens_are_shown_by_turn_member_and_session() {
     assert!(turn.contains("counted 900 tokens in") && turn.contains("cost    $0.0123"), "{turn}");
     assert!(context.run(&["sessions", "list"]).contains("$0.0246"));
 }
+
+#[test]
+fn a_program_that_is_not_signed_in_has_sent_nothing() {
+    let claude = "#!/bin/sh\nread message\n\
+        printf '%s\\n' '{\"type\":\"system\",\"subtype\":\"init\",\"session_id\":\"s\",\"model\":\"m\",\"tools\":[]}' \
+        '{\"type\":\"result\",\"subtype\":\"success\",\"is_error\":true,\"result\":\"Not logged in · Please run /login\",\"session_id\":\"s\",\"num_turns\":1,\"duration_ms\":1,\"total_cost_usd\":0,\"usage\":{\"input_tokens\":0,\"output_tokens\":0}}'\nexit 1\n";
+    let gemini = "#!/bin/sh\ncat >/dev/null\n\
+        echo \"Please set an Auth method in your $HOME/.gemini/settings.json or specify GEMINI_API_KEY\" >&2\nexit 41\n";
+    let team = "[[member]]\nname = \"kim\"\nhuman = true\n\n[[member]]\nname = \"claude\"\nagent = \"claude\"\n\n\
+        [[member]]\nname = \"gemini\"\nagent = \"gemini\"\n";
+    let context = TestContext::new().file("convoke.toml", team).program("claude", claude);
+    let context = context.program("gemini", gemini);
+    let home = context.path().join("home").display().to_string();
+    let context = context.env("HOME", &home);
+    for (member, command) in [("claude", "claude auth login"), ("gemini", "GEMINI_API_KEY")] {
+        let shown = context.run(&["run", "--to", member, "Hello"]);
+        assert!(shown.starts_with("exit code: 1"), "{shown}");
+        assert!(shown.contains("not signed in: ") && shown.contains(command), "{shown}");
+        assert!(!shown.contains("/convoke-"), "no directory that is gone: {shown}");
+        let row = shown.lines().rfind(|line| line.starts_with(member) && !line.contains("turn"));
+        let row: Vec<&str> = row.expect("a row").split_whitespace().collect();
+        assert_eq!(row[..3], [member, "1", "0"], "{shown}");
+        let turn = context.run(&["sessions", "show", "last", "--turn", "1"]);
+        assert!(turn.contains("sent            0 bytes"), "{turn}");
+    }
+}
+
+#[test]
+fn a_request_in_a_wire_format_that_the_server_does_not_speak_stays_on_record() {
+    let model = Model::new([Answer::error(405), Answer::say("Yes.")]);
+    let context = TestContext::new()
+        .file(".git/HEAD", "ref: refs/heads/main\n")
+        .env("OPENAI_BASE_URL", &format!("{}/v1", model.server().base_url()))
+        .env("OPENAI_API_KEY", "correct-horse-battery");
+    let home = context.path().join("home").display().to_string();
+    let context = context.env("HOME", &home);
+    let asked = answer(&context, &["--model", "m", "Is it safe?"]);
+    assert_eq!(asked["reply"], "Yes.", "{asked}");
+    assert_eq!(asked["requests"].as_array().map(Vec::len), Some(2), "{asked}");
+    let sent: usize = model.bodies().iter().map(String::len).sum();
+    let listed = context.output(&["ask", "--threads", "--json"], b"").stdout;
+    let threads = &json_lines(&listed)[0]["threads"];
+    assert_eq!(threads.as_array().map(Vec::len), Some(1), "{threads}");
+    let thread = &threads[0];
+    assert_eq!((&thread["requests"], &thread["bytes"]), (&2.into(), &sent.into()), "{thread}");
+    let stored = context.output(&["ask", "--thread", "last", "--request", "--json"], b"").stdout;
+    let paths: Vec<Value> =
+        json_lines(&stored).iter().map(|request| request["path"].clone()).collect();
+    assert_eq!(paths, ["/responses", "/chat/completions"]);
+}

@@ -85,6 +85,10 @@ fn what_cannot_be_meant_is_refused_and_a_key_is_not_repeated() {
     let agents = context.home().join("config/agents.toml");
     std::fs::write(&agents, "[agent.api]\nkey = \"sk-0123-secret\"\n").expect("a file");
     let told = refused(&["ask", "Hello"]);
-    assert!(told.contains("line 2: unknown field `key`") && !told.contains("sk-0123"), "{told}");
+    assert!(
+        told.contains("agents.toml:2: `agent.api.key` is not a setting; did you mean `key-env`?")
+            && !told.contains("sk-0123"),
+        "{told}"
+    );
     assert!(model.bodies().is_empty());
 }

@@ -221,7 +221,12 @@ fn a_rule_of_the_directory_answers_and_trust_shows_it() {
     assert!(trust.contains("  allow make x\n  never git push *\n"), "{trust}");
     configure(&context, "permissions.toml", &rules("alow = []"));
     let wrong = context.run(&["run", "Build it"]);
-    assert!(wrong.contains("permissions.toml: line 3: unknown field `alow`"), "{wrong}");
+    assert!(
+        wrong.contains(
+            "permissions.toml:3: `directory.alow` is not a setting; did you mean `allow`?"
+        ),
+        "{wrong}"
+    );
 }
 
 #[test]

@@ -135,3 +135,43 @@ fn a_text_from_a_pipe_attaches_nothing() {
     assert!(prompt.contains("Look at @src/main.rs and @src/none.rs"), "{prompt}");
     assert!(!prompt.contains("fn main"), "{prompt}");
 }
+
+#[test]
+fn attached_files_are_shown_wherever_the_message_is() {
+    let context = project();
+    context.run(&["run", "--rehearse", "Is @src/main.rs safe?"]);
+    let shown = context.run(&["sessions", "show", "last"]);
+    assert!(shown.contains("  Is src/main.rs safe?\n  + src/main.rs, 32 bytes\n"), "{shown}");
+    let export = context.run(&["sessions", "export", "last", "--markdown"]);
+    assert!(export.contains("Attached: src/main.rs, 32 bytes"), "{export}");
+}
+
+#[test]
+fn a_file_is_attached_once_and_the_limit_counts_files() {
+    let context = project();
+    let message = "@src/main.rs, @./src/main.rs, @src/../src/main.rs and @src/main.rs";
+    let shown = context.run(&["run", "--rehearse", message]);
+    assert_eq!(shown.matches("+ src/main.rs, 32 bytes").count(), 1, "{shown}");
+    let twenty_one: Vec<String> = (0..21).map(|number| format!("@f{number}.txt")).collect();
+    let context = (0..21).fold(context, |it, number| it.file(&format!("f{number}.txt"), "x"));
+    let shown = context.run(&["run", "--rehearse", &twenty_one.join(" ")]);
+    assert!(shown.starts_with("exit code: 2"), "{shown}");
+    assert!(shown.contains("@f20.txt: 20 files are attached, and the limit is 20"), "{shown}");
+    let again = [&twenty_one[..20], &twenty_one[..20]].concat();
+    let shown = context.run(&["run", "--rehearse", &again.join(" ")]);
+    assert!(shown.starts_with("exit code: 0"), "{shown}");
+}
+
+#[test]
+fn an_empty_file_has_its_entry_in_the_ledger() {
+    let context = project().file("empty.txt", "");
+    let shown = context.run(&["run", "--rehearse", "Look at @empty.txt"]);
+    assert!(shown.contains("+ empty.txt, 0 bytes"), "{shown}");
+    let turn = ledger(&context);
+    let entries = turn["ledger"]["entries"].as_array().expect("entries");
+    let entry = entries.iter().find(|entry| entry["source"]["path"] == "empty.txt");
+    let entry = entry.expect("an entry of the file");
+    assert_eq!((&entry["keptBytes"], &entry["state"]), (&0.into(), &"kept".into()), "{entry}");
+    let verified = context.run(&["sessions", "replay", "last", "--verify"]);
+    assert!(verified.starts_with("exit code: 0"), "{verified}");
+}

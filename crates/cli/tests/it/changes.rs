@@ -282,3 +282,19 @@ fn a_turn_that_may_only_read_is_not_recorded() {
     let run = project.run(&["run", "Go"]);
     assert!(run.contains("  done\n  changed 1 file, +1 −0\n"), "{run}");
 }
+
+#[test]
+fn json_tells_what_an_undo_does_and_whether_it_was_done() {
+    let project = project("echo x > new; echo done");
+    project.run(&["run", "Go"]);
+    let shown = json(&project, &["undo", "--json"]);
+    assert_eq!(
+        (&shown["done"], &shown["turn"], &shown["member"]),
+        (&false.into(), &1.into(), &"max".into())
+    );
+    assert_eq!(shown["files"][0]["path"], "new", "{shown}");
+    assert!(project.path().join("new").exists(), "nothing is done without --yes");
+    let done = json(&project, &["undo", "--json", "--yes"]);
+    assert_eq!(done["done"], true, "{done}");
+    assert!(!project.path().join("new").exists());
+}

@@ -91,7 +91,7 @@ const BAD: &[(&str, &str, &[Expected])] = &[
     ),
     (
         "an agent like no other",
-        "[[member]]\nname = \"x\"\nagent = \"gpt-12\"\n",
+        "[[member]]\nname = \"x\"\nagent = \"somebody\"\n",
         &[(3, "unknown-agent", "choose one of acp, api, claude")],
     ),
     (
@@ -107,7 +107,7 @@ const BAD: &[(&str, &str, &[Expected])] = &[
     (
         "a misspelt agent",
         "[[member]]\nname = \"x\"\nagnt = \"claude\"\nmodel = \"m\"\n",
-        &[(3, "unknown-setting", "write `agent`")],
+        &[(3, "unknown-setting", "write `agent = \"claude\"`")],
     ),
     (
         "an underscore",
@@ -171,7 +171,7 @@ const BAD: &[(&str, &str, &[Expected])] = &[
     (
         "one argument for a list",
         "MAXargs = \"--x\"\n",
-        &[(4, "wrong-type", "args = [\"--verbose\"]")],
+        &[(4, "wrong-type", "write `args = [\"--x\"]`")],
     ),
     (
         "a number in the arguments",
@@ -181,7 +181,7 @@ const BAD: &[(&str, &str, &[Expected])] = &[
     (
         "a number as a variable",
         "MAXenv = { A = 1 }\n",
-        &[(4, "invalid-value", "env = { NAME = \"value\" }")],
+        &[(4, "invalid-value", "put the value in double quotes")],
     ),
     (
         "a model that is an option",
@@ -201,12 +201,12 @@ const BAD: &[(&str, &str, &[Expected])] = &[
     ),
     (
         "command of a model",
-        "[[member]]\nname = \"x\"\nagent = \"api\"\ncommand = \"c\"\n",
+        "[[member]]\nname = \"x\"\nagent = \"api\"\ncommand = \"c\"\nmodel = \"m\"\nbase-url = \"http://h\"\n",
         &[(4, "unused-setting", "runs no program")],
     ),
     (
         "sandbox of a model",
-        "[[member]]\nname = \"x\"\nagent = \"api\"\nbase-url = \"http://h\"\nsandbox = \"edit\"\n",
+        "[[member]]\nname = \"x\"\nagent = \"api\"\nbase-url = \"http://h\"\nsandbox = \"edit\"\nmodel = \"m\"\n",
         &[(5, "unused-setting", "runs no program")],
     ),
     (
@@ -221,7 +221,7 @@ const BAD: &[(&str, &str, &[Expected])] = &[
     ),
     (
         "no address",
-        "[[member]]\nname = \"x\"\nagent = \"api\"\nbase-url = \"localhost:80\"\n",
+        "[[member]]\nname = \"x\"\nagent = \"api\"\nbase-url = \"localhost:80\"\nmodel = \"m\"\n",
         &[(4, "invalid-value", "http://127.0.0.1:8080/v1")],
     ),
     (
@@ -346,7 +346,7 @@ const BAD: &[(&str, &str, &[Expected])] = &[
     (
         "type for agent",
         "[[member]]\nname = \"x\"\ntype = \"claude\"\n",
-        &[(3, "unknown-setting", "write `agent`")],
+        &[(3, "unknown-setting", "write `agent = \"claude\"`")],
     ),
     (
         "prompt for instructions",
@@ -453,7 +453,208 @@ const BAD: &[(&str, &str, &[Expected])] = &[
     ("tabs", "\t[context]\n\t\twindow\t=\t\"a\"\nMAX", &[(2, "wrong-type", "write `window = 5`")]),
     ("nothing but white space", "\n\n  \n", &[(1, "missing-setting", "at least one member")]),
     ("nothing but a comment", "# a team\n", &[(1, "missing-setting", "at least one member")]),
+    // What a new user gets wrong.
+    (
+        "a budget of nothing",
+        "[context]\nmax-bytes = 0\nMAX",
+        &[(2, "invalid-value", "16 bytes or more")],
+    ),
+    (
+        "a budget of a word",
+        "[context]\nmax-bytes = 10\nMAX",
+        &[(2, "invalid-value", "16 bytes or more")],
+    ),
+    (
+        "a member's budget of nothing",
+        "MAXmax-bytes = \"0 KiB\"\n",
+        &[(4, "invalid-value", "16 bytes or more")],
+    ),
+    ("no turns", "[limits]\nturns = 0\nMAX", &[(2, "invalid-value", "1 or more")]),
+    ("no queue", "[limits]\nqueue = 0\nMAX", &[(2, "invalid-value", "1 or more")]),
+    (
+        "a model without a name",
+        "[[member]]\nname = \"x\"\nagent = \"api\"\nbase-url = \"http://h/v1\"\n",
+        &[(3, "missing-setting", "add a line such as `model = ")],
+    ),
+    (
+        "a model without an address",
+        "[[member]]\nname = \"x\"\nagent = \"api\"\nmodel = \"m\"\n",
+        &[(3, "missing-setting", "add a line such as `base-url = ")],
+    ),
+    (
+        "files for a workspace that nobody has",
+        "MAXworkspace-copy = [\".env\"]\n",
+        &[(4, "unused-setting", "add `workspace = \"own\"`")],
+    ),
+    (
+        "the same for the team",
+        "workspace = \"shared\"\nworkspace-link = [\"node_modules\"]\nMAX",
+        &[(2, "unused-setting", "no member has a workspace of its own")],
+    ),
+    (
+        "a command line as a command",
+        "MAXcommand = \"npx claude --verbose\"\n",
+        &[(
+            4,
+            "invalid-value",
+            "write `command = \"npx\"` and `args = [\"claude\", \"--verbose\"]`",
+        )],
+    ),
+    (
+        "a directory as a command",
+        "MAXcommand = \"/tmp\"\n",
+        &[(4, "bad-file", "names a directory, not a program")],
+    ),
+    (
+        "arguments in one string",
+        "MAXargs = \"--model opus\"\n",
+        &[(4, "wrong-type", "write `args = [\"--model\", \"opus\"]`")],
+    ),
+    (
+        "the task in a table",
+        "[context]\ntask = \"x\"\nMAX",
+        &[(2, "unknown-setting", "move it above the first")],
+    ),
+    (
+        "the task after a member",
+        "MAX\ntask = \"Review\"\n",
+        &[(5, "unknown-setting", "is a setting of the top of the file")],
+    ),
+    ("tokens", "MAXmax-tokens = 4096\n", &[(4, "unknown-setting", "write `max-bytes = ")]),
+    (
+        "a time limit at the top",
+        "timeout = \"30m\"\nMAX",
+        &[(1, "unknown-setting", "write `turn-timeout`, and move it below `[limits]`")],
+    ),
+    (
+        "a wire of another name",
+        "[[member]]\nname = \"x\"\nagent = \"api\"\nmodel = \"m\"\nbase-url = \"http://h/v1\"\nwire = \"openai\"\n",
+        &[(6, "invalid-value", "write `wire = \"chat\"`")],
+    ),
+    (
+        "a sandbox of Codex",
+        "MAXsandbox = \"workspace-write\"\n",
+        &[(4, "invalid-value", "write `sandbox = \"edit\"`")],
+    ),
+    (
+        "a sandbox of no meaning",
+        "MAXsandbox = \"maybe\"\n",
+        &[(4, "invalid-value", "choose one, such as `sandbox = \"read-only\"`")],
+    ),
+    (
+        "a sandbox as a switch",
+        "MAXsandbox = true\n",
+        &[(4, "wrong-type", "choose one, such as `sandbox = \"read-only\"`")],
+    ),
+    (
+        "a list of models",
+        "MAXmodel = [\"a\", \"b\"]\n",
+        &[(4, "wrong-type", "must be a name, not a list")],
+    ),
+    (
+        "another file",
+        "include = \"base.toml\"\nMAX",
+        &[(1, "unknown-setting", "a team file includes no other")],
+    ),
+    ("a temperature", "MAXtemperature = 0.2\n", &[(4, "unknown-setting", "its own configuration")]),
+    (
+        "an unknown setting of a member",
+        "MAXcolour = \"red\"\n",
+        &[(4, "unknown-setting", "`convoke docs team-file` lists the settings")],
+    ),
+    (
+        "members of a table by name",
+        "[members.max]\nagent = \"claude\"\n",
+        &[(
+            1,
+            "unknown-setting",
+            "write `[[member]]`, in two brackets, and below it `name = \"max\"`",
+        )],
+    ),
+    (
+        "roles",
+        "[[role]]\nname = \"x\"\nagent = \"claude\"\n",
+        &[(1, "unknown-setting", "[[member]]")],
+    ),
+    (
+        "the name of a company",
+        "[[member]]\nname = \"x\"\nagent = \"anthropic\"\n",
+        &[(3, "unknown-agent", "write `agent = \"claude\"`")],
+    ),
+    (
+        "the name of a model",
+        "[[member]]\nname = \"x\"\nagent = \"gpt-12\"\n",
+        &[(3, "unknown-agent", "write `agent = \"codex\"`")],
+    ),
+    (
+        "a server of models",
+        "[[member]]\nname = \"x\"\nagent = \"ollama\"\n",
+        &[(3, "unknown-agent", "write `agent = \"api\"`, with `base-url` and `model`")],
+    ),
+    (
+        "a person as an agent",
+        "MAX[[member]]\nname = \"kim\"\nagent = \"human\"\n",
+        &[(6, "unknown-agent", "write `human = true`")],
+    ),
+    (
+        "a person by type",
+        "MAX[[member]]\nname = \"kim\"\ntype = \"human\"\n",
+        &[(6, "unknown-setting", "write `human = true`")],
+    ),
+    (
+        "an agent by type",
+        "[[member]]\nname = \"x\"\nprovider = \"codex\"\n",
+        &[(3, "unknown-setting", "write `agent = \"codex\"`")],
+    ),
+    (
+        "a variable of two words",
+        "MAXenv = { \"A B\" = \"x\" }\n",
+        &[(4, "invalid-value", "`A B` is not the name of a variable")],
+    ),
+    (
+        "a port as a variable",
+        "MAX[member.env]\nPORT = 8080\n",
+        &[(5, "invalid-value", "put the value in double quotes")],
+    ),
+    ("a comma at the end of a line", "name = \"x\",\nMAX", &[(1, "syntax", "remove the comma")]),
+    ("a semicolon", "name = \"x\";\nMAX", &[(1, "syntax", "remove the `;`")]),
+    ("three brackets", "[[[member]]]\nname = \"x\"\n", &[(1, "syntax", "in two brackets")]),
+    (
+        "Markdown around it",
+        "```toml\nMAX```\n",
+        &[(1, "syntax", "without Markdown"), (5, "syntax", "without Markdown")],
+    ),
+    ("JSON in lines", "{\n  \"name\": \"x\"\n}\n", &[(1, "syntax", "`name = value`")]),
+    (
+        "a header that is not closed, with settings below",
+        "[[member]\nname = \"x\"\nagent = \"claude\"\nmodl = \"m\"\n",
+        &[(1, "syntax", "close the header with `]]`")],
+    ),
+    (
+        "a table twice with settings",
+        "[context]\nwindow = 1\n[context]\nfence = true\nMAX",
+        &[(3, "syntax", "keep the settings of both")],
+    ),
+    ("a name without end", LONG_NAME, &[(2, "invalid-value", "choose a shorter name")]),
+    (
+        "a file as a directory",
+        "MAXcwd = \"bad.toml\"\n",
+        &[(4, "bad-file", "names a file, not a directory")],
+    ),
+    (
+        "a home in a path",
+        "MAXinstructions-file = \"~/max.md\"\n",
+        &[(4, "bad-file", "`~` is not replaced")],
+    ),
 ];
+
+/// A name that no line of a prompt should repeat.
+const LONG_NAME: &str = concat!(
+    "[[member]]\nname = \"",
+    "0123456789012345678901234567890123456789012345678901234567890123456789",
+    "0123456789012345678901234567890123456789",
+    "\"\nagent = \"claude\"\n"
+);
 
 #[test]
 fn every_error_is_shown_with_its_line_and_its_fix() {
@@ -525,9 +726,10 @@ fn a_file_that_cannot_be_read_is_named() {
     let context = TestContext::new()
         .file("large.toml", large)
         .file("latin.toml", b"name = \"a\"\ntask = \"caf\xe9\"\n")
+        .file("utf16.toml", b"\xff\xfen\0a\0m\0e\0")
         .file("d/x", "");
-    let said =
-        ["gone.toml", "large.toml", "latin.toml", "d"].map(|file| context.run(&["check", file]));
+    let said = ["gone.toml", "large.toml", "latin.toml", "utf16.toml", "d"]
+        .map(|file| context.run(&["check", file]));
     insta::assert_snapshot!(said.join("\n"));
 }
 
@@ -561,5 +763,33 @@ fn a_key_in_the_file_is_not_repeated() {
         let context = TestContext::new().file("convoke.toml", text);
         let report = context.run(&["check", "--json"]);
         assert!(report.contains("convoke.toml:4: ") && !report.contains("0123"), "{report}");
+    }
+}
+
+#[test]
+fn the_users_own_files_are_reported_in_the_same_form() {
+    for (file, text, line, fix) in [
+        ("agents.toml", "[agent.claude]\nmodl = \"x\"\n", 2, "write `model`"),
+        ("permissions.toml", "[[directory]]\npath = \"shop\"\n", 2, "write `path = "),
+        ("agents.toml", "[agent.claude\n", 1, "close the header with `]`"),
+    ] {
+        let context = TestContext::new().file("convoke.toml", MAX);
+        let config = context.home().join("config");
+        std::fs::create_dir_all(&config).expect("a directory");
+        std::fs::write(config.join(file), text).expect("a file");
+        let start = format!("{}:{line}: ", config.join(file).display());
+        for arguments in [&["check"][..], &["run", "Hi"], &["chat"], &["prompt", "--for", "max"]] {
+            let output = context.output(arguments, b"");
+            let report = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(2), "{arguments:?}: {report}");
+            assert!(report.starts_with(&start) && report.contains(fix), "{report}");
+        }
+        let doctor = context.output(&["doctor"], b"");
+        let report = String::from_utf8_lossy(&doctor.stdout).into_owned()
+            + &String::from_utf8_lossy(&doctor.stderr);
+        assert!(report.contains(&format!("{file}:{line}: ")), "{report}");
+        let json = context.output(&["check", "--json"], b"").stdout;
+        let json: Value = serde_json::from_slice(&json).expect("JSON");
+        assert_eq!(json["errors"][0]["line"], line, "{json}");
     }
 }

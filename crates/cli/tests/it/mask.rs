@@ -67,20 +67,33 @@ fn events_hash(text: &str) -> String {
     masked
 }
 
-/// Replaces the age of what was made a while ago, on a machine that is slow.
+/// Replaces the age of what was made a while ago, on a machine that is slow. The blanks around an age depend on
+/// the ages of other lines.
 pub fn ages(text: &str) -> String {
-    let mut parts = text.split(" min ago");
-    let mut masked = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        let number = masked.trim_end_matches(|c: char| c.is_ascii_digit()).len();
-        // In a column, to the right.
-        let digits = masked.len() - number;
-        masked.truncate(number);
-        masked += &" ".repeat(digits);
-        masked += "just now";
-        masked += part;
+    let lines = text.split_inclusive('\n').map(|line| {
+        let old = line
+            .split_once(" min ago")
+            .map(|(before, after)| (before.trim_end_matches(|c: char| c.is_ascii_digit()), after));
+        let Some((before, after)) = old.or_else(|| line.split_once("just now")) else {
+            return line.to_owned();
+        };
+        let gap = if before.ends_with("  ") { "  " } else { " " };
+        let before = before.trim_end_matches(' ');
+        let gap = if before.is_empty() { "" } else { gap };
+        match after.strip_prefix("  ") {
+            Some(after) => format!("{before}{gap}just now  {}", after.trim_start_matches(' ')),
+            None => format!("{before}{gap}just now{after}"),
+        }
+    });
+    lines.collect()
+}
+
+#[test]
+fn ages_of_a_minute_are_masked_with_their_blanks() {
+    let young = "a1b2c3d4  just now  .  kim\n";
+    for old in [young, "a1b2c3d4  12 min ago  .  kim\n", "a1b2c3d4   just now   .  kim\n"] {
+        assert_eq!(ages(old), young, "{old}");
     }
-    masked
 }
 
 fn json_number(text: &str, field: &str) -> String {

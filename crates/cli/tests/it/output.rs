@@ -18,8 +18,9 @@ fn colours_are_chosen() {
     assert!(!never.contains('\u{1b}'), "{never:?}");
     assert!(!shown("auto").unwrap().contains('\u{1b}'), "NO_COLOR counts");
     assert!(shown("always").unwrap().contains('\u{1b}'));
-    let piped = project.output(&["docs", "--color", "always"], b"").stdout;
-    assert!(!piped.contains(&0x1b), "a pipe gets the exact bytes");
+    let piped = |choice: &str| project.output(&["docs", "--color", choice], b"").stdout;
+    assert!(piped("always").contains(&0x1b), "also in a pipe");
+    assert!(!piped("auto").contains(&0x1b), "else a pipe gets the exact bytes");
 }
 
 #[test]
@@ -99,8 +100,17 @@ fn names_at_the_beginning_of_a_task_address_it() {
     assert!(said.contains("user → mia\n  Is it safe?\n"), "{said}");
     let said = run("@all Is it safe?");
     assert!(said.contains("user → max, mia\n  Is it safe?\n"), "{said}");
-    let said = run("@nobody Is it safe?");
-    assert!(said.contains("user → max\n  @nobody Is it safe?\n"), "{said}");
+    for (task, hint) in
+        [("@mxa Is it safe?", "did you mean `max`?"), ("@nobody, hello", "members: max, mia")]
+    {
+        let said = run(task);
+        assert!(said.starts_with("exit code: 2"), "{said}");
+        assert!(said.contains("no member has that name") && said.contains(hint), "{said}");
+    }
+    for text in ["`@nobody` is no member", "@angular/core fails", "what does @param mean?"] {
+        let said = run(text);
+        assert!(said.contains(&format!("user → max\n  {text}\n")), "{said}");
+    }
 }
 
 #[test]
@@ -109,4 +119,128 @@ fn a_marker_that_calls_nobody_is_a_failure() {
     let said = project.run(&["run", "--rehearse", "Hello [NEXT: nobody]"]);
     assert!(said.starts_with("exit code: 1"), "{said}");
     assert!(said.contains("No member was addressed"), "{said}");
+}
+
+/// A team of stand-ins that reply as the user's file says.
+fn replying(reply: &str) -> TestContext {
+    let project = TestContext::new().file(
+        "convoke.toml",
+        "[[member]]\nname = \"kim\"\nhuman = true\n\n[[member]]\nname = \"max\"\nagent = \"stand-in\"\n",
+    );
+    let config = project.home().join("config");
+    std::fs::create_dir_all(&config).unwrap();
+    let agents = format!("[agent.stand-in]\nreplies = [{reply:?}]\n");
+    std::fs::write(config.join("agents.toml"), agents).unwrap();
+    project
+}
+
+#[test]
+fn a_marker_of_a_reply_that_calls_nobody_is_a_failure() {
+    let said = replying("I am done. [NEXT: bob]").run(&["run", "Hello"]);
+    assert!(said.starts_with("exit code: 1"), "{said}");
+    assert!(said.contains("A marker called nobody; waiting for kim."), "{said}");
+    assert!(said.contains("[NEXT: bob]: no member has that name"), "{said}");
+    let said = replying("I am done. [NEXT: kim, bob]").run(&["run", "Hello"]);
+    assert!(said.starts_with("exit code: 0"), "one of the names is right: {said}");
+}
+
+#[test]
+fn quiet_output_of_one_agent_is_its_reply() {
+    let output = replying("Forty-two.").output(&["run", "-q", "Hello"], b"");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "Forty-two.\n");
+}
+
+#[test]
+fn verbose_output_logs_what_is_done() {
+    let project = replying("Forty-two.");
+    let logged = |option: &[&str]| {
+        let arguments = [&["run", "Hello"], option].concat();
+        String::from_utf8(project.output(&arguments, b"").stderr).unwrap()
+    };
+    assert_eq!(logged(&[]), "");
+    let log = logged(&["-v"]);
+    for words in ["opening the store", "read the team", "turn 1 of max", "ended: done"] {
+        assert!(log.contains(words), "{words}: {log}");
+    }
+}
+
+#[test]
+fn help_fits_a_screen() {
+    let project = TestContext::new();
+    for command in [
+        "",
+        "run",
+        "chat",
+        "sessions",
+        "sessions show",
+        "serve",
+        "changes",
+        "undo",
+        "check",
+        "trust",
+        "explain",
+        "prompt",
+        "request",
+        "ask",
+        "assemble",
+        "rpc",
+        "acp",
+        "capture",
+        "doctor",
+        "docs",
+    ] {
+        let mut arguments: Vec<&str> = command.split_whitespace().collect();
+        arguments.push("--help");
+        let help = project.output(&arguments, b"").stdout;
+        let lines = String::from_utf8(help).unwrap().lines().count();
+        assert!((5..=50).contains(&lines), "{command}: {lines} lines");
+    }
+    let whole = project.output(&["help", "request"], b"").stdout;
+    assert!(
+        String::from_utf8(whole).unwrap().contains("--output-schema"),
+        "`help` has all options"
+    );
+}
+
+#[test]
+fn a_ledger_that_is_all_there_is_goes_to_standard_output() {
+    let project = replying("Forty-two.");
+    project.run(&["run", "Hello"]);
+    let output = project.output(&["sessions", "show", "last", "--turn", "1", "--explain"], b"");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("MESSAGE"), "{output:?}");
+    assert!(output.stderr.is_empty(), "{output:?}");
+    let output =
+        project.output(&["sessions", "show", "last", "--turn", "1", "--prompt", "--explain"], b"");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("MESSAGE"), "{output:?}");
+}
+
+#[test]
+fn long_output_goes_through_the_pager() {
+    let project = TestContext::new().env("TERM", "xterm").env("PAGER", "sed s/^/paged:/");
+    let Some(shown) = project.on_a_terminal_of(80, &["docs", "trust"]) else { return };
+    assert!(shown.contains("paged:") && shown.contains("trust"), "{shown}");
+    let shown = project.on_a_terminal_of(80, &["docs"]).unwrap();
+    assert!(!shown.contains("paged:"), "it fits the screen: {shown}");
+    let piped = project.output(&["docs", "trust"], b"").stdout;
+    assert!(!String::from_utf8(piped).unwrap().contains("paged:"));
+}
+
+#[test]
+fn errors_point_to_pages_of_the_program() {
+    let project = TestContext::new().file("convoke.toml", TEAM);
+    let said = project.run(&["init", "--help"]) + &project.run(&["explain", "--help"]);
+    assert!(!said.contains("docs/"), "{said}");
+}
+
+#[test]
+fn a_rehearsed_sample_is_of_another_directory() {
+    let project = TestContext::new();
+    project.run(&["run", "--rehearse"]);
+    let listed = project.run(&["sessions", "list"]);
+    assert!(listed.contains("There are no sessions of this directory"), "{listed}");
+    assert!(listed.contains("1 session of other directories: `--all` lists them"), "{listed}");
+    let last = project.output(&["sessions", "show", "last"], b"");
+    let said = String::from_utf8_lossy(&last.stderr).into_owned();
+    assert!(said.starts_with("the last session is of another directory: "), "{said}");
+    assert!(String::from_utf8_lossy(&last.stdout).contains("sample review"));
 }

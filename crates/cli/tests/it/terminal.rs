@@ -246,6 +246,7 @@ const WITH_PROGRAMS: &[&[&str]] = &[
     &["changes", HOSTILE],
     &["undo"],
     &["undo", "last", "--turn", "1"],
+    &["undo", "--json"],
     &["undo", "--yes"],
     &["undo", HOSTILE],
     &["sessions", "show", "last"],

@@ -99,6 +99,7 @@ fn threads_are_listed_the_newest_first_and_removed_with_what_was_sent() {
     let expected = expected.map(|(index, text, many)| (threads[index].clone(), text.into(), many));
     assert_eq!(told.collect::<Vec<_>>(), expected);
     let (_, lines, _) = ran(&context, &["ask", "--threads"]);
+    let lines = crate::mask::ages(&lines);
     let first = lines.lines().next().expect("a line");
     assert!(first.starts_with(&threads[0]) && first.ends_with("The first question"), "{lines}");
     assert!(first.contains("just now  2 requests, "), "{lines}");

@@ -194,7 +194,7 @@ fn ignored_files_are_copied_and_linked_by_settings() {
     let unused = check("[[member]]\nname = \"ada\"\nagent = \"stand-in\"\nworkspace = \"own\"\n");
     assert!(unused.contains("is not used by `stand-in`, which changes no files"), "{unused}");
     let misplaced = check("[limits]\nworkspace = \"own\"\n");
-    assert!(misplaced.contains("is a setting of `[[member]]`"), "{misplaced}");
+    assert!(misplaced.contains("is a setting of the top of the file"), "{misplaced}");
 }
 
 fn project_with(text: &str) -> TestContext {

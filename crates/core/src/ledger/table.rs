@@ -8,6 +8,8 @@ use crate::figures::thousands;
 /// The text around highlighted text: colour codes, or nothing by default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Style<'s> {
+    /// The columns of the screen; `None` for lines of any length.
+    pub columns: Option<usize>,
     /// Before and after something that was cut.
     pub cut: (&'s str, &'s str),
     /// Before and after something that was dropped.
@@ -53,6 +55,11 @@ impl fmt::Display for Table<'_, '_> {
         let width = |text: fn(&Line) -> &str| lines.iter().map(|l| text(l).chars().count()).max();
         let section_width = width(|line| &line.section).unwrap_or(0).max(7);
         let what_width = width(|line| &line.what).unwrap_or(0).max(6);
+        if let Some(columns) = self.style.columns
+            && columns < section_width + what_width + FIGURES
+        {
+            return self.narrow(f, &lines, columns);
+        }
         for text in lines.chunk_by(|a, b| a.target == b.target) {
             let bytes: u64 = text.iter().map(|line| line.kept).sum();
             let name = title(text[0].target);
@@ -69,15 +76,48 @@ impl fmt::Display for Table<'_, '_> {
                 self.line(f, line, section_width, what_width)?;
             }
         }
-        if let Some(unchanged) = self.ledger.unchanged_bytes {
-            let (unchanged, used) = (thousands(unchanged), thousands(used));
-            writeln!(f, "unchanged since the request before: {unchanged} of {used} bytes")?;
-        }
-        Ok(())
+        self.unchanged(f)
     }
 }
 
+/// The columns of the table beside its two columns of names.
+const FIGURES: usize = 38;
+
 impl<'l> Table<'l, '_> {
+    fn unchanged(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(unchanged) = self.ledger.unchanged_bytes else { return Ok(()) };
+        let (unchanged, used) = (thousands(unchanged), thousands(self.ledger.used_bytes()));
+        writeln!(f, "unchanged since the request before: {unchanged} of {used} bytes")
+    }
+
+    /// Writes the entries for a screen on which the table has no room: a heading for each section, below it the
+    /// sources and their bytes, and what was left out in a line of its own.
+    fn narrow(&self, f: &mut fmt::Formatter<'_>, lines: &[Line], columns: usize) -> fmt::Result {
+        for text in lines.chunk_by(|a, b| a.target == b.target) {
+            let bytes: u64 = text.iter().map(|line| line.kept).sum();
+            writeln!(f, "{}, {} bytes", title(text[0].target), thousands(bytes))?;
+            for section in text.chunk_by(|a, b| a.section == b.section) {
+                writeln!(f, "  {}", section[0].section)?;
+                for line in section {
+                    let (on, off) = self.colour(line.state);
+                    let bytes = thousands(line.kept);
+                    let room = columns.saturating_sub(6 + bytes.len());
+                    let what = shortened(&line.what, room);
+                    writeln!(f, "{on}    {what:room$}  {bytes}{off}")?;
+                    if line.cut > 0 {
+                        let remark = match line.rule.as_str() {
+                            "" => String::new(),
+                            remark => format!(": {remark}"),
+                        };
+                        let cut = thousands(line.cut);
+                        writeln!(f, "{on}      left out {cut}{remark}{off}")?;
+                    }
+                }
+            }
+        }
+        self.unchanged(f)
+    }
+
     fn line(
         &self,
         f: &mut fmt::Formatter<'_>,
@@ -87,32 +127,35 @@ impl<'l> Table<'l, '_> {
     ) -> fmt::Result {
         let (on, off) = self.colour(line.state);
         let row = format!(
-            "  {:section_width$}  {:what_width$}  {:>10}  {:>8}  {:>10}  {}",
+            "  {:section_width$}  {:what_width$}  {:>10}  {:>8}  {:>10}",
             line.section,
             line.what,
             thousands(line.kept),
             thousands(estimate_tokens(line.kept)),
             if line.cut == 0 { String::new() } else { thousands(line.cut) },
-            line.rule,
         );
-        writeln!(f, "{on}{}{off}", row.trim_end())
+        let has_room = |columns| row.chars().count() + 2 + line.rule.chars().count() <= columns;
+        match line.rule.as_str() {
+            "" => writeln!(f, "{on}{}{off}", row.trim_end()),
+            remark if self.style.columns.is_none_or(has_room) => {
+                writeln!(f, "{on}{row}  {remark}{off}")
+            }
+            remark => writeln!(f, "{on}{}\n    {remark}{off}", row.trim_end()),
+        }
     }
 
     fn summary(&self, f: &mut fmt::Formatter<'_>, used: u64) -> fmt::Result {
-        let tokens = estimate_tokens(used);
-        match self.ledger.max_bytes {
+        let tokens = format!("about {} tokens", thousands(estimate_tokens(used)));
+        let bytes = match self.ledger.max_bytes {
             Some(max) => {
                 let percent = (u128::from(used) * 100).checked_div(u128::from(max)).unwrap_or(100);
-                writeln!(
-                    f,
-                    "{} of {} bytes ({percent}%), about {} tokens",
-                    thousands(used),
-                    thousands(max),
-                    thousands(tokens)
-                )
+                format!("{} of {} bytes ({percent}%)", thousands(used), thousands(max))
             }
-            None => writeln!(f, "{} bytes, about {} tokens", thousands(used), thousands(tokens)),
-        }
+            None => format!("{} bytes", thousands(used)),
+        };
+        let fits = |columns| bytes.len() + 2 + tokens.len() <= columns;
+        let gap = if self.style.columns.is_none_or(fits) { ' ' } else { '\n' };
+        writeln!(f, "{bytes},{gap}{tokens}")
     }
 
     /// Draws a bar of the sent sections, and below it, on the same scale, a bar of the omissions.
@@ -125,24 +168,39 @@ impl<'l> Table<'l, '_> {
                 _ => sections.push((&line.section, line.kept)),
             }
         }
+        let width = self.style.columns.map_or(BAR, |columns| BAR.min(columns.max(12) as u64 - 2));
+        let share = |bytes: u64| share(bytes, full, width);
         let mut drawn = 0;
         let mut before = 0;
         write!(f, "[")?;
         for (index, &(_, bytes)) in sections.iter().enumerate() {
             before += bytes;
-            let end = share(before, full);
+            let end = share(before);
             write!(f, "{}", fill(FILLS[index % FILLS.len()], end - drawn))?;
             drawn = end;
         }
-        write!(f, "{}]", fill('·', BAR - drawn))?;
-        for (index, &(section, bytes)) in sections.iter().enumerate() {
-            write!(f, "  {} {section} {}", FILLS[index % FILLS.len()], thousands(bytes))?;
+        write!(f, "{}]", fill('·', width - drawn))?;
+        let legend: Vec<String> = sections
+            .iter()
+            .enumerate()
+            .map(|(index, &(section, bytes))| {
+                format!("{} {section} {}", FILLS[index % FILLS.len()], thousands(bytes))
+            })
+            .collect();
+        let beside = legend.iter().map(|part| part.chars().count() + 2).sum::<usize>();
+        let fits = |columns| width_of(width) + beside <= columns;
+        if self.style.columns.is_none_or(fits) {
+            writeln!(f, "  {}", legend.join("  "))?;
+        } else {
+            writeln!(f)?;
+            for part in &legend {
+                writeln!(f, "  {part}")?;
+            }
         }
-        writeln!(f)?;
         let cut: u64 = lines.iter().map(|line| line.cut).sum();
         if cut > 0 {
             let (on, off) = self.colour(State::Dropped);
-            let bar = fill('×', share(cut, full).clamp(1, BAR));
+            let bar = fill('×', share(cut).clamp(1, width));
             writeln!(f, "{on}[{bar}]  left out: {} bytes{off}", thousands(cut))?;
         }
         Ok(())
@@ -168,9 +226,25 @@ fn fill(character: char, count: u64) -> String {
     (0..count).map(|_| character).collect()
 }
 
-fn share(bytes: u64, full: u64) -> u64 {
-    let share = u128::from(bytes) * u128::from(BAR) / u128::from(full);
-    u64::try_from(share).unwrap_or(BAR).min(BAR)
+/// Returns the cells of a bar of a width that stand for some of its bytes.
+fn share(bytes: u64, full: u64, width: u64) -> u64 {
+    let share = u128::from(bytes) * u128::from(width) / u128::from(full);
+    u64::try_from(share).unwrap_or(width).min(width)
+}
+
+/// Returns the columns of a bar with its brackets.
+fn width_of(bar: u64) -> usize {
+    usize::try_from(bar).unwrap_or(0) + 2
+}
+
+/// Shortens a name at its start: the end of a path says most.
+fn shortened(text: &str, columns: usize) -> String {
+    let count = text.chars().count();
+    if count <= columns {
+        return text.to_owned();
+    }
+    let kept = text.chars().skip(count + 1 - columns.max(1));
+    std::iter::once('…').chain(kept).collect()
 }
 
 /// Groups entries into lines: the texts of Convoke in a section become one line, and so do many dropped
@@ -249,5 +323,36 @@ fn describe(source: &Source<'_>) -> String {
         Source::Tool { .. } => "an output".to_owned(),
         Source::Model { .. } => "an answer".to_owned(),
         Source::History { .. } => "the history".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_fits_a_narrow_screen() {
+        let mut input =
+            crate::prompt_builder::PromptInput::new("claude", "max", "What is left to do?");
+        input.system_instruction_text = Some("You are Max, and you review with care.");
+        input.team_task = Some("Review the authentication module before the release");
+        let output = crate::prompt_builder::build_prompt(&input).unwrap();
+        let table = |columns| {
+            let style = Style { columns, ..Style::default() };
+            Table { ledger: &output.ledger, style }.to_string()
+        };
+        let widest = |text: &str| text.lines().map(|line| line.chars().count()).max().unwrap();
+        for columns in [40, 60, 80] {
+            let text = table(Some(columns));
+            assert!(widest(&text) <= columns, "{columns}: {text}");
+            assert!(text.contains("teamTask"), "{text}");
+        }
+        assert_eq!(table(Some(200)), table(None));
+    }
+
+    #[test]
+    fn names_keep_their_end() {
+        assert_eq!(shortened("agents/review.md:1-5", 10), "…ew.md:1-5");
+        assert_eq!(shortened("short", 10), "short");
     }
 }

@@ -80,7 +80,7 @@ pub(super) async fn run(
         Verdict::Done => ChildEnd::Done { output: result.reply },
         Verdict::Failed(failure) => ChildEnd::Failed { reason: failure.message },
         Verdict::TimedOut => ChildEnd::TimedOut,
-        Verdict::Cancelled => ChildEnd::Interrupted,
+        Verdict::Cancelled | Verdict::Withdrawn => ChildEnd::Interrupted,
     }
 }
 

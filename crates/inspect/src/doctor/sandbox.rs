@@ -34,7 +34,7 @@ pub(super) fn examine(
     let code = convoke_agent::diagnostics::SANDBOX_PARTIAL;
     findings.push(
         Finding::new(level, code, message)
-            .with_fix("See `docs/permissions.md` for what each permission means."),
+            .with_fix("`convoke docs permissions` says what each permission means."),
     );
     SandboxReport { enforcer: enforcer.to_string(), gaps }
 }

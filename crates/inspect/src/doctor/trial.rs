@@ -69,9 +69,9 @@ async fn run(
         let is_explained = !findings.is_empty();
         match &seen.result.verdict {
             Verdict::Done => {}
-            Verdict::Failed(_) | Verdict::TimedOut | Verdict::Cancelled if is_explained => {}
+            _ if is_explained => {}
             Verdict::Failed(failure) => findings.push(failed(vendor, &failure.message)),
-            Verdict::TimedOut | Verdict::Cancelled => {
+            Verdict::TimedOut | Verdict::Cancelled | Verdict::Withdrawn => {
                 findings.push(failed(vendor, "it wrote nothing more and did not end"));
             }
         }

@@ -3,11 +3,14 @@
 //! A [`Call`] is pulled: data is read from the socket on demand, so a slow reader slows the server down instead of filling
 //! memory. Dropping a call ends it at once.
 
+mod body;
 mod error;
 mod retry;
 mod stream;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
@@ -16,6 +19,7 @@ use reqwest::header::{
 };
 use tokio::time::Instant;
 
+use self::body::Outgoing;
 pub use self::error::{CallError, may_speak_chat};
 use self::stream::{Advance, Stream};
 use crate::endpoint::{Endpoint, EndpointError, Proxies};
@@ -155,6 +159,7 @@ impl Client {
             attempt: 0,
             events: VecDeque::new(),
             state: State::Ready,
+            leaving: Arc::default(),
         }
     }
 
@@ -201,6 +206,7 @@ pub struct Call<'c> {
     attempt: u32,
     events: VecDeque<CallEvent>,
     state: State,
+    leaving: Arc<AtomicBool>,
 }
 
 #[derive(Debug)]
@@ -212,6 +218,11 @@ enum State {
 }
 
 impl Call<'_> {
+    /// Returns a flag that is set once a connection takes the body.
+    pub fn leaving(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.leaving)
+    }
+
     /// Returns the next event; `None` after the last one.
     pub async fn next(&mut self) -> Option<CallEvent> {
         loop {
@@ -276,7 +287,7 @@ impl Call<'_> {
             .headers(self.headers.clone())
             .header(CONTENT_TYPE, "application/json")
             .header(ACCEPT, "text/event-stream")
-            .body(self.body.clone());
+            .body(Outgoing::new(self.body.clone(), Arc::clone(&self.leaving)));
         if let Some(key) = &self.client.key {
             request = request.header(AUTHORIZATION, key.header());
         }

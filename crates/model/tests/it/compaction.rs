@@ -329,7 +329,9 @@ async fn a_turn_that_is_cancelled_in_the_compaction_before_it_is_kept_with_its_q
         }
         turn.canceller().cancel();
         let second = take(turn).await;
-        assert_eq!(second.outcome.verdict, Verdict::Cancelled);
+        // Nothing may have been sent yet.
+        let is_unsent = !waits && second.outcome.verdict == Verdict::Withdrawn;
+        assert!(is_unsent || second.outcome.verdict == Verdict::Cancelled);
         lab.api.context_window = None;
         lab.say("Third question", Some(&second)).await;
         let body = lab.bodies().pop().unwrap();

@@ -6,8 +6,8 @@ use std::time::Duration;
 use convoke_agent::config::ApiWire;
 use convoke_agent::id::ThreadId;
 use convoke_agent::thread::{
-    MemoryThreadStore, RequestOutcome, RequestRecord, RequestTexts, Stored, ThreadAppend,
-    ThreadLine, ThreadStore,
+    MemoryThreadStore, RequestEnd, RequestOutcome, RequestRecord, RequestTexts, Stored,
+    ThreadAppend, ThreadLine, ThreadStore,
 };
 use convoke_agent::usage::Usage;
 use convoke_agent::verdict::{Failure, FailureReason};
@@ -206,6 +206,25 @@ async fn a_cancelled_turn_ends_at_once_and_is_remembered_as_such() {
 }
 
 #[tokio::test]
+async fn a_turn_that_is_cancelled_while_it_connects_has_sent_nothing() {
+    // A listener that takes part in no handshake.
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let mut lab = Lab::new(ApiWire::Responses, Script::default()).await;
+    lab.api.base_url = Some(format!("https://{}/v1", listener.local_addr().unwrap()));
+    let turn = lab.agent().start(lab.turn_input("Hello", None));
+    let canceller = turn.canceller();
+    let taken = tokio::spawn(take(turn));
+    let _connection = listener.accept().await.unwrap();
+    canceller.cancel();
+    let taken = taken.await.unwrap();
+    assert_eq!(taken.outcome.verdict, Verdict::Withdrawn);
+    assert!(!taken.outcome.verdict.is_sent());
+    assert_eq!(taken.outcome.verdict.to_string(), "cancelled");
+    let stored = lab.store.requests(&taken.thread()).await.unwrap();
+    assert_eq!(stored[0].outcome.end, Some(RequestEnd::Unsent));
+}
+
+#[tokio::test]
 async fn a_turn_that_takes_too_long_ends_and_leaves_nothing() {
     let hang = Reply::default().end(End::Hang);
     let lab = Lab::new(ApiWire::Chat, Script::new([Answer::say("One."), hang.into()])).await;
@@ -290,7 +309,7 @@ async fn settings_that_cannot_work_are_told_before_anything_is_sent() {
     let cases: [(Change, FailureReason, &str); 4] = [
         (|api| api.base_url = None, FailureReason::Usage, "`base-url` is not set"),
         (|api| api.base_url = Some("nonsense".to_owned()), FailureReason::Usage, "not an address"),
-        (|api| api.key_env = Some("MISSING".to_owned()), FailureReason::Auth, "`MISSING`"),
+        (|api| api.key_env = Some("MISSING".to_owned()), FailureReason::SignedOut, "`MISSING`"),
         (
             |api| api.base_url = Some("http://a:hunter2@h".to_owned()),
             FailureReason::Usage,

@@ -51,6 +51,7 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
         .route("/sessions/{id}/turns/{turn}/requests/{number}/body", get(requests::body))
         .route("/sessions/{id}/turns/{turn}/requests/{number}/bytes", get(requests::bytes))
         .route("/sessions/{id}/changes", get(sessions::changes))
+        .route("/sessions/{id}/cost", get(sessions::cost))
         .route("/sessions/{id}/cache", get(requests::cache))
         .route("/sessions/{id}/export", get(sessions::export))
         .route("/sessions/{id}/say", post(act::say))

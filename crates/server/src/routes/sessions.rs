@@ -116,10 +116,16 @@ pub(super) async fn session(
     let session = app.store.session(id).await?;
     let page = message_page(&app, &session, &query).await?;
     let is_held = app.store.is_held(id).await?;
-    let standing = match app.feeds.of(id).standing() {
-        Some(standing) if standing.head == session.head.0 => standing,
-        _ => Standing::read(&app.store, session.clone(), is_held).await?,
+    let form = Form::of(&headers);
+    let known = app.feeds.of(id).standing().filter(|standing| standing.head == session.head.0);
+    let has_costs = known.is_some() || form == Form::Json;
+    let mut standing = match known {
+        Some(standing) => standing,
+        None => Standing::read(&app.store, session.clone(), is_held).await?,
     };
+    if form == Form::Json {
+        standing.costs = app.store.costs(id).await?;
+    }
     let team = stored::team_of(&session);
     let json = || {
         let began = &session.began;
@@ -136,10 +142,23 @@ pub(super) async fn session(
             "standing": standing,
         })
     };
-    Ok(reply(Form::of(&headers), json, || {
+    Ok(reply(form, json, || {
         let directory = app.host.shown_directory(&session.began.directory);
-        conversation::conversation(&session, &directory, team.as_ref(), &page, &standing)
+        let costs = has_costs.then_some(&*standing.costs);
+        conversation::conversation(&session, &directory, team.as_ref(), &page, &standing, costs)
     }))
+}
+
+pub(super) async fn cost(
+    State(app): Shared,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> ApiResult<Response> {
+    let id = app.session_id(&id)?;
+    app.store.session(id).await?;
+    let costs = app.store.costs(id).await?;
+    let json = || json!({"session": id, "costs": costs, "costUsd": stored::total_cost(&costs)});
+    Ok(reply(Form::of(&headers), json, || conversation::cost(&costs)))
 }
 
 async fn message_page(

@@ -13,13 +13,14 @@ use super::{action, confirmed, dollars, download, moment, number, short};
 use crate::feed::Step;
 use crate::stored::{MessagePage, Question, ShownMessage, Standing, total_cost};
 
-/// Renders a conversation as a view of the page.
+/// Renders a conversation as a view of the page. Costs that are not known yet are loaded by the page.
 pub fn conversation(
     session: &Session,
     directory: &str,
     team: Option<&Team>,
     page: &MessagePage,
     standing: &Standing,
+    costs: Option<&[MemberCost]>,
 ) -> Markup {
     let id = session.began.id;
     // Behind a gap, messages that come are not shown: they are at the end of the conversation.
@@ -36,7 +37,7 @@ pub fn conversation(
                 section #standing aria-label="What the conversation waits for" { (self::standing(id, standing)) }
                 (composer(id, team, session))
             }
-            aside aria-label="The session" { (facts(id, team, standing)) }
+            aside aria-label="The session" { (facts(id, team, costs)) }
         }
     }
 }
@@ -55,7 +56,7 @@ pub fn heading(session: &Session, directory: &str) -> Markup {
 }
 
 /// Renders what stands beside the messages: members, costs, views and actions.
-fn facts(id: SessionId, team: Option<&Team>, standing: &Standing) -> Markup {
+fn facts(id: SessionId, team: Option<&Team>, costs: Option<&[MemberCost]>) -> Markup {
     let base = format!("/api/sessions/{id}");
     let file = |extension: &str| format!("convoke-{}.{extension}", short(id));
     let export = |form: &str| format!("{base}/export?form={form}");
@@ -71,7 +72,10 @@ fn facts(id: SessionId, team: Option<&Team>, standing: &Standing) -> Markup {
                 li { span.dot.(hue(member.name.as_str())) {} " " (line(member.name.as_str())) " " span.faint { @match member.agent() { Some(settings) => (line(&settings.agent)), None => "person" } } }
             } }
         }
-        div #cost { (cost(&standing.costs)) }
+        @match costs {
+            Some(costs) => section #cost aria-label="Cost" { (cost(costs)) },
+            None => section #cost aria-label="Cost" data-load=(format!("{base}/cost")) {},
+        }
         details.menu {
             summary { "Session" }
             (action("Resume", &format!("{base}/continue"), &json!({})))

@@ -174,6 +174,8 @@ impl<S: Store> Coordinator<S> {
                 tokens_estimate: estimate_tokens(bytes),
                 context,
             };
+            let (member, number) = (&turn.member, attempt.number);
+            tracing::info!("turn {} of {member}, attempt {number}: {bytes} bytes", turn.id);
             self.emit(at, started);
             for diagnostic in output.diagnostics.into_iter().chain(diagnostics) {
                 self.emit(at, SessionEventKind::Diagnostic { turn: Some(turn.id), diagnostic });
@@ -305,6 +307,12 @@ impl<S: Store> Coordinator<S> {
         mut finished: FinishedTurn,
     ) -> Result<StoredEnd, CoordinatorError> {
         let thread_append = finished.result.thread_append.take();
+        let (turn, member) = (running.turn.id, &running.turn.member);
+        tracing::info!("turn {turn} of {member} ended: {}", finished.result.verdict);
+        if self.team_agents.is_rehearsal {
+            // A program computes it from the figures of a server that bills nobody.
+            finished.result.cost_usd = None;
+        }
         let places = redact_result(&mut finished.result, &self.team_agents.redactor).await;
         finished.diagnostics.extend(redacted(places));
         finished.result.diagnostics.extend(finished.diagnostics.iter().cloned());
@@ -401,7 +409,7 @@ impl<S: Store> Coordinator<S> {
         commit.threads.extend(thread_append);
         let result = AttemptResult::new(commit.at, result.clone(), events, &mut commit.contents);
         turn.state = match result.verdict {
-            Verdict::Cancelled => TurnState::Cancelled,
+            Verdict::Cancelled | Verdict::Withdrawn => TurnState::Cancelled,
             _ => TurnState::Failed,
         };
         turn.problem = Some(result.verdict.to_string());

@@ -26,6 +26,8 @@ pub struct TeamAgents {
     pub redactor: Redactor,
     /// The source of the current time.
     pub clock: Clock,
+    /// Whether no model is behind the agents, so that nothing costs money.
+    pub is_rehearsal: bool,
     /// Records what turns change; `None` records nothing.
     pub recorder: Option<Arc<dyn ChangeRecorder>>,
 }
@@ -106,6 +108,7 @@ impl TeamAgents {
             agents,
             redactor: Redactor::default(),
             clock: Arc::new(crate::id::now),
+            is_rehearsal: false,
             recorder: None,
         }
     }

@@ -137,6 +137,9 @@ impl Session {
             let own = self.settings.sign_in.map(|how| format!(". {how}"));
             let offered = (!ways.is_empty()).then(|| format!(". The agent offers: {ways}"));
             failure.message.extend(own.or(offered));
+            if self.step != Step::Prompt {
+                failure.reason = FailureReason::SignedOut;
+            }
         }
         self.fail(failure, sink)
     }

@@ -27,9 +27,9 @@ use crate::conversation::{ConversationOptions, Rehearse};
 use crate::host_environment;
 use crate::outcome::Outcome;
 
-/// Serve the team of a directory to an editor, over the Agent Client Protocol on standard input and output.
+/// Serve a team to an editor, over the Agent Client Protocol.
 ///
-/// Editors start this command; see `convoke docs editors`.
+/// The protocol is on standard input and output. Editors start this command; see `convoke docs editors`.
 #[derive(Debug, Args)]
 pub struct Arguments {
     /// The team file [default: convoke.toml in the editor's directory or above it]

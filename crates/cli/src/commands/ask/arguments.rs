@@ -35,7 +35,12 @@ pub struct Arguments {
     #[arg(long, value_name = "ID", value_parser = parse_thread)]
     pub(super) thread: Option<ThreadId>,
     /// Compact the thread instead of asking: a summary replaces its items
-    #[arg(long, requires = "thread", conflicts_with_all = ["prompt", "undo_compaction"])]
+    #[arg(
+        long,
+        requires = "thread",
+        conflicts_with_all = ["prompt", "undo_compaction"],
+        hide_short_help = true
+    )]
     pub(super) compact: bool,
     /// List the threads instead of asking, most recently used first
     #[arg(long, conflicts_with_all = ["prompt", "thread"])]
@@ -48,7 +53,7 @@ pub struct Arguments {
     )]
     pub(super) forget: bool,
     /// Undo the thread's last compaction instead of asking
-    #[arg(long, requires = "thread", conflicts_with = "prompt")]
+    #[arg(long, requires = "thread", conflicts_with = "prompt", hide_short_help = true)]
     pub(super) undo_compaction: bool,
     /// Show the requests of the thread instead of asking: all of them, or request N byte for byte
     #[arg(
@@ -74,19 +79,19 @@ pub struct Arguments {
     #[arg(long, value_name = "WIRE")]
     wire: Option<Wire>,
     /// The role of developer messages on the Chat wire; not every server knows `developer`
-    #[arg(long, value_name = "ROLE")]
+    #[arg(long, value_name = "ROLE", hide_short_help = true)]
     developer_role: Option<DeveloperRole>,
     /// The name of the environment variable that holds the key
     #[arg(long, value_name = "NAME")]
     key_env: Option<String>,
     /// The context window of the model, in tokens
-    #[arg(long, value_name = "TOKENS", value_parser = value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "TOKENS", value_parser = value_parser!(u64).range(1..), hide_short_help = true)]
     context_window: Option<u64>,
     /// The tools that are offered to the model
     #[arg(long, value_name = "TOOLS")]
     tools: Option<Tools>,
     /// The directory of a pack of prompt texts and model settings, instead of the built-in pack
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", hide_short_help = true)]
     pub(super) pack: Option<PathBuf>,
     /// Print the ledger of each request on standard error
     #[arg(long)]
@@ -149,7 +154,7 @@ impl Arguments {
         &self,
         home: &Home,
         remarks: &mut Vec<Diagnostic>,
-    ) -> Result<Asked, UsageError> {
+    ) -> anyhow::Result<Asked> {
         let catalog = home.read_catalog()?;
         let (mut api, model) = self.configured(&catalog)?;
         // A wire in the file is kept; one that is not configured may turn out to be the other.
@@ -191,7 +196,8 @@ impl Arguments {
         if api.base_url.is_none() {
             return Err(UsageError(format!(
                 "no endpoint configured; set OPENAI_API_KEY, pass --base-url URL, {file}"
-            )));
+            ))
+            .into());
         }
         let is_openai = api.base_url.as_deref().is_some_and(|url| url.starts_with(OPENAI));
         let default = is_openai.then(|| DEFAULT_MODEL.to_owned());

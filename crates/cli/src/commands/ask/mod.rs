@@ -21,7 +21,7 @@ use convoke_model::{
     CallLimits, Client, Endpoint, Host, Key, ModelAgent, Proxies, Settings, may_speak_chat,
     root_of, undo_compaction,
 };
-use convoke_session::{AnyStore, Store as _};
+use convoke_session::AnyStore;
 use convoke_thread::config::{DEFAULT_MODEL, Wire};
 use convoke_thread::pack::Pack;
 
@@ -127,23 +127,20 @@ async fn perform(arguments: &Arguments, task: Task) -> anyhow::Result<Outcome> {
     if asked.model.is_none() {
         asked.model = Some(listed_model(&asked).await?);
     }
-    let turn = Turn { question, thread, home, remarks };
-    let (followed, requests) = turn.take(arguments, &asked, &store).await?;
+    let mut turn = Turn { question, thread, begun: None, home, remarks };
+    let (followed, mut requests) = turn.take(arguments, &asked, &store).await?;
     let failure = match &followed.ended.verdict {
         Verdict::Failed(failure) if asked.is_wire_open => Some(failure),
         _ => None,
     };
     if failure.is_some_and(may_speak_chat) {
-        // Nothing was answered, so nothing of the first attempt is kept.
-        if let Some(begun) = followed.thread.as_deref().and_then(ThreadId::parse)
-            && turn.thread.is_none()
-        {
-            store.remove_lone_thread(&begun).await?;
-        }
+        // The refused request was sent and stays on record, in the same thread.
+        turn.begun = followed.thread.as_deref().and_then(ThreadId::parse);
         asked.api.wire = ApiWire::Chat;
         let note = "the server does not support the Responses API; --wire chat skips this attempt";
         writeln!(stderr(), "{note}")?;
-        let (followed, requests) = turn.take(arguments, &asked, &store).await?;
+        let (followed, more) = turn.take(arguments, &asked, &store).await?;
+        requests.extend(more);
         return conclude(followed, &requests, arguments, &store).await;
     }
     conclude(followed, &requests, arguments, &store).await
@@ -154,6 +151,8 @@ struct Turn {
     /// Nothing stands for a compaction.
     question: Option<String>,
     thread: Option<ThreadId>,
+    /// The thread that an attempt in another wire format has begun.
+    begun: Option<ThreadId>,
     home: Home,
     remarks: Vec<Diagnostic>,
 }
@@ -166,7 +165,7 @@ impl Turn {
         asked: &Asked,
         store: &AnyStore,
     ) -> anyhow::Result<(Followed, Vec<u64>)> {
-        let agent = agent(arguments, asked, &self.home, store.clone())?;
+        let agent = agent(arguments, asked, self, store.clone())?;
         let (thread, home) = (self.thread.as_ref(), &self.home);
         let turn = match &self.question {
             Some(question) => agent.start(turn_input(question.clone(), thread, home)?),
@@ -231,7 +230,7 @@ async fn conclude(
     output::write(&account, arguments)?;
     let is_unread = matches!(&shown, Err(error) if error.kind() == ErrorKind::BrokenPipe);
     match ended.verdict {
-        Verdict::Cancelled if is_unread => {
+        Verdict::Cancelled | Verdict::Withdrawn if is_unread => {
             anyhow::bail!("the output was closed; the turn was cancelled")
         }
         Verdict::Done => {
@@ -242,19 +241,21 @@ async fn conclude(
             Err(UsageError(message).into())
         }
         Verdict::Failed(failure) if !arguments.json => Err(failure.into()),
-        Verdict::Cancelled if !arguments.json => {
+        Verdict::Cancelled | Verdict::Withdrawn if !arguments.json => {
             shown?;
             anyhow::bail!("cancelled")
         }
         Verdict::TimedOut if !arguments.json => anyhow::bail!("the turn timed out"),
-        Verdict::Failed(_) | Verdict::Cancelled | Verdict::TimedOut => Ok(Outcome::Failed),
+        Verdict::Failed(_) | Verdict::Cancelled | Verdict::Withdrawn | Verdict::TimedOut => {
+            Ok(Outcome::Failed)
+        }
     }
 }
 
 fn agent(
     arguments: &Arguments,
     asked: &Asked,
-    home: &Home,
+    turn: &Turn,
     store: AnyStore,
 ) -> anyhow::Result<ModelAgent> {
     let (api, model) = (asked.api.clone(), asked.model.clone());
@@ -269,11 +270,11 @@ fn agent(
     };
     let host = Host {
         env,
-        machine: machine::of_process(home.configuration.clone(), None)?,
+        machine: machine::of_process(turn.home.configuration.clone(), None)?,
         pack: Arc::new(pack),
         store: Arc::new(store),
     };
-    Ok(ModelAgent::new(Settings { api, model, thread: None }, host))
+    Ok(ModelAgent::new(Settings { api, model, thread: turn.begun.clone() }, host))
 }
 
 fn turn_input(

@@ -18,7 +18,7 @@ use super::shown::{Fresh, Shown};
 use crate::diagnostics;
 use crate::program;
 use crate::requests::{retry, tokens, write_ledger};
-use crate::terminal::{Paint, Screen, printable, stderr, stdout};
+use crate::terminal::{Paint, Screen, ledger_style, printable, stderr, stdout};
 use crate::threads::{BroughtBack, compacted};
 
 /// The report of an answer.
@@ -219,7 +219,7 @@ pub(super) fn write(account: &Account<'_>, arguments: &Arguments) -> io::Result<
     if arguments.explain {
         for (request, texts) in &account.requests {
             writeln!(err, "POST {}", request.meta.path)?;
-            write_ledger(&mut err, texts, &request.meta, paint)?;
+            write_ledger(&mut err, texts, &request.meta, ledger_style(&stderr()))?;
         }
         if let Some(usage) = account.ended.usage {
             writeln!(err, "the provider counted {}", tokens(&usage))?;

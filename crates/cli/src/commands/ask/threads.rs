@@ -5,7 +5,7 @@ use std::io::Write as _;
 
 use convoke_agent::event::RequestPurpose;
 use convoke_agent::id::{ThreadId, now};
-use convoke_agent::thread::ThreadStore as _;
+use convoke_agent::thread::{RequestRecord, ThreadStore as _};
 use convoke_model::Log;
 use convoke_session::thread::{LoneThread, ThreadOwner};
 use convoke_session::{AnyStore, Millis, Store as _};
@@ -135,11 +135,8 @@ impl Listed {
     async fn read(store: &AnyStore, thread: LoneThread) -> anyhow::Result<Self> {
         let LoneThread { id, bytes: stored_bytes } = thread;
         let requests = store.requests(&id).await?;
-        let sent: Vec<u64> = requests
-            .iter()
-            .map(|request| request.sent_bytes())
-            .filter(|bytes| *bytes > 0)
-            .collect();
+        let sent: Vec<u64> =
+            requests.iter().map(RequestRecord::sent_bytes).filter(|bytes| *bytes > 0).collect();
         let first = requests.iter().find(|it| it.meta.purpose == RequestPurpose::Answer);
         let first_question = match first {
             Some(first) => question_in(&store.request_texts(&id, first.number).await?.body),

@@ -24,7 +24,7 @@ use serde_json::json;
 use crate::diagnostics::Deny;
 use crate::host_environment;
 use crate::outcome::{Outcome, UsageError};
-use crate::terminal::{Paint, stdout};
+use crate::terminal::{Paint, ledger_style, stdout};
 use convoke_inspect::diagnostics;
 
 mod difference;
@@ -208,7 +208,7 @@ fn show(capture: &Capture, diagnostics: &[Diagnostic], as_json: bool) -> anyhow:
         writeln!(out, "{report}")?;
     } else {
         let paint = Paint::for_stream(&stdout());
-        write!(out, "{}", table::show(capture, &account, paint))?;
+        write!(out, "{}", table::show(capture, &account, paint, ledger_style(&stdout())))?;
         for diagnostic in
             diagnostics.iter().filter(|found| found.code != diagnostics::CAPTURE_ELSEWHERE)
         {

@@ -3,16 +3,15 @@
 use std::borrow::Cow;
 use std::path::Path;
 
-use convoke_core::ledger::{Entry, Ledger, Source, Table};
+use convoke_core::ledger::{Entry, Ledger, Source, Style, Table};
 use convoke_inspect::capture::{Account, Capture, Share};
 
 use crate::figures::{number, percent};
 use crate::terminal::Paint;
 
 /// Returns the ledger of the request as a table, with the shares of the user and the program below it.
-pub fn show(capture: &Capture, account: &Account, paint: Paint) -> String {
+pub fn show(capture: &Capture, account: &Account, paint: Paint, style: Style<'_>) -> String {
     let ledger = with_short_paths(&account.ledger, &capture.cwd);
-    let style = paint.ledger_style();
     let table = Table { ledger: &ledger, style };
     let mut text = heading(capture, account, paint);
     text += &table.to_string();

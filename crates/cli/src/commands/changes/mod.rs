@@ -182,7 +182,7 @@ fn record_json(changes: &Changes, record: &Record) -> anyhow::Result<Value> {
     }))
 }
 
-fn file_json(diff: &FileDiff) -> Value {
+pub(super) fn file_json(diff: &FileDiff) -> Value {
     json!({
         "path": diff.path.to_string(),
         "status": diff.status.as_str(),

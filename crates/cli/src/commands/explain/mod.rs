@@ -25,12 +25,12 @@ use crate::terminal::{Paint, stdout};
 use installed::Installed;
 use view::View;
 
-/// Show which instruction files and skills each agent loads in a directory, what is cut, and how to fix it.
+/// Show which instruction files and skills each agent loads here.
 ///
-/// Nothing is run and nothing is sent: the rules were measured on the real programs, and only the
+/// Shows also what is cut, and how to fix it. Nothing is run and nothing is sent: the rules were measured on the real programs, and only the
 /// files that decide are read. --verify runs the installed programs offline and compares.
 #[derive(Debug, Args)]
-#[command(after_help = "Diagnostic codes and what to do about each: docs/diagnostics.md")]
+#[command(after_help = "Diagnostic codes and what to do about each: `convoke docs diagnostics`")]
 pub struct Explain {
     /// The working directory of the agents
     #[arg(default_value = ".")]

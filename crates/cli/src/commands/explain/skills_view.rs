@@ -36,6 +36,17 @@ enum Cell {
 }
 
 impl Cell {
+    /// Returns the text of the cell and its tone.
+    fn shown(self) -> (Tone, String) {
+        match self {
+            Self::Listed { is_whole: true, .. } => (Tone::Good, "✓".to_owned()),
+            Self::Listed { loaded, .. } => (Tone::Warning, format!("✂ {}", number(loaded))),
+            Self::KeptOut => (Tone::Warning, "–".to_owned()),
+            Self::Lost => (Tone::Bad, "✗".to_owned()),
+            Self::NotRead => (Tone::Faint, "·".to_owned()),
+        }
+    }
+
     fn is_loss(self) -> bool {
         matches!(self, Self::Lost | Self::Listed { is_whole: false, .. })
     }
@@ -94,6 +105,14 @@ impl View<'_> {
         }
         out.push('\n');
         let agents = &self.report.agents;
+        if self.is_narrow() {
+            push_line(out, &self.paint.text(Tone::Strong, "Skills"));
+            for row in &rows {
+                self.narrow_skill(out, row);
+            }
+            self.after_skills(out, total, rows.len());
+            return;
+        }
         let room = self.width - 2 - SIZE_COLUMN - COLUMN * agents.len();
         let label = |row: &Row| self.place_relative(row.path.parent().unwrap_or(&row.path));
         let widest = rows.iter().map(|row| label(row).width()).max().unwrap_or_default();
@@ -109,29 +128,41 @@ impl View<'_> {
             let size = self.paint.text(Tone::Faint, format!("{size:>SIZE_COLUMN$}"));
             let mut line = format!("  {label}{size}");
             for cell in &row.cells {
-                let (tone, text) = match cell {
-                    Cell::Listed { is_whole: true, .. } => (Tone::Good, "✓".to_owned()),
-                    Cell::Listed { loaded, .. } => {
-                        (Tone::Warning, format!("✂ {}", number(*loaded)))
-                    }
-                    Cell::KeptOut => (Tone::Warning, "–".to_owned()),
-                    Cell::Lost => (Tone::Bad, "✗".to_owned()),
-                    Cell::NotRead => (Tone::Faint, "·".to_owned()),
-                };
+                let (tone, text) = cell.shown();
                 let gap = COLUMN.saturating_sub(text.width());
                 let _ = write!(line, "{}{}", " ".repeat(gap), self.paint.text(tone, text));
             }
             push_line(out, &line);
         }
-        if total > rows.len() {
-            let more = format!("  … and {} more; --json lists them all", total - rows.len());
+        self.after_skills(out, total, rows.len());
+    }
+
+    /// Writes a skill and its size in one line, and below it what each agent does with it.
+    fn narrow_skill(&self, out: &mut String, row: &Row) {
+        let size = row.bytes.map(bytes).unwrap_or_default();
+        let room = self.width.saturating_sub(4 + size.width());
+        let label = self.place_relative(row.path.parent().unwrap_or(&row.path));
+        let label = padded(&shortened(&label, room), room);
+        push_line(out, &format!("  {label}  {}", self.paint.text(Tone::Faint, size)));
+        let cells = row.cells.iter().zip(&self.report.agents);
+        let cells = cells.map(|(cell, agent)| {
+            let (tone, text) = cell.shown();
+            format!("{} {}", super::view::short_title(agent), self.paint.text(tone, text))
+        });
+        push_line(out, &format!("    {}", cells.collect::<Vec<_>>().join("  ")));
+    }
+
+    /// Writes how many skills are left out, the legend, and the budget of each agent.
+    fn after_skills(&self, out: &mut String, total: usize, shown: usize) {
+        if total > shown {
+            let more = format!("  … and {} more; --json lists them all", total - shown);
             push_line(out, &self.paint.text(Tone::Faint, more));
         }
         let legend = "✓ listed · ✂ bytes of the description that arrive · ✗ lost · – kept out";
         for line in wrapped(legend, self.width - 2) {
             push_line(out, &format!("  {}", self.paint.text(Tone::Faint, line)));
         }
-        for agent in agents {
+        for agent in &self.report.agents {
             push_line(out, &self.skill_budget(agent));
         }
     }
@@ -144,7 +175,8 @@ impl View<'_> {
             count => format!("{count} skills"),
         };
         let title = format!("{} {}", agent.edition.title(), agent.edition.version());
-        let title = self.paint.text(Tone::Strong, padded(&title, 19));
+        let title = if self.is_narrow() { title } else { padded(&title, 19) };
+        let title = self.paint.text(Tone::Strong, title);
         let is_narrow = self.width < 80;
         let budget = agent.skills_budget.map(|budget| match budget.limit {
             Some(limit) => {
@@ -157,6 +189,9 @@ impl View<'_> {
             None => format!("  {}", self.paint.text(Tone::Faint, "no limit")),
         });
         let own = if is_narrow { String::new() } else { format!(", {own} built in") };
+        if self.is_narrow() {
+            return format!("  {title}\n    {skills}{}", budget.unwrap_or_default());
+        }
         format!("  {title}{skills:>11}{own}{}", budget.unwrap_or_default())
     }
 }

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use convoke_explain::{AgentReport, DirectoryReport, LoadReason, Loaded, Rule};
 
+use crate::terminal::Tone;
+
 /// A file, and what each agent does with it.
 #[derive(Debug)]
 pub struct Row {
@@ -31,6 +33,22 @@ pub enum Cell {
     KeptOut,
     /// Lost, certainly not on purpose.
     Lost,
+}
+
+impl Cell {
+    /// Returns the text of the cell and its tone.
+    pub fn shown(self) -> (Tone, String) {
+        match self {
+            Self::Loaded { place, times: 1, is_whole: true } => (Tone::Good, place.to_string()),
+            Self::Loaded { place, times, is_whole: true } => {
+                (Tone::Warning, format!("{place} ×{times}"))
+            }
+            Self::Loaded { place, .. } => (Tone::Warning, format!("✂ {place}")),
+            Self::NotRead => (Tone::Faint, "·".to_owned()),
+            Self::KeptOut => (Tone::Warning, "–".to_owned()),
+            Self::Lost => (Tone::Bad, "✗".to_owned()),
+        }
+    }
 }
 
 /// Arranges the files: those of the machine, those of the user, then from the top directory down, each followed by

@@ -15,7 +15,9 @@ use super::table::{self, Cell, Row};
 use crate::figures::number;
 use crate::terminal::{Paint, Tone};
 
-const MIN_WIDTH: usize = 60;
+const MIN_WIDTH: usize = 40;
+/// The fewest columns in which the agents stand side by side.
+const SIDE_BY_SIDE: usize = 64;
 const MAX_WIDTH: usize = 120;
 const DEFAULT_WIDTH: usize = 80;
 /// The maximum number of rows.
@@ -108,8 +110,24 @@ impl View<'_> {
         }
     }
 
+    /// Returns whether the agents are listed below each file, and not in columns.
+    pub(super) fn is_narrow(&self) -> bool {
+        self.width < SIDE_BY_SIDE
+    }
+
     fn table(&self, out: &mut String, rows: &[Row]) {
         let agents = &self.report.agents;
+        if self.is_narrow() {
+            for agent in agents {
+                let title = format!("{} {}", short_title(agent), agent.edition.version());
+                push_line(out, &self.paint.text(Tone::Strong, title));
+            }
+            for row in rows.iter().take(MAX_ROWS) {
+                self.narrow_row(out, row);
+            }
+            self.after_rows(out, rows);
+            return;
+        }
         let label_width = self.width - 2 - SIZE_COLUMN - COLUMN * agents.len();
         let label_width = self.widest_label(rows, label_width);
         let room = self.width - 2 - label_width - SIZE_COLUMN - COLUMN * agents.len();
@@ -124,13 +142,34 @@ impl View<'_> {
         for row in rows.iter().take(MAX_ROWS) {
             self.row(out, row, label_width, room);
         }
+        self.after_rows(out, rows);
+    }
+
+    /// Writes how many rows are left out, and the legend.
+    fn after_rows(&self, out: &mut String, rows: &[Row]) {
         if rows.len() > MAX_ROWS {
             let more = format!("  … and {} more; --json lists them all", rows.len() - MAX_ROWS);
             push_line(out, &self.paint.text(Tone::Faint, more));
         }
         let legend = "1 2 3 order · ✂ cut · ✗ lost · – kept out · · not read";
-        push_line(out, &format!("  {}", self.paint.text(Tone::Faint, legend)));
+        for line in wrapped(legend, self.width - 2) {
+            push_line(out, &format!("  {}", self.paint.text(Tone::Faint, line)));
+        }
         out.push('\n');
+    }
+
+    /// Writes a file and its size in one line, and below it what each agent does with it.
+    fn narrow_row(&self, out: &mut String, row: &Row) {
+        let size = row.bytes.map(bytes).unwrap_or_default();
+        let room = self.width.saturating_sub(4 + size.width());
+        let label = padded(&shortened(&self.label(row), room), room);
+        push_line(out, &format!("  {label}  {}", self.paint.text(Tone::Faint, size)));
+        let cells = row.cells.iter().zip(&self.report.agents);
+        let cells = cells.map(|(cell, agent)| {
+            let (tone, text) = cell.shown();
+            format!("{} {}", short_title(agent), self.paint.text(tone, text))
+        });
+        push_line(out, &format!("    {}", cells.collect::<Vec<_>>().join("  ")));
     }
 
     /// Returns the width of the widest label, at most `limit`; stops at the first row that reaches it.
@@ -169,16 +208,7 @@ impl View<'_> {
         let mut line =
             format!("  {label}{}", self.paint.text(Tone::Faint, format!("{size:>SIZE_COLUMN$}")));
         for cell in &row.cells {
-            let (tone, text) = match cell {
-                Cell::Loaded { place, times: 1, is_whole: true } => (Tone::Good, place.to_string()),
-                Cell::Loaded { place, times, is_whole: true } => {
-                    (Tone::Warning, format!("{place} ×{times}"))
-                }
-                Cell::Loaded { place, .. } => (Tone::Warning, format!("✂ {place}")),
-                Cell::NotRead => (Tone::Faint, "·".to_owned()),
-                Cell::KeptOut => (Tone::Warning, "–".to_owned()),
-                Cell::Lost => (Tone::Bad, "✗".to_owned()),
-            };
+            let (tone, text) = cell.shown();
             let gap = COLUMN.saturating_sub(text.width());
             let _ = write!(line, "{}{}", " ".repeat(gap), self.paint.text(tone, text));
         }
@@ -214,12 +244,18 @@ impl View<'_> {
             let title = self.paint.text(Tone::Strong, padded(&title(agent), title_width));
             let bar = self.bar(fill.percent, room.min(MAX_BAR));
             let words = self.paint.text(Tone::Faint, &fill.words);
+            if self.is_narrow() {
+                push_line(out, &format!("  {title}"));
+                push_line(out, &format!("    {files}, {}, {tokens}  {words}", bytes(total)));
+                continue;
+            }
             let line =
                 format!("  {title}{files:>9}{:>10}{tokens:>12}  {bar} {words}", bytes(total));
             push_line(out, &line);
         }
-        let note = "  tok: tokens, estimated at four bytes each";
-        push_line(out, &self.paint.text(Tone::Faint, note));
+        for line in wrapped("tok: tokens, estimated at four bytes each", self.width - 2) {
+            push_line(out, &format!("  {}", self.paint.text(Tone::Faint, line)));
+        }
     }
 
     pub(super) fn bar(&self, percent: u64, cells: usize) -> String {

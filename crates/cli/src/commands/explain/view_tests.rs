@@ -28,7 +28,7 @@ fn rendered(width: usize, is_painted: bool) -> String {
 
 #[test]
 fn no_line_is_wider_than_the_terminal() {
-    for width in [60, 80, 120] {
+    for width in [40, 60, 80, 120] {
         let text = rendered(width, false);
         let widest = text.lines().map(UnicodeWidthStr::width).max();
         assert!(widest <= Some(width), "{widest:?} > {width}\n{text}");

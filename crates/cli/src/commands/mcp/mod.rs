@@ -17,9 +17,9 @@ use self::team::TeamClient;
 use crate::outcome::Outcome;
 use crate::terminal::stdout;
 
-/// Serve tools to an agent or an editor, over the Model Context Protocol on standard input and output.
+/// Serve tools to an agent or an editor, over the Model Context Protocol.
 ///
-/// In a turn of a member with `team-tools = true`: `say`, `ask`, `read_context`, `task` and `changes`.
+/// The protocol is on standard input and output. In a turn of a member with `team-tools = true`: `say`, `ask`, `read_context`, `task` and `changes`.
 /// Elsewhere: `explain`, `capture_diff` and `assemble`. See `convoke docs mcp`.
 #[derive(Debug, Args)]
 pub struct Arguments {

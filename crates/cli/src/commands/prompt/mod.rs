@@ -21,9 +21,9 @@ use crate::diagnostics::Deny;
 use crate::host_environment;
 use crate::outcome::{Outcome, UsageError};
 
-/// Show the exact prompt that a member would get now, without sending it.
+/// Show the exact prompt that a member would get now.
 ///
-/// Standard output is the prompt, byte for byte, and nothing else.
+/// Nothing is sent. Standard output is the prompt, byte for byte, and nothing else.
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("account").args(["explain", "json"]).multiple(true))]
 pub struct Arguments {

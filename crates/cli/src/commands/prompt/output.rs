@@ -11,7 +11,7 @@ use super::Arguments;
 use crate::commands::sessions::heading;
 use crate::diagnostics;
 use crate::figures::number;
-use crate::terminal::{Paint, stderr, stdout};
+use crate::terminal::{Paint, ledger_style, stderr, stdout};
 use crate::tokens;
 
 /// The content of standard output.
@@ -40,7 +40,7 @@ pub(super) fn write(
     }
     let paint = Paint::for_stream(&err);
     if arguments.explain {
-        let style = paint.ledger_style();
+        let style = ledger_style(&err);
         write!(err, "{}", Table { ledger: &prompt.ledger, style })?;
         if arguments.exact_tokens {
             let count = tokens::count(prompt);

@@ -15,9 +15,9 @@ use crate::outcome::UsageError;
 
 const CODEX: &str = "As in Codex";
 
-/// Show the exact request that an agent would send from here, without sending it.
+/// Show the exact request that an agent would send from here.
 ///
-/// With --agent, the installed program is run offline, with your configuration in a private home, and its request is
+/// Nothing is sent. With --agent, the installed program is run offline, with your configuration in a private home, and its request is
 /// shown. Without it, the request of Codex 0.98 is assembled by rule, from Codex's own configuration, with the texts of
 /// a pack. A terminal shows the parts; a pipe gets the body alone, to the byte.
 #[derive(Debug, Args)]
@@ -50,19 +50,19 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE")]
     pub(super) tools: Option<PathBuf>,
     /// A file with the server's list of models, or Codex's `models_cache.json`
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub(super) models: Option<PathBuf>,
     /// The wire format [default: the provider's]
     #[arg(long, value_name = "WIRE")]
     pub(super) wire: Option<Wire>,
     /// The recorded thread to continue: a session file of Codex or of Convoke
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub(super) rollout: Option<PathBuf>,
     /// The login shell [default: the one in the user database]
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", hide_short_help = true)]
     pub(super) shell: Option<PathBuf>,
     /// Codex's home directory [default: `$CODEX_HOME` or `~/.codex`]
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", hide_short_help = true)]
     pub(super) codex_home: Option<PathBuf>,
     /// Print the ledger on standard error: the source of every byte, and what was left out
     #[arg(long)]
@@ -74,43 +74,43 @@ pub struct Arguments {
     pub(super) deny: Deny,
 
     /// Override a configuration key: key=value, with a TOML value
-    #[arg(short, long = "config", value_name = "KEY=VALUE", value_parser = parse_override, help_heading = CODEX)]
+    #[arg(short, long = "config", value_name = "KEY=VALUE", value_parser = parse_override, help_heading = CODEX, hide_short_help = true)]
     config: Vec<(String, toml::Value)>,
     /// Enable a feature
-    #[arg(long, value_name = "FEATURE", help_heading = CODEX)]
+    #[arg(long, value_name = "FEATURE", help_heading = CODEX, hide_short_help = true)]
     enable: Vec<String>,
     /// Disable a feature
-    #[arg(long, value_name = "FEATURE", help_heading = CODEX)]
+    #[arg(long, value_name = "FEATURE", help_heading = CODEX, hide_short_help = true)]
     disable: Vec<String>,
     /// The configuration profile
-    #[arg(short, long, value_name = "NAME", help_heading = CODEX)]
+    #[arg(short, long, value_name = "NAME", help_heading = CODEX, hide_short_help = true)]
     profile: Option<String>,
     /// The model
-    #[arg(short, long, value_name = "MODEL", help_heading = CODEX)]
+    #[arg(short, long, value_name = "MODEL", help_heading = CODEX, hide_short_help = true)]
     model: Option<String>,
     /// The sandbox policy for commands: read-only, workspace-write or danger-full-access
-    #[arg(short, long, value_name = "MODE", help_heading = CODEX)]
+    #[arg(short, long, value_name = "MODE", help_heading = CODEX, hide_short_help = true)]
     sandbox: Option<SandboxMode>,
     /// The approval policy: untrusted, on-failure, on-request or never [default: never]
-    #[arg(short, long, value_name = "POLICY", help_heading = CODEX)]
+    #[arg(short, long, value_name = "POLICY", help_heading = CODEX, hide_short_help = true)]
     ask_for_approval: Option<ApprovalPolicy>,
     /// The same as --sandbox workspace-write
-    #[arg(long, conflicts_with_all = ["sandbox", "dangerously_bypass_approvals_and_sandbox"], help_heading = CODEX)]
+    #[arg(long, conflicts_with_all = ["sandbox", "dangerously_bypass_approvals_and_sandbox"], help_heading = CODEX, hide_short_help = true)]
     full_auto: bool,
     /// The same as --sandbox danger-full-access --ask-for-approval never
-    #[arg(long, alias = "yolo", conflicts_with_all = ["sandbox", "ask_for_approval"], help_heading = CODEX)]
+    #[arg(long, alias = "yolo", conflicts_with_all = ["sandbox", "ask_for_approval"], help_heading = CODEX, hide_short_help = true)]
     dangerously_bypass_approvals_and_sandbox: bool,
     /// The working directory
-    #[arg(short = 'C', long = "cd", value_name = "DIR", help_heading = CODEX)]
+    #[arg(short = 'C', long = "cd", value_name = "DIR", help_heading = CODEX, hide_short_help = true)]
     pub(super) cd: Option<PathBuf>,
     /// An additional writable directory; may be repeated
-    #[arg(long, value_name = "DIR", help_heading = CODEX)]
+    #[arg(long, value_name = "DIR", help_heading = CODEX, hide_short_help = true)]
     add_dir: Vec<PathBuf>,
     /// Images to send with the prompt; write `--` before the prompt
-    #[arg(short, long, value_name = "FILE", value_delimiter = ',', num_args = 1.., help_heading = CODEX)]
+    #[arg(short, long, value_name = "FILE", value_delimiter = ',', num_args = 1.., help_heading = CODEX, hide_short_help = true)]
     pub(super) image: Vec<PathBuf>,
     /// A file with the JSON schema of the answer
-    #[arg(long, value_name = "FILE", help_heading = CODEX)]
+    #[arg(long, value_name = "FILE", help_heading = CODEX, hide_short_help = true)]
     pub(super) output_schema: Option<PathBuf>,
     /// Has no effect: nothing is run
     #[arg(long, hide = true)]

@@ -13,7 +13,7 @@ use serde_json::json;
 use super::Arguments;
 use crate::diagnostics;
 use crate::figures::number;
-use crate::terminal::{Paint, Screen, stderr, stdout};
+use crate::terminal::{Paint, Screen, ledger_style, stderr, stdout};
 
 /// A request that was assembled by rule.
 pub(super) struct Assembled<'a> {
@@ -100,7 +100,8 @@ fn write(shown: &Shown<'_>, arguments: &Arguments) -> io::Result<()> {
         writeln!(err, "{}", shown.title)?;
     }
     if arguments.explain {
-        write!(err, "{}", Table { ledger: shown.ledger, style: paint.ledger_style() })?;
+        let style = ledger_style(&err);
+        write!(err, "{}", Table { ledger: shown.ledger, style })?;
     }
     diagnostics::show(shown.diagnostics, paint, &mut err)
 }

@@ -32,7 +32,7 @@ use self::reached::Arrivals;
 pub(in crate::commands) use self::reached::Reached;
 use self::summary::End;
 use self::totals::Totals;
-use self::view::{Layout, View};
+use self::view::{Layout, Quiet, View};
 use crate::commands::completions;
 use crate::commands::serve::page::{self, PageObserver, SessionPage};
 use crate::commands::sessions::short;
@@ -170,7 +170,11 @@ pub(in crate::commands) async fn conclude(
     let denied = show.denied(deny);
     let is_for_nobody = show.totals.is_for_nobody();
     Ok(match (denied, stop) {
-        (Outcome::Done, StopReason::Idle { .. }) if is_for_nobody => Outcome::Failed,
+        (Outcome::Done, StopReason::Idle { .. } | StopReason::Addressed { .. })
+            if is_for_nobody =>
+        {
+            Outcome::Failed
+        }
         (Outcome::Done, StopReason::Idle { .. } | StopReason::Addressed { .. }) => Outcome::Done,
         (Outcome::Done, _) => Outcome::Failed,
         (denied, _) => denied,
@@ -304,10 +308,15 @@ impl Show {
             let columns = out.is_terminal().then(|| {
                 terminal_size::terminal_size().map_or(80, |(width, _)| usize::from(width.0))
             });
+            let team = conversation.coordinator.team_agents().team();
             let layout = Layout {
                 paint: Paint::for_stream(&out),
                 columns,
-                parallel: conversation.coordinator.team_agents().team().limits.parallel,
+                parallel: team.limits.parallel,
+                quiet: is_quiet().then(|| match team.agents().count() {
+                    0 | 1 => Quiet::Text,
+                    _ => Quiet::Named,
+                }),
             };
             Audience::Person(Box::new(View::new(out, layout)))
         };

@@ -84,8 +84,11 @@ pub(super) fn closing<W: Write>(
     let paint = view.paint();
     let End { stop, arrivals, elapsed, is_undone } = *end;
     let (ended, is_good) = match stop {
-        StopReason::Idle { person } if totals.is_for_nobody() => {
+        StopReason::Idle { person } if totals.turns() == 0 && totals.is_for_nobody() => {
             (format!("No member was addressed; waiting for {person}."), false)
+        }
+        StopReason::Idle { person } if totals.is_for_nobody() => {
+            (format!("A marker called nobody; waiting for {person}."), false)
         }
         stop => ending(stop),
     };

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use convoke_agent::event::EventKind;
 use convoke_core::{Code, Diagnostic};
+use convoke_session::diagnostics::MARKER_UNRESOLVED;
 use convoke_session::{MemberName, SessionEventKind, TurnId, TurnState};
 use serde::Serialize;
 
@@ -17,6 +18,10 @@ pub(super) struct Totals {
     pub(super) members: Vec<MemberTally>,
     pub(super) diagnostics: BTreeMap<Code, DiagnosticTally>,
     pub(super) messages: u64,
+    /// Whether the newest message calls no member.
+    is_to_nobody: bool,
+    /// The names in markers of messages that call no member.
+    calls_of_nobody: u64,
     /// The bytes and estimated tokens sent to running turns.
     under_way: HashMap<TurnId, (u64, u64)>,
 }
@@ -112,7 +117,10 @@ impl Totals {
     /// Takes note of an event.
     pub(super) fn note(&mut self, event: &SessionEventKind) {
         match event {
-            SessionEventKind::Message(_) => self.messages += 1,
+            SessionEventKind::Message(message) => {
+                self.messages += 1;
+                self.is_to_nobody = message.to.is_empty();
+            }
             SessionEventKind::TurnStarted {
                 turn, member, prompt, system, tokens_estimate, ..
             } => {
@@ -157,6 +165,13 @@ impl Totals {
     }
 
     fn remark(&mut self, diagnostic: &Diagnostic) {
+        // The diagnostics of a message come right after it.
+        if diagnostic.code == MARKER_UNRESOLVED
+            && diagnostic.section == Some("NEXT")
+            && self.is_to_nobody
+        {
+            self.calls_of_nobody += 1;
+        }
         let first = || DiagnosticTally { count: 0, first: diagnostic.message.clone() };
         self.diagnostics.entry(diagnostic.code).or_insert_with(first).count += 1;
     }
@@ -171,9 +186,10 @@ impl Totals {
         self.members.iter().map(|member| member.turns).sum()
     }
 
-    /// Returns whether something was said and no member was called by it.
+    /// Returns whether something was said and no member was called by it: nobody was addressed, or a marker names
+    /// nobody of the team.
     pub(super) fn is_for_nobody(&self) -> bool {
-        self.turns() == 0 && self.messages > 0
+        (self.turns() == 0 && self.messages > 0) || self.calls_of_nobody > 0
     }
 
     fn of(&mut self, member: &MemberName) -> &mut MemberTally {

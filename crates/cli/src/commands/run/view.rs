@@ -22,7 +22,7 @@ use super::text::FlowingText;
 use super::totals::Requests;
 use crate::figures::{count, dollars, number, seconds};
 use crate::requests::{retry, tokens};
-use crate::terminal::{Paint, clear_line, is_quiet, printable};
+use crate::terminal::{Paint, clear_line, printable};
 
 /// The layout of the output.
 #[derive(Debug, Clone, Copy)]
@@ -32,6 +32,17 @@ pub(super) struct Layout {
     pub(super) columns: Option<usize>,
     /// Whether several agents may run at once: then each reply is shown when it is complete.
     pub(super) parallel: bool,
+    /// What is said and nothing else, if that is all that is wanted.
+    pub(super) quiet: Option<Quiet>,
+}
+
+/// The form of replies in quiet output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Quiet {
+    /// The text alone: there is one agent.
+    Text,
+    /// The text after the name of its author.
+    Named,
 }
 
 /// Writes the output of a run.
@@ -106,7 +117,7 @@ impl<W: Write> View<W> {
 
     /// Writes a diagnostic.
     pub(super) fn diagnostic(&mut self, diagnostic: &Diagnostic) -> io::Result<()> {
-        if is_quiet() && diagnostic.code.severity() == Severity::Note {
+        if self.layout.quiet.is_some() && diagnostic.code.severity() == Severity::Note {
             return Ok(());
         }
         // The same of every turn: once is enough.
@@ -132,8 +143,38 @@ impl<W: Write> View<W> {
         self.line("    once, session or never? (o/s/n)")
     }
 
+    /// Shows an event to somebody who wants replies, errors and losses only.
+    fn show_quietly(&mut self, event: &SessionEventKind, quiet: Quiet) -> io::Result<()> {
+        match event {
+            SessionEventKind::Message(message) if message.in_reply_to.is_some() => match quiet {
+                Quiet::Text => self.line(&message.text),
+                Quiet::Named => self.line(&format!("{}: {}", message.from, message.text)),
+            },
+            SessionEventKind::TurnEnded { member, state, result, .. }
+                if *state != TurnState::Done =>
+            {
+                let verdict = result.verdict.to_string();
+                let line = format!("{} {member}: {}", self.paint().bad("✗"), printable(&verdict));
+                self.line(&line)
+            }
+            SessionEventKind::Diagnostic { diagnostic, .. } => self.diagnostic(diagnostic),
+            SessionEventKind::Agent { event, .. } => match &event.kind {
+                EventKind::Warning(diagnostic) => self.diagnostic(diagnostic),
+                _ => Ok(()),
+            },
+            SessionEventKind::PermissionAsked { member, question, .. } => {
+                self.ask(member, question)
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Shows an event.
     pub(super) fn show(&mut self, event: &SessionEventKind) -> io::Result<()> {
+        if let Some(quiet) = self.layout.quiet {
+            self.show_quietly(event, quiet)?;
+            return self.out.flush();
+        }
         match event {
             SessionEventKind::Message(message) => self.message(message)?,
             SessionEventKind::TurnQueued { turn, member, intent, .. } => {
@@ -280,7 +321,14 @@ impl<W: Write> View<W> {
         let ShownMessage { from, to, number, text, .. } = message;
         self.called.clear();
         self.speakers.insert(*number, from.clone());
-        let turn = self.at_work.iter_mut().find(|at_work| at_work.member == *from);
+        let is_call = message.tool.is_some();
+        let said_in = self.at_work.iter().find(|it| is_call && it.member == *from);
+        if let Some(turn) = said_in.map(|at_work| at_work.turn) {
+            self.pause_text(turn)?;
+        }
+        // What is said while a turn runs is not its reply.
+        let mut at_work = self.at_work.iter_mut();
+        let turn = at_work.find(|at_work| !is_call && at_work.member == *from);
         match turn {
             // The reply was streamed, or is shown now that it is complete.
             Some(at_work) if !self.layout.parallel => {
@@ -505,7 +553,7 @@ mod tests {
 
     fn shown(columns: Option<usize>, act: impl FnOnce(&mut View<&mut Vec<u8>>)) -> String {
         let mut out = Vec::new();
-        let layout = Layout { paint: Paint::Plain, columns, parallel: false };
+        let layout = Layout { paint: Paint::Plain, columns, parallel: false, quiet: None };
         act(&mut View::new(&mut out, layout));
         on_terminal(&out).replace('\u{1b}', "ESC")
     }

@@ -95,7 +95,7 @@ fn failure(verdict: Verdict) -> anyhow::Error {
     match verdict {
         Verdict::Failed(failure) => failure.into(),
         Verdict::TimedOut => anyhow::anyhow!("the summary timed out"),
-        Verdict::Cancelled | Verdict::Done => anyhow::anyhow!("cancelled"),
+        Verdict::Cancelled | Verdict::Withdrawn | Verdict::Done => anyhow::anyhow!("cancelled"),
     }
 }
 

@@ -5,8 +5,8 @@ use std::io::{self, BufWriter, Write};
 use convoke_core::ConversationMessage;
 use convoke_core::marker::strip_all_markers;
 use convoke_session::{
-    AnyStore, MessageNumber, NumberedMessage, Session, SessionId, Store as _, Turn, TurnId,
-    TurnState,
+    AnyStore, MessageNumber, NumberedMessage, Session, SessionId, ShownAttachment, Store as _,
+    Turn, TurnId, TurnState,
 };
 use convoke_team::Team;
 use serde::Serialize;
@@ -113,6 +113,9 @@ pub(super) async fn write_text(store: &AnyStore, id: SessionId) -> anyhow::Resul
         writeln!(out, "\n{name}{to}  {}", paint.faint(&format!("message {number}{turn}")))?;
         for line in strip_all_markers(&message.said.content, text).lines() {
             writeln!(out, "{}", format!("  {}", printable(line)).trim_end())?;
+        }
+        for file in ShownAttachment::of(&message) {
+            writeln!(out, "{}", paint.faint(&format!("  + {}", printable(&file.to_string()))))?;
         }
         Ok(())
     })

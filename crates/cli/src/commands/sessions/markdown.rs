@@ -4,7 +4,7 @@ use std::io::Write;
 
 use convoke_core::marker::strip_all_markers;
 use convoke_session::clock::utc;
-use convoke_session::{AnyStore, NumberedMessage, SessionId, Store as _};
+use convoke_session::{AnyStore, NumberedMessage, SessionId, ShownAttachment, Store as _};
 use convoke_team::Team;
 
 use super::conversation::{each_message, recipients};
@@ -37,6 +37,11 @@ pub(super) async fn write(
         let who = format!("{}{}", message.said.speaker.name(), recipients(&message));
         writeln!(out, "\n## {} ({number})\n", escape(&who))?;
         writeln!(out, "{}", close_fence(&strip_all_markers(&message.said.content, policy)))?;
+        let files = ShownAttachment::of(&message);
+        if !files.is_empty() {
+            let files: Vec<String> = files.iter().map(|file| escape(&file.to_string())).collect();
+            writeln!(out, "\nAttached: {}", files.join("; "))?;
+        }
         Ok(())
     })
     .await

@@ -15,7 +15,7 @@ use super::show::write_exactly;
 use super::write_json;
 use crate::outcome::UsageError;
 use crate::requests::{self, Wanted};
-use crate::terminal::{Paint, stderr, stdout};
+use crate::terminal::{Paint, ledger_style, stderr, stdout};
 
 /// The options of the output.
 #[derive(Debug, Clone, Copy)]
@@ -178,9 +178,9 @@ async fn show_one(
 
 fn explain(request: &RequestRecord<()>, texts: &RequestTexts) -> std::io::Result<()> {
     let mut err = stderr();
-    let paint = Paint::for_stream(&err);
+    let style = ledger_style(&err);
     writeln!(err, "POST {}: {}", request.meta.path, request.title())?;
-    requests::write_ledger(&mut err, texts, &request.meta, paint)?;
+    requests::write_ledger(&mut err, texts, &request.meta, style)?;
     remark(request, &mut err)
 }
 

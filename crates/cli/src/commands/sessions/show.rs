@@ -20,7 +20,7 @@ use crate::figures::{dollars, number};
 use crate::host_environment;
 use crate::outcome::{Outcome, UsageError};
 use crate::requests::{Wanted, remarks, tokens};
-use crate::terminal::{Paint, printable, stderr, stdout};
+use crate::terminal::{Paint, ledger_style, page, printable, stderr, stdout};
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
@@ -138,8 +138,13 @@ async fn show_turn(
         write!(stdout(), "{}{}", describe(&sent, paint), describe_requests(&requests))?;
     }
     if arguments.explain {
-        let style = Paint::for_stream(&stderr()).ledger_style();
-        write!(stderr(), "{}", turn::explain(&sent, store, session, style).await?)?;
+        if arguments.prompt || arguments.system {
+            let mut err = stderr();
+            let ledger = turn::explain(&sent, store, session, ledger_style(&err)).await?;
+            write!(err, "{ledger}")?;
+        } else {
+            page(&turn::explain(&sent, store, session, ledger_style(&stdout())).await?)?;
+        }
     }
     Ok(())
 }

@@ -12,14 +12,13 @@ use crate::content::ContentHash;
 use crate::id::MemberName;
 use crate::routing::{Call, DropTurns, Routed, route};
 use crate::store::{Store, StoreError};
+use crate::team_tools::FIELD;
 use crate::turn::Turn;
 
 /// The most messages that the calls of one turn send.
 pub const MOST_MESSAGES: u32 = 16;
 /// The most bytes of a message.
 pub const LONGEST_TEXT: usize = 64 << 10;
-/// The field of a stored message that names the call.
-const FIELD: &str = "teamCall";
 
 impl<S: Store> Coordinator<S> {
     /// Sends a message, once.

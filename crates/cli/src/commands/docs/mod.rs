@@ -1,5 +1,7 @@
 //! `convoke docs`: the documentation, which is part of the program.
 
+mod page;
+
 use std::io::Write as _;
 
 use clap::Args;
@@ -7,7 +9,7 @@ use convoke_core::name::nearest;
 use serde_json::json;
 
 use crate::outcome::{Outcome, UsageError};
-use crate::terminal::{Paint, stdout};
+use crate::terminal::{Paint, page, stdout, width};
 
 /// Shows a page of the documentation, or the list of its pages.
 #[derive(Debug, Args)]
@@ -22,7 +24,7 @@ pub struct Arguments {
 
 macro_rules! pages {
     ($($topic:literal),+ $(,)?) => {
-        [$(($topic, include_str!(concat!("../../../../docs/", $topic, ".md")))),+]
+        [$(($topic, include_str!(concat!("../../../../../docs/", $topic, ".md")))),+]
     };
 }
 
@@ -71,8 +73,11 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
             writeln!(out, "{}", json!({"pages": pages}))?;
             return Ok(Outcome::Done);
         }
+        let columns = if out.is_terminal() { width(&out) } else { usize::MAX };
         for (topic, text) in PAGES {
-            writeln!(out, "{}  {}", paint.strong(&format!("{topic:<12}")), title(text))?;
+            let lines = page::entry(topic, title(text), columns);
+            let (name, rest) = lines.split_at(page::TOPIC);
+            write!(out, "{}{rest}", paint.strong(name))?;
         }
         return Ok(Outcome::Done);
     };
@@ -89,12 +94,10 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         writeln!(out, "{}", json!({"topic": topic, "title": title(text), "text": text}))?;
         return Ok(Outcome::Done);
     }
-    for line in text.lines() {
-        if out.is_terminal() && line.starts_with('#') {
-            writeln!(out, "{}", paint.strong(line.trim_start_matches('#').trim_start()))?;
-        } else {
-            writeln!(out, "{line}")?;
-        }
+    if out.is_terminal() {
+        page(&page::render(text, width(&out), paint))?;
+    } else {
+        out.write_all(text.as_bytes())?;
     }
     Ok(Outcome::Done)
 }

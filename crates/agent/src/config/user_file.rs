@@ -1,0 +1,306 @@
+//! The user's own file of agents, `agents.toml`: every setting, and every error at once.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::PathBuf;
+
+use convoke_core::name::nearest;
+use convoke_team::{Elsewhere, Section, TeamFileCode, TeamFileErrors, Word, read_document};
+
+use super::{AgentKind, Api, Definition, Protocol, Unused};
+use crate::sandbox::SandboxAdditions;
+
+type Agents = BTreeMap<String, Definition>;
+
+impl Word for AgentKind {
+    const WORDS: &'static [(&'static str, Self)] = &[
+        (Self::Claude.name(), Self::Claude),
+        (Self::Codex.name(), Self::Codex),
+        (Self::Gemini.name(), Self::Gemini),
+        (Self::Acp.name(), Self::Acp),
+        (Self::Plain.name(), Self::Plain),
+        (Self::Api.name(), Self::Api),
+        (Self::StandIn.name(), Self::StandIn),
+    ];
+    const FOREIGN: &'static [(&'static str, &'static str)] = &[
+        ("claude-code", "claude"),
+        ("anthropic", "claude"),
+        ("openai", "api"),
+        ("ollama", "api"),
+        ("model", "api"),
+        ("http", "api"),
+        ("command", "plain"),
+        ("program", "plain"),
+        ("script", "plain"),
+    ];
+}
+
+impl Word for Protocol {
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("app-server", Self::AppServer), ("exec", Self::Exec)];
+}
+
+/// The settings of an agent, in the order of `docs/agents.md`.
+const AGENT: &[&str] = &[
+    "kind",
+    "command",
+    "args",
+    "env",
+    "model",
+    "permissions",
+    "protocol",
+    "mode",
+    "replies",
+    "base-url",
+    "wire",
+    "developer-role",
+    "key-env",
+    "context-window",
+    "tools",
+    "readable",
+    "writable",
+    "ports",
+];
+
+/// Returns the agents with those that the file adds and changes.
+pub(super) fn read(text: &str, known: &Agents) -> Result<Agents, TeamFileErrors> {
+    read_document(text, |mut top, problems| {
+        let mut agents = known.clone();
+        for (name, header, mut section) in top.tables("agent") {
+            let agent = read_agent(&name, header, &mut section, known);
+            section.finish(AGENT, |key, _| of_members(key), problems);
+            agents.extend(agent.map(|agent| (name, agent)));
+        }
+        top.finish(
+            &["agent"],
+            |key, value| value.is_table().then(|| without_prefix(key)).flatten(),
+            problems,
+        );
+        agents
+    })
+}
+
+/// Explains a table such as `[claude]`, whose header lacks `agent.`.
+fn without_prefix(key: &str) -> Option<Elsewhere> {
+    (key != "agents").then(|| Elsewhere {
+        message: "is not a setting".to_owned(),
+        fix: format!("write `[agent.{key}]`"),
+        is_exact: false,
+    })
+}
+
+/// Explains a setting of a team file.
+fn of_members(key: &str) -> Option<Elsewhere> {
+    let fix = match key {
+        "sandbox" => "write `permissions`, the widest that a member may get",
+        "agent" => "write `kind`",
+        "cwd" | "workspace" | "record" | "instructions" | "instructions-file" | "role-summary"
+        | "window" | "max-bytes" | "display-name" | "human" => {
+            "move it to a `[[member]]` of the team file"
+        }
+        _ => return None,
+    };
+    Some(Elsewhere {
+        message: "is a setting of a team file".to_owned(),
+        fix: fix.to_owned(),
+        is_exact: true,
+    })
+}
+
+/// Reads an agent; one of an unknown kind is a problem.
+fn read_agent(
+    name: &str,
+    header: Range<usize>,
+    section: &mut Section<'_>,
+    known: &Agents,
+) -> Option<Definition> {
+    let kind = section.word::<AgentKind>("kind");
+    let base = match (known.get(name).cloned(), kind) {
+        (Some(known), Some(kind)) if known.kind != kind => Definition::built_in(kind),
+        (Some(known), _) => known,
+        (None, Some(kind)) => Definition::built_in(kind),
+        (None, None) => {
+            if !section.has("kind") {
+                refuse_without_kind(name, header, section, known);
+            }
+            // The other settings are read for their errors.
+            Definition::built_in(AgentKind::StandIn)
+        }
+    };
+    let is_of_known_kind = kind.is_some() || known.contains_key(name);
+    let command = read_command(section);
+    let args = section.arguments("args", "args = [\"--verbose\"]");
+    let env = section.variables("env", "env = { NAME = \"value\" }");
+    let model = section.model();
+    let permissions = section.word("permissions");
+    let protocol = section.word("protocol");
+    let mode = section.string("mode", "mode = \"plan\"");
+    let replies = section.arguments("replies", "replies = [\"First answer.\"]");
+    let api = Api {
+        base_url: section
+            .argument("base-url", "base-url = \"http://127.0.0.1:8080/v1\"")
+            .or(base.api.base_url),
+        wire: section.word("wire").unwrap_or(base.api.wire),
+        developer_role: section.word("developer-role").unwrap_or(base.api.developer_role),
+        key_env: section.variable_name("key-env").or(base.api.key_env),
+        context_window: section.tokens("context-window").or(base.api.context_window),
+        tools: section.word("tools").unwrap_or(base.api.tools),
+    };
+    let readable = read_paths(section, "readable");
+    let writable = read_paths(section, "writable");
+    let ports = section.ports("ports");
+    if is_of_known_kind {
+        refuse_unused(section, base.kind);
+    }
+    let mut all_env = base.env;
+    all_env.extend(env);
+    Some(Definition {
+        kind: base.kind,
+        preset: base.preset,
+        command: command.or(base.command),
+        args: if section.has("args") { args } else { base.args },
+        env: all_env,
+        model: model.or(base.model),
+        permissions: permissions.or(base.permissions),
+        protocol: protocol.unwrap_or(base.protocol),
+        mode: mode.or(base.mode),
+        replies: if section.has("replies") { replies } else { base.replies },
+        api,
+        sandbox: SandboxAdditions {
+            readable: readable.unwrap_or(base.sandbox.readable),
+            writable: writable.unwrap_or(base.sandbox.writable),
+            ports: if section.has("ports") { ports } else { base.sandbox.ports },
+        },
+    })
+    .filter(|_| is_of_known_kind)
+}
+
+fn refuse_without_kind(
+    name: &str,
+    header: Range<usize>,
+    section: &mut Section<'_>,
+    known: &Agents,
+) {
+    let near = nearest(name, known.keys().map(String::as_str));
+    let (hint, fix) = match near {
+        Some(near) => (
+            format!("; did you mean `{near}`?"),
+            format!("write `[agent.{near}]`, or add a `kind` to a new agent"),
+        ),
+        None => (
+            String::new(),
+            format!("add a line such as `kind = \"plain\"`; kinds are {}", AgentKind::list()),
+        ),
+    };
+    let message = format!("`agent.{name}` is new and needs `kind`{hint}");
+    section.problem(header, TeamFileCode::Missing, message, fix);
+}
+
+/// Reads a program: a name or a path, without arguments.
+fn read_command(section: &mut Section<'_>) -> Option<String> {
+    let command = section.argument("command", "command = \"/opt/claude/bin/claude\"")?;
+    if command.contains(char::is_whitespace) && !command.contains('/') {
+        let problem = "must be a program alone, without its arguments";
+        section.invalid("command", problem, "write the program, and the rest as `args = [\"…\"]`");
+    }
+    Some(command)
+}
+
+/// Reads a list of paths that mean the same in every working directory.
+fn read_paths(section: &mut Section<'_>, key: &'static str) -> Option<Vec<PathBuf>> {
+    let paths = section.arguments(key, &format!("{key} = [\"~/shared\"]"));
+    let is_anchored =
+        |path: &String| path.starts_with('/') || path == "~" || path.starts_with("~/");
+    if let Some(path) = paths.iter().find(|path| !is_anchored(path)) {
+        let problem = format!("must hold paths that begin with `/` or `~/`, not `{path}`");
+        section.invalid(key, &problem, format!("write `{key} = [\"~/{path}\"]`"));
+    }
+    section.has(key).then(|| paths.into_iter().map(PathBuf::from).collect())
+}
+
+/// Refuses the settings that a kind does not use.
+fn refuse_unused(section: &mut Section<'_>, kind: AgentKind) {
+    for (setting, place) in section.places.clone() {
+        if let Some(Unused { problem, fix }) = kind.unused(setting) {
+            let message = format!("`{}` {problem}", section.field(setting));
+            section.problem(place.key, TeamFileCode::UnusedSetting, message, fix);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Catalog;
+
+    fn report(text: &str) -> String {
+        Catalog::built_in().add_user_file(text).unwrap_err().report("agents.toml")
+    }
+
+    #[test]
+    fn every_error_has_its_line_and_its_fix() {
+        for (text, words) in [
+            (
+                "[agent.claude]\nmodel = \"--debug\"\n",
+                "agents.toml:2: `agent.claude.model` must be a name that does not begin with `-`",
+            ),
+            ("[agent.claude]\nbase-url = \"http://h\"\n", "ANTHROPIC_BASE_URL"),
+            ("[agent.stand-in]\npermissions = \"read-only\"\n", "runs no program"),
+            ("[agent.claude]\nreadable = [\"keys\"]\n", "begin with `/` or `~/`, not `keys`"),
+            ("[agent.api]\ncommand = \"x\"\n", "runs no program"),
+            ("[agent.gemini]\nprotocol = \"exec\"\n", "one protocol"),
+            (
+                "[agent.api]\ncontext-window = 0\n",
+                "agents.toml:2: `agent.api.context-window` must be a number of tokens, 1 or more",
+            ),
+            (
+                "[agent.max]\nkind = \"plain\"\ncomand = \"x\"\n",
+                "agents.toml:3: `agent.max.comand` is not a setting; did you mean `command`?",
+            ),
+            ("[agent.max]\n", "agents.toml:1: `agent.max` is new and needs `kind`"),
+            ("[agent.cluade]\nmodel = \"x\"\n", "did you mean `claude`?"),
+            ("[agent.max]\nkind = \"openai\"\n", "write `kind = \"api\"`"),
+            ("[claude]\nmodel = \"x\"\n", "write `[agent.claude]`"),
+            ("[agents.claude]\nmodel = \"x\"\n", "write `[agent.…]`"),
+            ("[[agent]]\nname = \"x\"\n", "write `[agent.NAME]`"),
+            ("[agent.claude]\nsandbox = \"edit\"\n", "write `permissions`"),
+            (
+                "[agent.claude]\npermissions = \"workspace-write\"\n",
+                "write `permissions = \"edit\"`",
+            ),
+            ("[agent.claude]\nports = [99999]\n", "a list of port numbers"),
+            ("[agent.claude]\nenv = { A = 1 }\n", "put the value in double quotes"),
+            ("[agent.claude]\ncommand = \"npx claude\"\n", "a program alone"),
+            ("[agent.claude\nmodel = \"x\"\n", "close the header with `]`"),
+        ] {
+            let report = report(text);
+            assert!(report.starts_with("agents.toml:") && report.contains(words), "{text}{report}");
+            assert_eq!(report.matches("= fix: ").count(), 1, "{report}");
+        }
+    }
+
+    #[test]
+    fn all_errors_are_reported_and_nothing_is_changed() {
+        let text = "[agent.claude]\nmodl = \"x\"\n\n[agent.max]\nwire = \"smoke\"\n";
+        let mut catalog = Catalog::built_in();
+        let report = catalog.add_user_file(text).unwrap_err().report("a");
+        for line in [2, 4, 5] {
+            assert!(report.contains(&format!("a:{line}: ")), "{report}");
+        }
+        assert_eq!(catalog, Catalog::built_in());
+    }
+
+    #[test]
+    fn a_key_that_stands_in_the_file_is_not_repeated() {
+        let key = "sk-0123456789abcdefghijklmnop";
+        for setting in [
+            format!("key = \"{key}\""),
+            format!("key-env = {key}"),
+            format!("key-env = \"{key}\""),
+            format!("context-window = \"{key}\""),
+        ] {
+            let report = report(&format!("[agent.api]\n{setting}\n"));
+            let shown = convoke_redact::Redactor::default().redact(&report).into_owned();
+            assert!(report.starts_with("agents.toml:2: ") && !shown.contains("0123"), "{report}");
+        }
+    }
+}
