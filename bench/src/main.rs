@@ -7,6 +7,9 @@
 mod allocations;
 mod budget;
 mod changes;
+#[path = "../../crates/session/tests/postgres/cluster.rs"]
+#[expect(clippy::unwrap_used, clippy::panic, reason = "a benchmark that cannot go on ends")]
+mod cluster;
 mod commands;
 mod confine;
 mod context;
@@ -14,6 +17,7 @@ mod growth;
 mod history;
 mod markers;
 mod measure;
+mod nodes;
 mod page;
 mod relay;
 mod table;
@@ -22,7 +26,7 @@ mod texts;
 use std::process::ExitCode;
 
 /// A group of measurements, by name.
-const GROUPS: [(&str, fn()); 10] = [
+const GROUPS: [(&str, fn()); 11] = [
     ("history", history::run),
     ("context", context::run),
     ("budget", budget::run),
@@ -33,6 +37,7 @@ const GROUPS: [(&str, fn()); 10] = [
     ("changes", changes::run),
     ("commands", commands::run),
     ("page", page::run),
+    ("nodes", nodes::run),
 ];
 
 fn main() -> ExitCode {

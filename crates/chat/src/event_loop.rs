@@ -55,6 +55,8 @@ enum Update {
     Standing(Vec<Waiting>, Option<String>),
     /// A request could not be carried out, and nothing changed.
     Refused(String),
+    /// Others go on with the conversation.
+    Woken,
     /// There is a text to keep in the conversation.
     Note(String),
 }
@@ -65,6 +67,7 @@ impl From<Update> for Input {
             Update::Event(event) => Self::Event(event),
             Update::Standing(queue, task) => Self::Standing(queue, task),
             Update::Refused(why) => Self::Refused(why),
+            Update::Woken => Self::Woken,
             Update::Note(text) => Self::Note(text),
         }
     }
@@ -186,7 +189,18 @@ async fn answer_requests<S: Store>(
         let waiting = coordinator.waiting().iter().map(Waiting::from).collect();
         Update::Standing(waiting, coordinator.task().map(str::to_owned))
     };
-    while let Some(request) = asked.recv().await {
+    loop {
+        let request = tokio::select! {
+            biased;
+            request = asked.recv() => request,
+            // Others go on with a session that is shared: the screen asks to take part.
+            woken = coordinator.wake() => {
+                woken?;
+                updates.push(Update::Woken);
+                asked.recv().await
+            }
+        };
+        let Some(request) = request else { return Ok(()) };
         match request {
             Request::Say(message) => {
                 coordinator.accept(message).await?;
@@ -210,7 +224,6 @@ async fn answer_requests<S: Store>(
         coordinator.run().await?;
         updates.push(standing(&coordinator));
     }
-    Ok(())
 }
 
 /// Runs the effects of the model.

@@ -276,6 +276,18 @@ async fn run_session(
     loop {
         let request = tokio::select! {
             request = asked.recv() => request,
+            // Others go on with a session that is shared: the viewers see it, and its turns may run here.
+            woken = coordinator.wake() => {
+                let ran = match woken {
+                    Ok(()) => run(&mut coordinator, &mut asked).await.map(drop),
+                    Err(error) => Err(error),
+                };
+                if let Err(error) = ran {
+                    feed.set_problem(Some(error.to_string()));
+                    break;
+                }
+                continue;
+            }
             () = tokio::time::sleep(LOOK) => {
                 unwatched = if feed.is_viewed() { 0 } else { unwatched + 1 };
                 if unwatched < LOOKS {
@@ -296,7 +308,8 @@ async fn run_session(
                 Ok(())
             }
             Some(SessionRequest::Say(message, reply)) => {
-                answer(reply, coordinator.accept(message).await.map(|id| Some(id.to_string())))
+                let said = coordinator.accept(message).await;
+                answer(reply, said.map(|id| id.map(|id| id.to_string())))
             }
             Some(SessionRequest::Retry(turn, reply)) => {
                 answer(reply, coordinator.retry(turn).await.map(|()| None))

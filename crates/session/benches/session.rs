@@ -128,6 +128,8 @@ async fn fill(store: &SqliteStore, messages: u64) -> SessionId {
             turns: Vec::new(),
             attempts: Vec::new(),
             progress: Vec::new(),
+            taken: None,
+            offer: None,
             threads: Vec::new(),
             state: State {
                 last_message: MessageNumber(last),

@@ -16,6 +16,12 @@ convoke_core::diagnostic_codes! {
     REPLY_REDACTED = "reply.redacted", Loss,
         "Part of a reply is a secret or looks like one; `[redacted]` was stored instead.",
         "If it was a secret, rotate it: an agent has read it. If not, ask for a form that does not look like a key.";
+    TURN_INTERRUPTED = "turn.interrupted", Note,
+        "The process that ran a turn went away, and another one runs the turn again.",
+        "Nothing; the partial reply of the first attempt is stored with it.";
+    LEASE_LOST = "lease.lost", Note,
+        "This process was stopped or cut off for so long that another one may hold the session; its turn was ended.",
+        "Nothing, the turn runs again elsewhere; if it happens often, look at the network and at the load of this machine.";
     THREAD_FORGOTTEN = "thread.forgotten", Loss,
         "A model starts a new thread in the copy of a session, because the old thread cannot be divided at the copied message.",
         "Copy the whole session, without --after, to keep the thread.";

@@ -12,7 +12,7 @@ use convoke_core::figures::thousands;
 use convoke_core::marker::Intent;
 use convoke_core::{Diagnostic, MessageId};
 use serde::ser::SerializeStruct as _;
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::attachment::Attachment;
 use crate::content::ContentRef;
@@ -50,6 +50,13 @@ pub enum SessionEventKind {
     },
     /// A message was stored.
     Message(ShownMessage),
+    /// A message of this process waits in the inbox of the process that holds the session.
+    MessageWaits {
+        /// The author.
+        from: MemberName,
+        /// The text, with markers.
+        text: String,
+    },
     /// The team task was set.
     Task {
         /// The task.
@@ -74,6 +81,15 @@ pub enum SessionEventKind {
         turn: TurnId,
         /// The member whose turn it was.
         member: MemberName,
+    },
+    /// The next turn is not run by this process and waits for a machine that can run it.
+    TurnOffered {
+        /// The turn.
+        turn: TurnId,
+        /// The member whose turn it is.
+        member: MemberName,
+        /// The name or label of the node that it waits for; `None` for any that has the agent.
+        node: Option<String>,
     },
     /// An attempt was stored and is being sent.
     TurnStarted {
@@ -247,7 +263,7 @@ fn result_fields<S: Serializer>(result: &AttemptResult, serializer: S) -> Result
 /// The reason why a conversation stopped. It can continue after each of them.
 ///
 /// Exhaustive on purpose: a caller has to handle every reason.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "reason", rename_all = "kebab-case", rename_all_fields = "camelCase")]
 pub enum StopReason {
     /// No turn is queued; control returns to the person who asked.
@@ -306,7 +322,7 @@ pub enum StopReason {
 }
 
 /// A turn that failed or was cancelled.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FailedTurn {
     /// The turn.
     pub turn: TurnId,

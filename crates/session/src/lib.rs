@@ -14,6 +14,7 @@ pub mod diff;
 pub mod event;
 pub mod event_queue;
 pub mod file_changes;
+pub mod follow;
 pub mod progress;
 pub mod prompt;
 pub mod replay;
@@ -21,6 +22,7 @@ pub mod request;
 pub mod routing;
 pub mod sent_turn;
 pub mod session;
+pub mod shared;
 #[allow(
     clippy::duplicate_mod,
     reason = "the queries of `store/sql` are compiled for each database"

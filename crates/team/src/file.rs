@@ -327,6 +327,7 @@ fn read_agent(section: &mut Section<'_>, agent: String) -> AgentSettings {
         workspace: section.word("workspace"),
         workspace_copy: read_paths(section, WORKSPACE_COPY),
         workspace_link: read_paths(section, WORKSPACE_LINK),
+        node: section.argument("node", "node = \"build-server\""),
     }
 }
 
@@ -389,6 +390,7 @@ const MEMBER: &[&str] = &[
     "workspace",
     WORKSPACE_COPY,
     WORKSPACE_LINK,
+    "node",
     "base-url",
     "wire",
     "developer-role",

@@ -75,6 +75,8 @@ pub struct AgentSettings {
     pub workspace_copy: Vec<String>,
     /// Ignored files that are linked into its workspace; the team's when it has none.
     pub workspace_link: Vec<String>,
+    /// The name or label of the node that runs its turns; `None` for any machine.
+    pub node: Option<String>,
 }
 
 impl Member {

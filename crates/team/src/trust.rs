@@ -135,6 +135,8 @@ pub fn gate(settings: &AgentSettings, baseline: Baseline, trust: Trust) -> Gated
         workspace: _,
         workspace_copy: _,
         workspace_link: _,
+        // The node decides by itself what runs there.
+        node: _,
     } = &mut allowed;
     let mut refuse = |setting: TrustedSetting, is_set: bool| {
         if is_set {

@@ -49,6 +49,7 @@ fn every_setting_is_read() {
         key-env = "MODEL_KEY"
         context-window = 8192
         tools = "read"
+        node = "build-server"
         window = 3
         max-bytes = 4096
         "#,

@@ -4,8 +4,9 @@ use std::fmt::Write as _;
 
 use convoke_agent::Verdict;
 use convoke_agent::event::EventKind;
+use convoke_core::marker::strip_all_markers;
 use convoke_session::file_changes::ChangedBy;
-use convoke_session::{MemberName, SessionEventKind, StopReason, TurnId, TurnState};
+use convoke_session::{MemberName, PersonMessage, SessionEventKind, StopReason, TurnId, TurnState};
 
 use super::{Activity, Chat, Effect, Waiting};
 use crate::transcript::Tone;
@@ -27,10 +28,24 @@ impl Chat {
                 }
             }
             SessionEventKind::Message(message) => {
-                if self.setup.team.is_person(&message.from) && !self.pending.is_empty() {
-                    self.pending.remove(0);
+                if self.setup.team.is_person(&message.from) {
+                    // Others may speak too.
+                    let policy = self.setup.team.context.text;
+                    let is_it = |pending: &PersonMessage| {
+                        strip_all_markers(&pending.text, policy) == message.text
+                    };
+                    if let Some(place) = self.pending.iter().position(is_it) {
+                        self.pending.remove(place);
+                    }
                 }
                 self.add_message(&message);
+            }
+            SessionEventKind::MessageWaits { text, .. } => {
+                if let Some(place) = self.pending.iter().position(|pending| pending.text == text) {
+                    self.pending.remove(place);
+                }
+                let note = "your message waits until the running turn on another machine has ended";
+                self.transcript.note(Tone::Quiet, note);
             }
             SessionEventKind::Task { task, by } => {
                 self.transcript.note(Tone::Quiet, &format!("{by} set the task: {task}"));
@@ -42,6 +57,11 @@ impl Chat {
             SessionEventKind::TurnDropped { turn, member } => {
                 self.unqueue(turn);
                 self.transcript.note(Tone::Quiet, &format!("{member}'s turn was dropped"));
+            }
+            SessionEventKind::TurnOffered { turn, member, node } => {
+                let node = node.map_or_else(|| "a node".to_owned(), |node| format!("node {node}"));
+                self.transcript
+                    .note(Tone::Quiet, &format!("turn {turn} of {member} waits for {node}"));
             }
             SessionEventKind::TurnStarted { turn, member, tokens_estimate, .. } => {
                 self.unqueue(turn);

@@ -83,6 +83,8 @@ pub enum Input {
     Edited(Result<String, String>),
     /// A request failed and had no effect.
     Refused(String),
+    /// Others go on with the conversation.
+    Woken,
     /// A short notice.
     Remark(String),
     /// There is a text to keep in the conversation.
@@ -303,6 +305,7 @@ impl Chat {
                 self.activity = Activity::Waiting;
                 self.remark(why)
             }
+            Input::Woken => (self.activity == Activity::Waiting).then(|| self.work(Effect::GoOn)),
             Input::Note(text) => {
                 self.transcript.note(Tone::Quiet, &text);
                 None

@@ -8,6 +8,7 @@ use convoke_agent::usage::Usage;
 use convoke_agent::verdict::{Failure, FailureReason};
 use convoke_agent::{TurnResult, Verdict};
 use convoke_core::Diagnostic;
+use convoke_core::marker::{TextPolicy, strip_all_markers};
 use convoke_session::event::FailedTurn;
 use convoke_session::{
     AttemptResult, MessageNumber, Millis, PersonMessage, SessionEventKind, ShownAttachment,
@@ -76,7 +77,10 @@ fn a_message_goes_to_the_one_who_is_addressed() {
             Some(Effect::Attach(message)) => chat.update(Input::Attached(Ok(message))),
             effect => effect,
         };
-        chat.happen(message(1, "you", &[], "hello"));
+        if let Some(Effect::Say(said)) = &effect {
+            let text = strip_all_markers(&said.text, TextPolicy::Preserve);
+            chat.happen(message(1, "you", &[], &text));
+        }
         chat.happen(idle());
         effect
     };

@@ -13,6 +13,8 @@ mod doctor;
 mod explain;
 mod init;
 mod mcp;
+mod node;
+mod nodes;
 mod prompt;
 mod request;
 mod rpc;
@@ -50,6 +52,8 @@ pub enum Command {
     Rpc(rpc::Arguments),
     Acp(acp::Arguments),
     Mcp(mcp::Arguments),
+    Node(node::Arguments),
+    Nodes(nodes::Arguments),
     Capture(capture::Arguments),
     Doctor(doctor::Arguments),
     /// Show the documentation
@@ -88,6 +92,8 @@ pub fn run<C: CommandFactory>(
         Command::Rpc(arguments) => rpc::run(&arguments),
         Command::Acp(arguments) => acp::run(&arguments),
         Command::Mcp(arguments) => mcp::run(&arguments),
+        Command::Node(arguments) => node::run(arguments),
+        Command::Nodes(arguments) => nodes::run(&arguments),
         Command::Capture(arguments) => capture::run(&arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Docs(arguments) => docs::run(&arguments),

@@ -6,6 +6,8 @@
 pub mod attachments;
 pub mod change_recorder;
 pub mod home;
+pub mod node_team;
+pub mod origin;
 pub mod project;
 mod references;
 pub mod rehearsal_servers;
@@ -18,6 +20,7 @@ pub mod team_redaction;
 pub mod trust;
 mod workspaces;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
@@ -33,7 +36,7 @@ use convoke_session::{
     AnyStore, Coordinator, MemberName, MessageNumber, NewSession, Rehearsal, Session, SessionId,
     Store as _,
 };
-use convoke_team::Record;
+use convoke_team::{Member, Record, Team};
 
 use self::home::Home;
 use self::project::{Origin, Project, TEAM_FILE, UserConfiguration, find_team_file};
@@ -256,10 +259,16 @@ pub async fn open(
         home: &home,
         host_environment,
         record: options.record.map(|RecordOption::Wire| Record::Wire),
+        elsewhere: elsewhere(&project.team, &store, backend)?,
     };
     let option = backend.option(began.rehearsal.or(began_as));
     let ResolvedTeam { team_agents, rehearsal_servers, diagnostics } = resolver.fill().await?;
     let coordinator = if is_new {
+        if let Some(shared) = store.shared()
+            && let Some(origin) = origin::of_directory(&project.directory, host_environment)
+        {
+            shared.set_origin(began.id, &origin).await?;
+        }
         Coordinator::create(store, began, team_agents, observer).await?
     } else {
         Coordinator::open(store, began.id, team_agents, observer).await?
@@ -312,6 +321,7 @@ pub fn model_member(
         home: &home,
         host_environment,
         record: None,
+        elsewhere: BTreeSet::new(),
     };
     let mut diagnostics = Vec::new();
     let (agent, name) = resolver.model_called(name, &mut diagnostics)?;
@@ -356,6 +366,29 @@ pub fn project_of(
 fn team_text_in(directory: &Path) -> Option<String> {
     let bytes = Disk.read(&directory.join(TEAM_FILE), FileKind::TeamFile).ok()?;
     String::from_utf8(bytes).ok()
+}
+
+/// Returns the members whose turns the machines run that the team file names.
+fn elsewhere(
+    team: &Team,
+    store: &AnyStore,
+    backend: AgentBackend,
+) -> Result<BTreeSet<MemberName>, UsageError> {
+    let node = |member: &Member| member.agent().and_then(|settings| settings.node.clone());
+    let pinned = team.members.iter().filter_map(|member| Some((member, node(member)?)));
+    if store.shared().is_some() {
+        return Ok(pinned.map(|(member, _)| member.name.clone()).collect());
+    }
+    match pinned.into_iter().next() {
+        Some((Member { name, .. }, node)) if backend == AgentBackend::Agents => {
+            Err(UsageError(format!(
+                "{name} runs on the node `{node}`, which needs a store that machines share: pass --store URL (see \
+                 `convoke docs store`)"
+            )))
+        }
+        // A rehearsal shows the whole team here.
+        _ => Ok(BTreeSet::new()),
+    }
 }
 
 fn begin(project: &Project, backend: AgentBackend) -> NewSession {

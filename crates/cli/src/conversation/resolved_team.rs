@@ -26,8 +26,9 @@ use convoke_model::{ModelAgent, Settings};
 use convoke_redact::Redactor;
 use convoke_session::file_changes::OwnWorkspace;
 use convoke_session::prompt::InstructionFile;
+use convoke_session::shared::TurnRequirements;
 use convoke_session::{AnyStore, MemberAgent, MemberName, SessionId, TeamAgents};
-use convoke_team::{AgentSettings, PermissionRules, Record, WorkspaceChoice};
+use convoke_team::{AgentSettings, PermissionRules, Record, Team, WorkspaceChoice};
 
 use super::change_recorder::{Recorder, changes_of};
 use super::home::Home;
@@ -65,6 +66,8 @@ pub(super) struct AgentResolver<'a> {
     pub(super) host_environment: &'a HostEnvironment,
     /// The user's own choice of recording, above the team file's.
     pub(super) record: Option<Record>,
+    /// The members whose turns other machines run. Nothing is resolved for them.
+    pub(super) elsewhere: BTreeSet<MemberName>,
 }
 
 impl AgentResolver<'_> {
@@ -111,6 +114,8 @@ impl AgentResolver<'_> {
             seats.insert(name, self.member_agent(agent, &resolved)?);
         }
         let mut team_agents = TeamAgents::new(team, seats);
+        team_agents.elsewhere.clone_from(&self.elsewhere);
+        team_agents.requirements = requirements(&self.project.team);
         team_agents.is_rehearsal = self.backend.rehearsal().is_some();
         let redactor = Redactor::for_env(&secrets);
         team_agents.redactor = keys.iter().fold(redactor, |redactor, key| key.known_to(&redactor));
@@ -128,6 +133,7 @@ impl AgentResolver<'_> {
         let members = self.project.team.members.iter();
         let agents = members.filter_map(|member| Some((&member.name, member.agent()?)));
         agents
+            .filter(|(name, _)| !self.elsewhere.contains(*name))
             .map(|(name, settings)| {
                 let agent = resolve_agent(
                     self.project,
@@ -404,6 +410,17 @@ fn is_inherited(name: &OsStr, vendor: Option<Vendor>, model_keys: &BTreeSet<OsSt
     let signs_in_with = vendor.map_or(&[][..], |vendor| vendor.facts().sign_in.keys);
     let is_key = model_keys.contains(name) && !signs_in_with.iter().any(|own| name == *own);
     !is_key && name != store::PASSWORD
+}
+
+/// Returns what it takes to run the turns of each member.
+pub(super) fn requirements(team: &Team) -> HashMap<MemberName, TurnRequirements> {
+    let agents = team.members.iter().filter_map(|member| Some((member, member.agent()?)));
+    let required = agents.map(|(member, settings)| {
+        let AgentSettings { agent, node, .. } = settings;
+        let requirements = TurnRequirements { agent: agent.clone(), node: node.clone() };
+        (member.name.clone(), requirements)
+    });
+    required.collect()
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The store of sessions: this machine's file, or a database that several machines share.
 
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Args;
@@ -59,8 +60,23 @@ pub async fn open_url(host_environment: &HostEnvironment, url: &str) -> anyhow::
     check(url)?;
     let password = host_environment.variable(PASSWORD).and_then(|password| password.to_str());
     tracing::info!(url, "opening the store");
-    let store = PostgresStore::open(url, password).await;
+    let store = match lease(host_environment)? {
+        Some(lease) => PostgresStore::open_with_lease(url, password, lease).await,
+        None => PostgresStore::open(url, password).await,
+    };
     Ok(store.with_context(|| format!("cannot open the store {url}"))?.into())
+}
+
+/// The variable with the duration of leases in seconds, in place of 15.
+const LEASE: &str = "CONVOKE_STORE_LEASE";
+
+fn lease(host_environment: &HostEnvironment) -> Result<Option<Duration>, UsageError> {
+    let Some(seconds) = host_environment.variable(LEASE) else { return Ok(None) };
+    let seconds = seconds.to_str().and_then(|seconds| seconds.parse().ok());
+    match seconds.filter(|seconds| (1..=3600).contains(seconds)) {
+        Some(seconds) => Ok(Some(Duration::from_secs(seconds))),
+        None => Err(UsageError(format!("{LEASE} must be a number of seconds from 1 to 3600"))),
+    }
 }
 
 /// Returns the store that the user's configuration names.

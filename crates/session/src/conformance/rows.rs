@@ -72,6 +72,8 @@ pub fn commit(on: Head) -> Commit {
         turns: Vec::new(),
         attempts: Vec::new(),
         progress: Vec::new(),
+        taken: None,
+        offer: None,
         threads: Vec::new(),
         state: State { next_message_id: 9, ..State::default() },
     }

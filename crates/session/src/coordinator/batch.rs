@@ -31,7 +31,7 @@ use crate::id::{AttemptRef, MemberName, TurnId};
 use crate::progress::Progress;
 use crate::routing::conversation::Conversation;
 use crate::routing::route;
-use crate::store::{SessionHold as _, Store, StoreError};
+use crate::store::{SessionHold, Store, StoreError};
 use crate::turn::{Attempt, AttemptResult, Turn, TurnState};
 
 /// The maximum number of queued reports; beyond it the turns wait for the coordinator.
@@ -91,7 +91,10 @@ impl<S: Store> Coordinator<S> {
     pub(super) async fn run_batch(&mut self) -> Result<Option<StopReason>, CoordinatorError> {
         let mut next = self.conversation.clone();
         let team = self.team_agents.team();
-        let mut batch = next.queue.take_next(self.pace(), |turn| !team.is_person(&turn.member));
+        let is_run_here = |turn: &Turn| {
+            !team.is_person(&turn.member) && !self.team_agents.is_elsewhere(&turn.member)
+        };
+        let mut batch = next.queue.take_next(self.pace(), is_run_here);
         let left = self.guard.turns_left(self.team_agents.team().limits.turns);
         while batch.len() as u64 > left {
             batch.pop().into_iter().for_each(|turn| next.queue.put_back(turn));
@@ -151,6 +154,10 @@ impl<S: Store> Coordinator<S> {
     ) -> Result<(), CoordinatorError> {
         if !prepared.is_empty() {
             let mut commit = self.commit_of(&next);
+            // Whoever goes on for a process that is lost runs the turn first that it began with.
+            if batch.running.is_empty() {
+                commit.offer = prepared.first().map(|ready| self.offer_of(&ready.turn));
+            }
             for ready in &prepared {
                 commit.contents.extend(ready.contents.iter().cloned());
                 commit.turns.push(ready.turn.clone());
@@ -250,7 +257,13 @@ impl<S: Store> Coordinator<S> {
         failed: &mut Vec<FailedTurn>,
     ) -> Result<Option<StopReason>, CoordinatorError> {
         let mut stop = None;
-        let mut lost = std::pin::pin!(self.hold.lost());
+        let lost = self.hold.as_ref().map(SessionHold::lost);
+        let mut lost = std::pin::pin!(async move {
+            match lost {
+                Some(lost) => lost.await,
+                None => std::future::pending().await,
+            }
+        });
         loop {
             let ended = tokio::select! {
                 biased;

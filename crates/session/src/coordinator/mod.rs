@@ -4,6 +4,7 @@
 mod batch;
 mod controls;
 mod prepare;
+mod shared;
 mod team_agents;
 mod team_calls;
 mod turn_runner;
@@ -12,10 +13,12 @@ use convoke_agent::thread::ThreadStoreError;
 use convoke_core::marker::Intent;
 use convoke_core::{Diagnostic, MessageId, NewMessage};
 use convoke_team::Team;
+use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 
 use self::controls::StopRequest;
 pub use self::controls::{Controls, INBOX_LIMIT};
+use self::shared::Sharing;
 pub use self::team_agents::{Clock, MemberAgent, TeamAgents};
 use crate::attachment::Attachment;
 use crate::diagnostics;
@@ -28,11 +31,12 @@ use crate::routing::guard::Guard;
 use crate::routing::queue::Concurrency;
 use crate::routing::{Call, Routed, route};
 use crate::session::NewSession;
+use crate::shared::{InboxNumber, TurnOffer};
 use crate::store::{Commit, Holder, SessionHold as _, Store, StoreError};
 use crate::turn::{Turn, TurnState};
 
 /// A message from a person.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PersonMessage {
     /// The author.
     pub person: MemberName,
@@ -107,7 +111,18 @@ pub struct Coordinator<S: Store> {
     stop: Option<StopReason>,
     /// Whether memory may differ from the store, which then wins.
     is_stale: bool,
-    hold: S::Hold,
+    /// `None` while another process may write the session.
+    hold: Option<S::Hold>,
+    /// What a process does that shares the session with others; `None` if it keeps the session.
+    sharing: Option<Sharing>,
+}
+
+/// The reason why no turn can run here now.
+enum Pause {
+    /// The conversation stops.
+    Stop(StopReason),
+    /// The next turn is one that other processes run.
+    Offer(TurnOffer),
 }
 
 /// An error that ends a conversation.
@@ -149,7 +164,7 @@ impl CoordinatorError {
 }
 
 impl<S: Store> Coordinator<S> {
-    /// Creates a session and locks it.
+    /// Creates a session and locks it. Where processes share sessions, it is locked when there is something to do.
     pub async fn create(
         store: S,
         session: NewSession,
@@ -157,36 +172,47 @@ impl<S: Store> Coordinator<S> {
         observer: Box<dyn Observer>,
     ) -> Result<Self, CoordinatorError> {
         let id = session.id;
+        if store.shared().is_some() {
+            store.create(session).await?;
+            return Self::take_up(store, id, None, team_agents, observer).await;
+        }
         let hold = store.hold(id, Holder::this_process(team_agents.now())).await?;
         store.create(session).await?;
-        Self::take_up(store, id, hold, team_agents, observer).await
+        Self::take_up(store, id, Some(hold), team_agents, observer).await
     }
 
-    /// Opens a session and requeues turns interrupted by a crash.
+    /// Opens a session and requeues turns interrupted by a crash. Where processes share sessions, that is done when
+    /// this one has something to do.
     pub async fn open(
         store: S,
         session: SessionId,
         team_agents: TeamAgents,
         observer: Box<dyn Observer>,
     ) -> Result<Self, CoordinatorError> {
+        if store.shared().is_some() {
+            return Self::take_up(store, session, None, team_agents, observer).await;
+        }
         let hold = store.hold(session, Holder::this_process(team_agents.now())).await?;
-        Self::take_up(store, session, hold, team_agents, observer).await
+        Self::take_up(store, session, Some(hold), team_agents, observer).await
     }
 
     /// Releases the session, and returns when others can hold it.
     pub async fn close(self) {
-        self.hold.release().await;
+        if let Some(hold) = self.hold {
+            hold.release().await;
+        }
     }
 
     async fn take_up(
         store: S,
         id: SessionId,
-        hold: S::Hold,
+        hold: Option<S::Hold>,
         team_agents: TeamAgents,
         observer: Box<dyn Observer>,
     ) -> Result<Self, CoordinatorError> {
         let session = store.session(id).await?;
         let (controls, inbox) = Controls::new();
+        let sharing = store.shared().map(|shared| Sharing::new(shared.clone()));
         let mut coordinator = Self {
             store,
             session: id,
@@ -200,8 +226,14 @@ impl<S: Store> Coordinator<S> {
             stop: None,
             is_stale: true,
             hold,
+            sharing,
         };
-        let interrupted = coordinator.refresh().await?;
+        let interrupted = if coordinator.hold.is_some() {
+            coordinator.refresh().await?
+        } else {
+            coordinator.look().await?;
+            Vec::new()
+        };
         let messages = coordinator.conversation.last_message().0;
         let waiting = coordinator.waiting().len() as u64;
         let at = coordinator.team_agents.now();
@@ -279,14 +311,38 @@ impl<S: Store> Coordinator<S> {
         self.conversation.task()
     }
 
-    /// Stores and routes a message of a person. The message is durable when this returns.
-    pub async fn accept(&mut self, given: PersonMessage) -> Result<MessageId, CoordinatorError> {
+    /// Stores and routes a message of a person. The message is durable when this returns. Returns its id; `None` if
+    /// another process holds the session, which stores the message between two turns.
+    pub async fn accept(
+        &mut self,
+        given: PersonMessage,
+    ) -> Result<Option<MessageId>, CoordinatorError> {
+        self.person_of(&given)?;
+        if !self.is_held_or_claimed().await? {
+            self.put_into_inbox(&given).await?;
+            return Ok(None);
+        }
         self.refresh().await?;
+        self.store_message(given, None).await.map(Some)
+    }
+
+    /// Returns the author of a message.
+    fn person_of(&self, given: &PersonMessage) -> Result<MemberName, CoordinatorError> {
         let team = self.team_agents.team();
-        let person = team.resolve_person(given.person.as_str()).cloned().ok_or_else(|| {
+        team.resolve_person(given.person.as_str()).cloned().ok_or_else(|| {
             let people = team.people().cloned().collect();
             CoordinatorError::NoPerson { name: given.person.to_string(), people }
-        })?;
+        })
+    }
+
+    /// Stores and routes a message of a person, from the inbox or not.
+    async fn store_message(
+        &mut self,
+        given: PersonMessage,
+        taken: Option<InboxNumber>,
+    ) -> Result<MessageId, CoordinatorError> {
+        let person = self.person_of(&given)?;
+        let team = self.team_agents.team();
         let mut routed = route(team, &person, &given.text);
         // An unknown name is left to the person to correct; nobody else answers instead.
         if routed.calls.is_empty() && !routed.names_somebody {
@@ -309,6 +365,7 @@ impl<S: Store> Coordinator<S> {
         let effects = next.add(message, answers, &routed, &routed.speaker, at);
         let mut commit = self.commit_of(&next);
         commit.at = at;
+        commit.taken = taken;
         commit.turns.extend(answered.map(|turn| Turn {
             state: TurnState::Done,
             reply: Some(effects.message.number),
@@ -326,30 +383,56 @@ impl<S: Store> Coordinator<S> {
     ///
     /// Each call resets the limits: it is a person's decision to continue.
     pub async fn run(&mut self) -> Result<StopReason, CoordinatorError> {
-        self.refresh().await?;
         self.guard.reset();
         self.controls.settle();
-        let stop = loop {
-            while let Ok(message) = self.inbox.try_recv() {
-                self.accept(message).await?;
-            }
-            if let Some(stop) = self.pause() {
-                break stop;
-            }
-            // Until it returns, agents may run turns that only the store knows.
-            self.is_stale = true;
-            let stop = self.run_batch().await?;
-            self.is_stale = false;
-            if let Some(stop) = stop {
-                break stop;
+        let stop = if self.sharing.is_some() {
+            Box::pin(self.run_shared()).await?
+        } else {
+            self.refresh().await?;
+            loop {
+                // Nobody else could run it.
+                if let Pause::Stop(stop) = Box::pin(self.run_here()).await? {
+                    break stop;
+                }
             }
         };
         self.emit(self.team_agents.now(), SessionEventKind::Stopped(stop.clone()));
         Ok(stop)
     }
 
+    /// Runs turns until none can run here.
+    async fn run_here(&mut self) -> Result<Pause, CoordinatorError> {
+        loop {
+            if let Some(pause) = self.between_turns().await? {
+                return Ok(pause);
+            }
+            if let Some(stop) = self.run_next().await? {
+                return Ok(Pause::Stop(stop));
+            }
+        }
+    }
+
+    /// Stores the messages that wait, and returns the reason why no turn can run here now.
+    async fn between_turns(&mut self) -> Result<Option<Pause>, CoordinatorError> {
+        while let Ok(message) = self.inbox.try_recv() {
+            self.store_message(message, None).await?;
+        }
+        self.take_inbox().await?;
+        Ok(self.pause())
+    }
+
+    /// Runs the next turns.
+    async fn run_next(&mut self) -> Result<Option<StopReason>, CoordinatorError> {
+        // Until it returns, agents may run turns that only the store knows.
+        self.is_stale = true;
+        let stop = self.run_batch().await?;
+        self.is_stale = false;
+        Ok(stop)
+    }
+
     /// Requeues a turn that failed or was cancelled, before all others.
     pub async fn retry(&mut self, turn: TurnId) -> Result<(), CoordinatorError> {
+        self.claim().await?;
         self.refresh().await?;
         let no = |why| CoordinatorError::NoRetry { turn, why };
         let before = TurnId(turn.0.saturating_sub(1));
@@ -373,26 +456,39 @@ impl<S: Store> Coordinator<S> {
         Ok(())
     }
 
-    /// Returns the reason why no turn can run now.
-    fn pause(&mut self) -> Option<StopReason> {
-        match self.controls.stop_request() {
-            StopRequest::Leave => return Some(StopReason::Left),
-            StopRequest::CancelTurn => return Some(StopReason::Cancelled { person: self.asker() }),
-            StopRequest::GoOn => {}
-        }
-        if let Some(stop) = self.stop.take() {
-            return Some(stop);
+    /// Returns the reason why no turn can run here now.
+    fn pause(&mut self) -> Option<Pause> {
+        let stop = match self.controls.stop_request() {
+            StopRequest::Leave => Some(StopReason::Left),
+            StopRequest::CancelTurn => Some(StopReason::Cancelled { person: self.asker() }),
+            StopRequest::GoOn => self.stop.take(),
+        };
+        if let Some(stop) = stop {
+            return Some(Pause::Stop(stop));
         }
         let Some(next) = self.conversation.queue.peek() else {
-            return Some(StopReason::Idle { person: self.asker() });
+            return Some(Pause::Stop(StopReason::Idle { person: self.asker() }));
         };
         if self.team_agents.team().is_person(&next.member) {
             let (person, turn, answers) = (next.member.clone(), next.id, next.answers);
-            return Some(StopReason::Addressed { person, turn, answers });
+            return Some(Pause::Stop(StopReason::Addressed { person, turn, answers }));
         }
         let limit = self.team_agents.team().limits.turns;
-        (self.guard.turns_left(limit) == 0)
-            .then(|| StopReason::TurnLimit { person: self.asker(), limit })
+        if self.guard.turns_left(limit) == 0 {
+            return Some(Pause::Stop(StopReason::TurnLimit { person: self.asker(), limit }));
+        }
+        let is_elsewhere = self.sharing.is_some() && self.team_agents.is_elsewhere(&next.member);
+        is_elsewhere.then(|| Pause::Offer(self.offer_of(next)))
+    }
+
+    /// Returns the offer of a turn.
+    fn offer_of(&self, turn: &Turn) -> TurnOffer {
+        TurnOffer {
+            turn: turn.id,
+            member: turn.member.clone(),
+            requirements: self.team_agents.requirements_of(&turn.member),
+            guard: self.guard.clone(),
+        }
     }
 
     /// Returns the person to whom control returns.
@@ -470,13 +566,18 @@ impl<S: Store> Coordinator<S> {
             progress: Vec::new(),
             threads: Vec::new(),
             state: conversation.state(),
+            taken: None,
+            offer: None,
         }
     }
 
     async fn commit(&mut self, commit: Commit) -> Result<(), StoreError> {
         // If this future is dropped, only the store knows whether the commit succeeded.
         let was_stale = std::mem::replace(&mut self.is_stale, true);
-        let committed = self.store.commit(self.session, commit).await;
+        let committed = match self.store.shared() {
+            Some(shared) => shared.commit_surely(self.session, commit).await,
+            None => self.store.commit(self.session, commit).await,
+        };
         // A changed thread refuses the commit, so the session is unchanged.
         if matches!(committed, Ok(_) | Err(StoreError::Thread(ThreadStoreError::Changed(_)))) {
             self.is_stale = was_stale;

@@ -1,6 +1,6 @@
 //! A team and the agents of its members.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -8,11 +8,12 @@ use convoke_agent::Agent;
 use convoke_agent::permission::Approvals;
 use convoke_agent::turn_input::{Permissions, Trust, TurnInput};
 use convoke_redact::Redactor;
-use convoke_team::Team;
+use convoke_team::{Member, Team};
 
 use crate::file_changes::{ChangeRecorder, OwnWorkspace};
 use crate::id::{MemberName, Millis};
 use crate::prompt::InstructionFile;
+use crate::shared::TurnRequirements;
 
 /// A source of the current time.
 pub type Clock = Arc<dyn Fn() -> Millis + Send + Sync>;
@@ -30,6 +31,10 @@ pub struct TeamAgents {
     pub is_rehearsal: bool,
     /// Records what turns change; `None` records nothing.
     pub recorder: Option<Arc<dyn ChangeRecorder>>,
+    /// The members whose turns other processes run, where sessions are shared.
+    pub elsewhere: BTreeSet<MemberName>,
+    /// What it takes to run the turns of each member.
+    pub requirements: HashMap<MemberName, TurnRequirements>,
 }
 
 /// The agent of a member, with the settings of its turns.
@@ -110,6 +115,8 @@ impl TeamAgents {
             clock: Arc::new(crate::id::now),
             is_rehearsal: false,
             recorder: None,
+            elsewhere: BTreeSet::new(),
+            requirements: HashMap::new(),
         }
     }
 
@@ -136,6 +143,22 @@ impl TeamAgents {
     /// Has questions refused that no rule answers, because nobody can be asked.
     pub fn nobody_answers(&self) {
         self.agents.values().for_each(|agent| agent.approvals.nobody_is_there());
+    }
+
+    /// Returns whether other processes run the turns of a member.
+    pub(super) fn is_elsewhere(&self, member: &MemberName) -> bool {
+        self.elsewhere.contains(member)
+    }
+
+    /// Returns what it takes to run the turns of a member.
+    pub(super) fn requirements_of(&self, member: &MemberName) -> TurnRequirements {
+        self.requirements.get(member).cloned().unwrap_or_else(|| {
+            let settings = self.team.member(member.as_str()).and_then(Member::agent);
+            TurnRequirements {
+                agent: settings.map_or_else(String::new, |settings| settings.agent.clone()),
+                node: settings.and_then(|settings| settings.node.clone()),
+            }
+        })
     }
 
     pub(super) fn member_agent(&self, member: &MemberName) -> Option<&MemberAgent> {

@@ -252,6 +252,11 @@ impl<S: Store> Coordinator<S> {
                 "{asked} is a person, who answers between turns; use `say`, or end your reply with [NEXT: {asked}]"
             ));
         }
+        if self.sharing.is_some() && self.team_agents.is_elsewhere(asked) {
+            return Err(format!(
+                "{asked} runs on another machine and cannot answer during this turn; call {asked} in your reply"
+            ));
+        }
         if batch.calls.waits_for(asked, &turn.member) {
             return Err(if *asked == turn.member {
                 "you cannot ask yourself".to_owned()

@@ -1,6 +1,6 @@
 //! Guards against endless conversations.
 
-use std::collections::HashMap;
+use serde::{Deserialize, Serialize};
 
 use crate::content::ContentHash;
 use crate::id::MemberName;
@@ -10,10 +10,18 @@ pub const MOST_REPEATS: u32 = 3;
 
 /// Counts turns and repetitions since the last decision of a person: a message, or continuing a stopped
 /// conversation.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Guard {
     turns: u64,
-    said: HashMap<(MemberName, ContentHash), u32>,
+    said: Vec<Repeated>,
+}
+
+/// A message of a member, and how often it was said.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Repeated {
+    member: MemberName,
+    text: ContentHash,
+    times: u32,
 }
 
 impl Guard {
@@ -34,9 +42,16 @@ impl Guard {
 
     /// Counts a member's message, without markers. Returns the number of repetitions if it reaches the limit.
     pub fn said(&mut self, member: &MemberName, text: &str) -> Option<u32> {
-        let times = self.said.entry((member.clone(), ContentHash::of(text))).or_insert(0);
-        *times += 1;
-        (*times >= MOST_REPEATS).then_some(*times)
+        let text = ContentHash::of(text);
+        let said = self.said.iter_mut().find(|said| said.text == text && said.member == *member);
+        let times = if let Some(said) = said {
+            said.times += 1;
+            said.times
+        } else {
+            self.said.push(Repeated { member: member.clone(), text, times: 1 });
+            1
+        };
+        (times >= MOST_REPEATS).then_some(times)
     }
 }
 

@@ -228,6 +228,13 @@ impl Store for AnyStore {
     async fn remove(&self, session: SessionId) -> Result<(), StoreError> {
         either!(self, store => store.remove(session).await)
     }
+
+    fn shared(&self) -> Option<&PostgresStore> {
+        match self {
+            Self::Sqlite(_) => None,
+            Self::Postgres(store) => Some(store),
+        }
+    }
 }
 
 impl ThreadStore for AnyStore {
@@ -280,6 +287,10 @@ impl SessionHold for AnyHold {
 
     async fn release(self) {
         either!(self, hold => hold.release().await);
+    }
+
+    fn forget(self) {
+        either!(self, hold => hold.forget());
     }
 }
 

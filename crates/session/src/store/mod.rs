@@ -20,6 +20,7 @@ use convoke_agent::thread::{
 };
 use convoke_core::name::NameKey;
 
+use self::postgres::PostgresStore;
 use crate::clock::utc;
 use crate::content::{Content, ContentHash};
 use crate::id::{Head, MessageNumber, Millis, SessionId, ThreadId, TurnId};
@@ -28,6 +29,7 @@ use crate::request::RequestDelta;
 use crate::session::{
     FoundMessage, MemberCost, NewSession, NumberedMessage, RemovedSession, Session, State, Summary,
 };
+use crate::shared::{InboxNumber, TurnOffer};
 use crate::thread::{LoneThread, ThreadOwner};
 use crate::turn::{Attempt, Turn};
 
@@ -194,6 +196,12 @@ pub trait Store: ThreadStore + Sized + 'static {
 
     /// Deletes a session with its threads and their requests, and the contents that no other session has.
     fn remove(&self, session: SessionId) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// Returns the store if several machines share it, so that a session moves between their processes; `None` if
+    /// the process that has opened a session keeps it.
+    fn shared(&self) -> Option<&PostgresStore> {
+        None
+    }
 }
 
 /// The lock of a session for one process; dropping it releases the session.
@@ -203,6 +211,13 @@ pub trait SessionHold: Send + Sync + 'static {
 
     /// Releases the session, and returns when others can hold it.
     fn release(self) -> impl Future<Output = ()> + Send;
+
+    /// Drops the lock of a session that was released in the store already.
+    fn forget(self)
+    where
+        Self: Sized,
+    {
+    }
 }
 
 /// A session that is being written whole: pages of its rows in order, then the end. Dropping it leaves
@@ -257,6 +272,10 @@ pub struct Commit {
     pub threads: Vec<ThreadAppend>,
     /// The state of the conversation after the commit.
     pub state: State,
+    /// The message of the inbox that it stores. One that is not there any more refuses the whole commit.
+    pub taken: Option<InboxNumber>,
+    /// The turn that other processes run if this one goes away.
+    pub offer: Option<TurnOffer>,
 }
 
 /// The context of an answer: the other answers to the same message, then earlier messages.
@@ -327,6 +346,20 @@ pub enum StoreError {
         /// The session.
         session: SessionId,
     },
+    /// Too many messages wait for the process that holds the session.
+    #[error("too many messages wait in session {session}; try again later")]
+    InboxFull {
+        /// The session.
+        session: SessionId,
+    },
+    /// Another process has the name of a node.
+    #[error("there is a node `{name}` already: process {} on {} since {}", holder.pid, holder.host, utc(holder.since))]
+    NodeExists {
+        /// The name.
+        name: String,
+        /// The process.
+        holder: Holder,
+    },
     /// The session changed since it was read.
     #[error("session {session} was changed by another process; open it again")]
     Conflict {
@@ -390,6 +423,27 @@ pub enum StoreError {
     /// The database failed.
     #[error("the database failed: {0}")]
     Database(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl StoreError {
+    /// Returns whether the connection to the database failed, so that it is unknown what was written.
+    pub fn is_disconnected(&self) -> bool {
+        let Self::Database(error) = self else { return false };
+        match error.downcast_ref::<sqlx::Error>() {
+            Some(
+                sqlx::Error::Io(_)
+                | sqlx::Error::Tls(_)
+                | sqlx::Error::Protocol(_)
+                | sqlx::Error::PoolTimedOut
+                | sqlx::Error::WorkerCrashed,
+            ) => true,
+            // The server is shutting down, was killed, or is starting; or the connection failed.
+            Some(sqlx::Error::Database(error)) => error.code().is_some_and(|code| {
+                matches!(&*code, "57P01" | "57P02" | "57P03") || code.starts_with("08")
+            }),
+            _ => false,
+        }
+    }
 }
 
 impl From<sqlx::Error> for StoreError {

@@ -14,15 +14,27 @@ const NOBODY: u32 = 65534;
 pub struct Cluster {
     dir: TempDir,
     programs: PathBuf,
+    settings: &'static str,
 }
 
 impl Cluster {
+    #[allow(dead_code, reason = "not for measurements")]
     pub fn start() -> Self {
+        Self::start_with("-c fsync=off")
+    }
+
+    /// Starts a server whose commits survive a power cut, and which counts statements.
+    #[allow(dead_code, reason = "for measurements")]
+    pub fn start_durable() -> Self {
+        Self::start_with("-c shared_preload_libraries=pg_stat_statements")
+    }
+
+    fn start_with(settings: &'static str) -> Self {
         let dir = tempfile::Builder::new().prefix("pg").tempdir().unwrap();
         if is_root() {
             chown(dir.path(), Some(NOBODY), None).unwrap();
         }
-        let cluster = Self { dir, programs: programs() };
+        let cluster = Self { dir, programs: programs(), settings };
         let data = cluster.data();
         cluster.run(
             "initdb",
@@ -37,6 +49,12 @@ impl Cluster {
         format!("postgres://convoke@localhost/postgres?host={}", self.dir.path().display())
     }
 
+    /// Returns the socket of the server.
+    #[allow(dead_code, reason = "for tests that stand between the server and its clients")]
+    pub fn socket(&self) -> PathBuf {
+        self.dir.path().join(".s.PGSQL.5432")
+    }
+
     /// Stops the server as a crash does.
     pub fn crash(&self) {
         self.run("pg_ctl", &["-D", &self.data(), "-m", "immediate", "stop"]);
@@ -44,7 +62,7 @@ impl Cluster {
 
     pub fn run_server(&self) {
         let options =
-            format!("-c listen_addresses='' -c fsync=off -k {}", self.dir.path().display());
+            format!("-c listen_addresses='' {} -k {}", self.settings, self.dir.path().display());
         self.run("pg_ctl", &["-w", "-D", &self.data(), "-o", &options, "start"]);
     }
 

@@ -2,7 +2,11 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod agents;
 mod cluster;
+mod histories;
+mod lease_model;
+mod sharing;
 
 use std::time::Duration;
 
@@ -161,6 +165,13 @@ async fn two_processes_create_the_tables_once_and_foreign_tables_are_refused() {
     let (one, _two) = (one.unwrap(), two.unwrap());
     one.create(new_session()).await.unwrap();
     let pool = sqlx::PgPool::connect(&url).await.unwrap();
+    // Tables of the first format get what is new.
+    let older = "ALTER TABLE lease DROP COLUMN stopped; DROP TABLE inbox, offer, project, node; \
+                 UPDATE convoke_store SET format = 1";
+    sqlx::raw_sql(older).execute(&pool).await.unwrap();
+    let migrated = PostgresStore::open(&url, None).await.unwrap();
+    migrated.hold(new_session().id, holder(1)).await.unwrap().release().await;
+    assert!(migrated.nodes().await.unwrap().is_empty());
     sqlx::raw_sql("UPDATE convoke_store SET format = 99").execute(&pool).await.unwrap();
     let refused = PostgresStore::open(&url, None).await.unwrap_err();
     assert!(matches!(refused, StoreError::DatabaseVersion { found: 99, .. }), "{refused}");

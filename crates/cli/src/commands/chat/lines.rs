@@ -195,7 +195,7 @@ impl LineChat {
         let (reply, done) = match request {
             SessionRequest::Say(message, reply) => {
                 let said = coordinator.accept(message).await;
-                (reply, said.map(|id| Some(id.to_string())))
+                (reply, said.map(|id| id.map(|id| id.to_string())))
             }
             SessionRequest::Retry(turn, reply) => {
                 (reply, coordinator.retry(turn).await.map(|()| None))

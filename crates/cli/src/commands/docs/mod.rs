@@ -45,6 +45,7 @@ const PAGES: &[(&str, &str)] = &pages![
     "models",
     "sessions",
     "store",
+    "scale",
     "record",
     "changes",
     "serve",

@@ -187,6 +187,19 @@ impl<W: Write> View<W> {
                 let paint = self.layout.paint;
                 self.line(&paint.faint(&format!("  {member}'s turn was dropped")))?;
             }
+            SessionEventKind::MessageWaits { .. } => {
+                let line =
+                    "  your message waits until the running turn on another machine has ended";
+                let line = self.layout.paint.faint(line);
+                self.line(&line)?;
+            }
+            SessionEventKind::TurnOffered { turn, member, node } => {
+                let node = node.as_ref();
+                let node = node.map_or_else(|| "a node".to_owned(), |node| format!("node {node}"));
+                let line = format!("  turn {turn} of {member} waits for {}", printable(&node));
+                let line = self.layout.paint.faint(&line);
+                self.line(&line)?;
+            }
             SessionEventKind::TurnStarted {
                 turn,
                 member,

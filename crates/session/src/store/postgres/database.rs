@@ -2,7 +2,9 @@
 
 use sqlx::Row as _;
 
+pub(super) use super::inbox::{remove_shared, take_message};
 pub(super) use super::lease::Fence;
+pub(super) use super::offer::set_offer;
 pub(super) use super::search::{index_messages, remove_from_index};
 use crate::id::{Head, SessionId, ThreadId};
 use crate::store::StoreError;

@@ -28,9 +28,18 @@ struct Leases {
     pool: PgPool,
     /// How long a lease lasts without a heartbeat.
     duration: Duration,
-    epochs: Mutex<HashMap<SessionId, i64>>,
+    epochs: Mutex<HashMap<SessionId, Held>>,
     /// Releases that have not reached the database yet.
     releases: Mutex<Vec<JoinHandle<()>>>,
+}
+
+/// What this process knows of its lease of a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Held {
+    /// The lease of this epoch, as long as no other process claims the session.
+    Epoch(i64),
+    /// The lease was lost. Nothing of what was begun with it may be written any more.
+    Lost,
 }
 
 /// The lease of a session. Kept by heartbeats, released on drop.
@@ -41,6 +50,8 @@ pub struct SessionLease {
     leases: Arc<Leases>,
     heartbeat: AbortHandle,
     lost: watch::Receiver<bool>,
+    /// Whether the database was told that the lease has ended.
+    is_released: bool,
     runtime: Handle,
 }
 
@@ -62,7 +73,7 @@ impl Fence {
             "INSERT INTO lease (session, epoch, until, pid, host, since) \
              VALUES ($1, 1, clock_timestamp() + make_interval(secs => $2), $3, $4, $5) \
              ON CONFLICT (session) DO UPDATE SET epoch = lease.epoch + 1, until = excluded.until, \
-             pid = excluded.pid, host = excluded.host, since = excluded.since \
+             pid = excluded.pid, host = excluded.host, since = excluded.since, stopped = NULL \
              WHERE lease.until < clock_timestamp() RETURNING epoch",
         )
         .bind(session.to_string())
@@ -75,17 +86,37 @@ impl Fence {
         let Some((epoch,)) = claimed else {
             return Err(StoreError::Held { session, holder: self.holder(session).await? });
         };
-        lock(&leases.epochs).insert(session, epoch);
+        Ok(self.claimed(session, epoch))
+    }
+
+    /// Keeps a lease that was just claimed.
+    pub(super) fn claimed(&self, session: SessionId, epoch: i64) -> SessionLease {
+        let leases = &self.leases;
+        lock(&leases.epochs).insert(session, Held::Epoch(epoch));
         let (tell, lost) = watch::channel(false);
         let heartbeat = tokio::spawn(beat(Arc::clone(leases), session, epoch, tell));
-        Ok(SessionLease {
+        SessionLease {
             session,
             epoch,
             leases: Arc::clone(leases),
             heartbeat: heartbeat.abort_handle(),
             lost,
+            is_released: false,
             runtime: Handle::current(),
-        })
+        }
+    }
+
+    /// Returns how long a lease lasts without a heartbeat.
+    pub(super) fn duration(&self) -> Duration {
+        self.leases.duration
+    }
+
+    /// Returns the epoch of the lease that this process has.
+    pub(super) fn epoch(&self, session: SessionId) -> Result<i64, StoreError> {
+        match lock(&self.leases.epochs).get(&session) {
+            Some(Held::Epoch(epoch)) => Ok(*epoch),
+            Some(Held::Lost) | None => Err(StoreError::LeaseLost { session }),
+        }
     }
 
     async fn holder(&self, session: SessionId) -> Result<Holder, StoreError> {
@@ -125,7 +156,7 @@ impl Fence {
         .fetch_optional(connection)
         .await?;
         match (own, lease) {
-            (Some(own), Some((epoch, _))) if own == epoch => Ok(()),
+            (Some(Held::Epoch(own)), Some((epoch, _))) if own == epoch => Ok(()),
             (None, None | Some((_, false))) => Ok(()),
             _ => Err(StoreError::LeaseLost { session }),
         }
@@ -170,24 +201,43 @@ impl SessionHold for SessionLease {
         drop(self);
         leases.finish_releases().await;
     }
+
+    fn forget(mut self) {
+        self.is_released = true;
+    }
 }
 
 impl Drop for SessionLease {
     fn drop(&mut self) {
         self.heartbeat.abort();
+        let own = Held::Epoch(self.epoch);
         let mut epochs = lock(&self.leases.epochs);
-        if epochs.get(&self.session) == Some(&self.epoch) {
-            epochs.remove(&self.session);
+        if epochs.get(&self.session) == Some(&own) {
+            if *self.lost.borrow() {
+                epochs.insert(self.session, Held::Lost);
+            } else {
+                epochs.remove(&self.session);
+            }
         }
         drop(epochs);
+        if self.is_released {
+            return;
+        }
+        let leases = Arc::clone(&self.leases);
         let (pool, session, epoch) = (self.leases.pool.clone(), self.session, self.epoch);
         let release = self.runtime.spawn(async move {
             let released = sqlx::query(
                 "UPDATE lease SET until = '-infinity' WHERE session = $1 AND epoch = $2",
             );
-            let released = released.bind(session.to_string()).bind(epoch).execute(&pool).await;
-            if let Err(error) = released {
-                tracing::debug!("the lease of session {session} was not released: {error}");
+            match released.bind(session.to_string()).bind(epoch).execute(&pool).await {
+                Ok(released) if released.rows_affected() == 0 => {
+                    // Another process has it: whatever is still running here was begun without its knowledge.
+                    lock(&leases.epochs).entry(session).or_insert(Held::Lost);
+                }
+                Ok(_) => {}
+                Err(error) => {
+                    tracing::debug!("the lease of session {session} was not released: {error}");
+                }
             }
         });
         lock(&self.leases.releases).push(release);
@@ -202,7 +252,7 @@ async fn beat(leases: Arc<Leases>, session: SessionId, epoch: i64, lost: watch::
         let begun = tokio::time::Instant::now();
         let extend = sqlx::query(
             "UPDATE lease SET until = clock_timestamp() + make_interval(secs => $3) \
-             WHERE session = $1 AND epoch = $2",
+             WHERE session = $1 AND epoch = $2 AND until > '-infinity'",
         );
         let extend =
             extend.bind(session.to_string()).bind(epoch).bind(leases.duration.as_secs_f64());

@@ -5,7 +5,10 @@ mod costs;
 mod database;
 #[path = "../sql/import.rs"]
 mod import;
+mod inbox;
 mod lease;
+mod nodes;
+mod offer;
 #[path = "../sql/packed.rs"]
 mod packed;
 #[path = "../sql/read.rs"]
@@ -30,8 +33,9 @@ use self::database::{CHANNEL, Fence};
 pub use self::import::OpenImport as PostgresImport;
 use self::lease::SessionLease as Hold;
 pub use self::lease::SessionLease;
+pub use self::nodes::NodeRegistration;
 use super::failpoint::Failpoint;
-use super::{Holder, StoreError};
+use super::{Commit, Holder, Store as _, StoreError};
 use crate::id::{Head, Millis, SessionId};
 
 /// How long a lease lasts without a heartbeat.
@@ -58,6 +62,15 @@ impl PostgresStore {
     /// Without a password, that of the URL, of `PGPASSWORD` or of `~/.pgpass` is used. Connections to other
     /// machines are encrypted, and the certificate is verified, unless the URL says `sslmode`.
     pub async fn open(url: &str, password: Option<&str>) -> Result<Self, StoreError> {
+        Self::open_with_lease(url, password, LEASE).await
+    }
+
+    /// Opens the store at a URL with leases of another duration.
+    pub async fn open_with_lease(
+        url: &str,
+        password: Option<&str>,
+        lease: Duration,
+    ) -> Result<Self, StoreError> {
         let mut options: PgConnectOptions = url.parse()?;
         if let Some(password) = password {
             options = options.password(password);
@@ -65,7 +78,7 @@ impl PostgresStore {
         if !is_local(&options) && !url.contains("sslmode=") {
             options = options.ssl_mode(PgSslMode::VerifyFull);
         }
-        Self::open_with(options, LEASE, Failpoint::default()).await
+        Self::open_with(options, lease, Failpoint::default()).await
     }
 
     /// Opens the store with the options of a connection, the duration of a lease and a failpoint.
@@ -93,7 +106,9 @@ impl PostgresStore {
 
     /// Listens to the commits of all processes.
     pub async fn listen(&self) -> Result<Commits, StoreError> {
-        let mut listener = PgListener::connect_with(&self.writer.pool).await?;
+        // A connection of its own: it is in use for as long as somebody listens.
+        let options = self.writer.pool.connect_options().as_ref().clone();
+        let mut listener = PgListener::connect_with(&pool(1).connect_with(options).await?).await?;
         listener.listen(CHANNEL).await?;
         Ok(Commits(listener))
     }
@@ -109,6 +124,60 @@ impl PostgresStore {
     /// Holds a session for one write.
     async fn hold_briefly(&self, session: SessionId) -> Result<SessionLease, StoreError> {
         self.take_hold(session, Holder::this_process(Millis(0))).await
+    }
+
+    #[expect(clippy::unnecessary_wraps, reason = "other databases are not shared")]
+    const fn as_shared(&self) -> Option<&Self> {
+        Some(self)
+    }
+
+    /// Returns how long a lease lasts without a heartbeat.
+    pub fn lease_duration(&self) -> Duration {
+        self.writer.fence.duration()
+    }
+
+    /// Writes a commit even if the connection fails in the middle of it, for as long as the lease lasts. Only the
+    /// holder of a session moves its head, so that the head says whether the commit was written.
+    pub(crate) async fn commit_surely(
+        &self,
+        session: SessionId,
+        commit: Commit,
+    ) -> Result<Head, StoreError> {
+        let (on, deadline) = (commit.on, tokio::time::Instant::now() + self.lease_duration());
+        let lost = || StoreError::LeaseLost { session };
+        let mut written = tokio::time::timeout_at(deadline, self.commit(session, commit.clone()));
+        loop {
+            match written.await.map_err(|_| lost())? {
+                Err(error) if error.is_disconnected() => {}
+                other => return other,
+            }
+            loop {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                match tokio::time::timeout_at(deadline, self.own_head(session)).await {
+                    Err(_) => return Err(lost()),
+                    Ok(Err(error)) if error.is_disconnected() => {}
+                    Ok(Err(error)) => return Err(error),
+                    Ok(Ok(head)) if head == on => break,
+                    Ok(Ok(_)) => return Ok(on.next()),
+                }
+            }
+            written = tokio::time::timeout_at(deadline, self.commit(session, commit.clone()));
+        }
+    }
+
+    /// Returns the head of a session that this process holds.
+    async fn own_head(&self, session: SessionId) -> Result<Head, StoreError> {
+        let epoch = self.writer.fence.epoch(session)?;
+        let head: Option<(i64,)> = sqlx::query_as(
+            "SELECT head FROM session JOIN lease ON lease.session = session.id \
+             WHERE session.id = $1 AND epoch = $2",
+        )
+        .bind(session.to_string())
+        .bind(epoch)
+        .fetch_optional(&self.writer.pool)
+        .await?;
+        let head = head.ok_or(StoreError::LeaseLost { session })?;
+        Ok(Head(u64::try_from(head.0).unwrap_or_default()))
     }
 
     async fn read_only(&self) -> Result<Self, StoreError> {

@@ -5,19 +5,27 @@ use sqlx::postgres::{PgConnection, PgPool};
 use crate::store::StoreError;
 
 /// The format of the tables. A change of `schema.sql` is a new format, with a migration to it.
-const FORMAT: i64 = 1;
+const FORMAT: i64 = 2;
 const SCHEMA: &str = include_str!("schema.sql");
+/// The migrations: the format that each begins with, and its statements.
+const MIGRATIONS: &[(i64, &str)] = &[(1, include_str!("to-format-2.sql"))];
 /// The key of the lock under which the tables are created: `Conv`.
 const LOCK: i64 = 0x436F_6E76;
 
-/// Creates the tables if there are none. Of two processes that do so at the same time, the second finds them.
+/// Creates the tables if there are none, and brings those of an older format up to date. Of two processes that do so at the same time, the second finds them.
 pub(super) async fn prepare(pool: &PgPool) -> Result<(), StoreError> {
     let mut transaction = pool.begin().await?;
     sqlx::query("SELECT pg_advisory_xact_lock($1)").bind(LOCK).execute(&mut *transaction).await?;
     match format(&mut transaction).await? {
         Some(FORMAT) => return Ok(()),
         Some(found) => {
-            return Err(StoreError::DatabaseVersion { found, expected: FORMAT });
+            let Some(first) = MIGRATIONS.iter().position(|(from, _)| *from == found) else {
+                return Err(StoreError::DatabaseVersion { found, expected: FORMAT });
+            };
+            for (_, statements) in &MIGRATIONS[first..] {
+                sqlx::raw_sql(*statements).execute(&mut *transaction).await?;
+            }
+            return Ok(transaction.commit().await?);
         }
         None => {}
     }

@@ -1,4 +1,4 @@
--- Format 1 of a store in PostgreSQL: the tables of `sqlite/schema.sql`. Texts that people and agents wrote are
+-- Format 2 of a store in PostgreSQL: the tables of `sqlite/schema.sql`. Texts that people and agents wrote are
 -- BYTEA, because a TEXT cannot contain U+0000.
 CREATE TABLE session (
     id          TEXT COLLATE "C" PRIMARY KEY,
@@ -23,7 +23,47 @@ CREATE TABLE lease (
     until       TIMESTAMPTZ NOT NULL,
     pid         BIGINT NOT NULL,
     host        BYTEA NOT NULL,
-    since       BIGINT NOT NULL
+    since       BIGINT NOT NULL,
+    stopped     TEXT
+);
+
+-- Messages of people that the holder of the session has not stored yet.
+CREATE TABLE inbox (
+    session     TEXT COLLATE "C" NOT NULL,
+    number      BIGINT GENERATED ALWAYS AS IDENTITY,
+    said        BYTEA NOT NULL,
+    PRIMARY KEY (session, number)
+);
+
+-- The sessions that go on, each with its next turn. Without a turn any process can go on.
+CREATE TABLE offer (
+    session     TEXT COLLATE "C" PRIMARY KEY,
+    since       TIMESTAMPTZ NOT NULL,
+    turn        BIGINT,
+    member      BYTEA,
+    agent       BYTEA,
+    node        BYTEA,
+    guard       TEXT
+);
+CREATE INDEX offer_since ON offer (since);
+
+-- The project of a session, for machines that have it in another directory.
+CREATE TABLE project (
+    session     TEXT COLLATE "C" PRIMARY KEY,
+    remote      BYTEA NOT NULL,
+    revision    TEXT NOT NULL,
+    below       BYTEA NOT NULL
+);
+
+-- The machines that take turns, for as long as the database's clock says.
+CREATE TABLE node (
+    name        BYTEA PRIMARY KEY,
+    epoch       BIGINT NOT NULL,
+    until       TIMESTAMPTZ NOT NULL,
+    pid         BIGINT NOT NULL,
+    host        BYTEA NOT NULL,
+    since       BIGINT NOT NULL,
+    about       TEXT NOT NULL
 );
 
 CREATE TABLE message (

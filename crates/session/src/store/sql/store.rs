@@ -12,6 +12,7 @@ use crate::request::RequestDelta;
 use crate::session::{
     FoundMessage, MemberCost, NewSession, NumberedMessage, RemovedSession, Session, Summary,
 };
+use crate::store::postgres::PostgresStore;
 use crate::store::{Commit, Holder, SessionHold as _, Store, StoreError, Window};
 use crate::thread::{LoneThread, ThreadOwner};
 use crate::turn::{Attempt, Turn};
@@ -173,6 +174,10 @@ impl Store for SqlStore {
         self.give_back_pages().await;
         hold.discard().await;
         Ok(())
+    }
+
+    fn shared(&self) -> Option<&PostgresStore> {
+        self.as_shared()
     }
 }
 

@@ -7,7 +7,7 @@ use sqlx::QueryBuilder;
 use super::Writer;
 use super::database::{
     BEGIN, Connection, QueryResult, index_messages, lock_contents, notify, owned_text,
-    remove_from_index, sql, text_value,
+    remove_from_index, remove_shared, set_offer, sql, take_message, text_value,
 };
 use super::packed::pack;
 use super::threads;
@@ -53,8 +53,8 @@ pub(super) async fn commit(
     session: SessionId,
     commit: Commit,
 ) -> Result<Head, StoreError> {
-    let Commit { on, at, contents, messages, turns, attempts, progress, threads: appends, state } =
-        commit;
+    let Commit { on, at, contents, messages, turns, attempts, progress, .. } = commit;
+    let (appends, state) = (commit.threads, commit.state);
     let Writer { pool, failpoint, fence } = writer;
     failpoint.reach();
     let mut transaction = pool.begin_with(BEGIN).await?;
@@ -117,6 +117,14 @@ pub(super) async fn commit(
     for append in &appends {
         let as_of = state.last_message;
         threads::append(&mut transaction, failpoint, session, append, as_of).await?;
+    }
+    if let Some(number) = commit.taken
+        && !take_message(&mut transaction, session, number).await?
+    {
+        return Err(recorded(format!("message {} of the inbox", number.0)));
+    }
+    if let Some(offer) = &commit.offer {
+        set_offer(&mut transaction, session, offer).await?;
     }
     notify(&mut transaction, session, on.next()).await?;
     failpoint.reach();
@@ -317,6 +325,7 @@ pub(super) async fn remove(writer: &Writer, session: SessionId) -> Result<(), St
     writer.fence.check(&mut transaction, session).await?;
     lock_contents(&mut transaction).await?;
     remove_from_index(&mut transaction, &id).await?;
+    remove_shared(&mut transaction, &id).await?;
     let removed = sqlx::query("DELETE FROM session WHERE id = $1")
         .bind(&id)
         .execute(&mut *transaction)

@@ -6,6 +6,7 @@ use sqlx::Row as _;
 
 use crate::id::{Head, SessionId, ThreadId};
 use crate::session::NumberedMessage;
+use crate::shared::{InboxNumber, TurnOffer};
 use crate::store::StoreError;
 
 pub(super) type Database = sqlx::Sqlite;
@@ -89,6 +90,25 @@ pub(super) fn index_messages(_: &mut Connection, _: &str, _: &[NumberedMessage])
 
 /// Removes a session from the search index. A trigger does so.
 pub(super) fn remove_from_index(_: &mut Connection, _: &str) -> Nothing {
+    ready(Ok(()))
+}
+
+/// Takes a message out of the inbox of a session, which no session of SQLite has.
+pub(super) fn take_message(
+    _: &mut Connection,
+    _: SessionId,
+    _: InboxNumber,
+) -> Ready<Result<bool, StoreError>> {
+    ready(Ok(false))
+}
+
+/// Offers a turn to other processes. Nobody else can take it: the lock ends with the process.
+pub(super) fn set_offer(_: &mut Connection, _: SessionId, _: &TurnOffer) -> Nothing {
+    ready(Ok(()))
+}
+
+/// Removes what processes on several machines share of a session.
+pub(super) fn remove_shared(_: &mut Connection, _: &str) -> Nothing {
     ready(Ok(()))
 }
 

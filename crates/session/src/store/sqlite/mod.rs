@@ -34,6 +34,7 @@ pub use self::import::OpenImport as SqliteImport;
 use self::lock::SessionLock as Hold;
 pub use self::lock::SessionLock;
 use super::failpoint::Failpoint;
+use super::postgres::PostgresStore;
 use super::{Holder, StoreError};
 use crate::id::{Millis, SessionId};
 
@@ -128,6 +129,11 @@ impl SqliteStore {
         sqlx::raw_sql("BEGIN; SELECT COUNT(*) FROM session LIMIT 1;").execute(&pool).await?;
         let writer = Writer { pool, ..self.writer.clone() };
         Ok(Self { writer, ..self.clone() })
+    }
+
+    #[expect(clippy::unused_self, reason = "other databases are shared")]
+    const fn as_shared(&self) -> Option<&PostgresStore> {
+        None
     }
 
     async fn give_back_pages(&self) {

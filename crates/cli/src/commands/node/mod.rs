@@ -1,0 +1,181 @@
+//! `convoke node`: takes turns of sessions in a shared store.
+
+mod offered;
+mod shown;
+mod turns;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use convoke_agent::id::now;
+use convoke_session::shared::NodeOffer;
+use convoke_session::store::Holder;
+use convoke_session::store::postgres::{NodeRegistration, PostgresStore};
+use convoke_session::{AnyStore, StoreError};
+use tokio::signal::unix::{SignalKind, signal};
+
+use self::offered::offered;
+use self::shown::Shown;
+use self::turns::Turns;
+use crate::conversation::origin::Places;
+use crate::conversation::store::open_store;
+use crate::host_environment;
+use crate::outcome::{Outcome, UsageError};
+
+/// The longest time between two looks for turns. New ones are announced; the end of another node is not.
+const LOOK: Duration = Duration::from_secs(2);
+
+/// Take turns of sessions in a shared store.
+///
+/// Needs --store. It takes those that this machine can run. The node ends with SIGTERM or Ctrl-C: the first lets running turns end, the second offers them to
+/// other nodes.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  convoke node --store postgres://convoke@db.example/team
+  convoke node --name build-server --offer codex --project /srv/shop
+  convoke node --map /home/ada/shop=/srv/shop --label gpu")]
+pub struct Arguments {
+    /// The name of the node, which members can ask for with `node = \"NAME\"` [default: the name of this machine]
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// The agents that it runs, each with a version if it must have one (`codex@0.166`) [default: those installed]
+    #[arg(long, value_name = "AGENT", value_delimiter = ',')]
+    offer: Vec<String>,
+    /// Another name that members can ask for
+    #[arg(long, value_name = "LABEL", value_delimiter = ',')]
+    label: Vec<String>,
+    /// A directory of another machine, and the one here with the same files
+    #[arg(long, value_name = "FROM=TO", value_parser = mapping)]
+    map: Vec<(PathBuf, PathBuf)>,
+    /// A git repository of this machine; sessions find it by its remote [default: the working directory]
+    #[arg(long, value_name = "DIR")]
+    project: Vec<PathBuf>,
+    /// The most turns at the same time
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=256))]
+    jobs: u16,
+    /// Write one JSON event per line
+    #[arg(long)]
+    json: bool,
+}
+
+fn mapping(text: &str) -> Result<(PathBuf, PathBuf), String> {
+    let (from, to) = text.split_once('=').ok_or("write FROM=TO")?;
+    let (from, to) = (PathBuf::from(from), PathBuf::from(to));
+    if from.is_absolute() && to.is_absolute() {
+        Ok((from, to))
+    } else {
+        Err("both directories must be absolute paths".to_owned())
+    }
+}
+
+/// Runs `convoke node`.
+pub fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    runtime.block_on(serve(arguments))
+}
+
+async fn serve(arguments: Arguments) -> anyhow::Result<Outcome> {
+    let host_environment = host_environment::of_process()?;
+    let store = open_store(&host_environment).await?;
+    let AnyStore::Postgres(shared) = store.clone() else {
+        return Err(UsageError(
+            "a node needs a store that machines share: pass --store URL (see `convoke docs store`)"
+                .to_owned(),
+        )
+        .into());
+    };
+    let holder = Holder::this_process(now());
+    let name = arguments.name.clone().unwrap_or_else(|| holder.host.clone());
+    let mut offer = offered(&arguments.offer, &host_environment)?;
+    offer.labels.clone_from(&arguments.label);
+    let mut repositories = arguments.project;
+    if repositories.is_empty() {
+        repositories.push(host_environment.cwd.clone());
+    }
+    let registration = register(&shared, &name, &offer, &holder).await?;
+    let shown = Shown::new(arguments.json);
+    shown.started(&name, &offer)?;
+    let turns = Turns {
+        store,
+        shared: shared.clone(),
+        name,
+        offer,
+        places: Places { mapped: arguments.map, repositories },
+        host_environment: Arc::new(host_environment),
+        holder,
+        shown,
+        most: arguments.jobs.into(),
+    };
+    let ended = take_turns(turns, &shared, &registration).await;
+    // A database that is gone removes the node when its time is over.
+    let _ = shared.remove_node(&registration).await;
+    shared.close().await;
+    ended.map(|()| Outcome::Done)
+}
+
+/// Registers the node. The name of a node that was killed is free when its time is over.
+async fn register(
+    shared: &PostgresStore,
+    name: &str,
+    offer: &NodeOffer,
+    holder: &Holder,
+) -> Result<NodeRegistration, StoreError> {
+    let give_up = tokio::time::Instant::now() + shared.lease_duration();
+    loop {
+        match shared.register_node(name, offer, holder).await {
+            Err(StoreError::NodeExists { .. }) if tokio::time::Instant::now() < give_up => {
+                tokio::time::sleep(LOOK / 4).await;
+            }
+            registered => return registered,
+        }
+    }
+}
+
+/// Takes turns until a signal ends the node.
+async fn take_turns(
+    turns: Turns,
+    shared: &PostgresStore,
+    registration: &NodeRegistration,
+) -> anyhow::Result<()> {
+    let mut terminations = signal(SignalKind::terminate())?;
+    let mut interrupts = signal(SignalKind::interrupt())?;
+    let mut offer = turns.offer.clone();
+    let shown = turns.shown;
+    let mut beats = tokio::time::interval(shared.lease_duration() / 3);
+    let (draining, is_draining) = tokio::sync::watch::channel(false);
+    let mut taking = std::pin::pin!(turns.take(is_draining));
+    loop {
+        tokio::select! {
+            ended = &mut taking => return ended,
+            _ = terminations.recv() => {}
+            _ = interrupts.recv() => {}
+            _ = beats.tick() => {
+                match shared.beat_node(registration, &offer).await {
+                    Ok(true) => {}
+                    Ok(false) => anyhow::bail!("another process has the name of this node"),
+                    // Its turns have leases of their own.
+                    Err(error) => shown.trouble(&error.to_string())?,
+                }
+                continue;
+            }
+        }
+        if draining.send_replace(true) {
+            // Dropping the turns ends their agents; other nodes run them again.
+            shown.note("ending now; running turns are offered to other nodes")?;
+            return Ok(());
+        }
+        offer.is_draining = true;
+        shown
+            .note("draining: running turns end, no new ones are taken; a second signal ends now")?;
+        let _: Result<bool, _> = shared.beat_node(registration, &offer).await;
+    }
+}
+
+/// Returns whether a node runs the turns of a member with these settings.
+fn is_offered(offer: &NodeOffer, name: &str, settings: &convoke_team::AgentSettings) -> bool {
+    let is_named = |node: &String| node == name || offer.labels.contains(node);
+    offer.agents.contains(&settings.agent) && settings.node.as_ref().is_none_or(is_named)
+}

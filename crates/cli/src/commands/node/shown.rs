@@ -1,0 +1,92 @@
+//! The output of a node: one line for each turn that begins or ends.
+
+use std::io::{self, Write as _};
+
+use crate::terminal::printable;
+use convoke_core::Diagnostic;
+use convoke_session::event_queue::Observer;
+use convoke_session::shared::NodeOffer;
+use convoke_session::{SessionEvent, SessionEventKind, SessionId};
+use serde_json::{Value, json};
+
+use crate::commands::sessions::short;
+use crate::terminal::stdout;
+
+/// Writes what a node does.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Shown {
+    json: bool,
+}
+
+impl Shown {
+    pub(super) const fn new(json: bool) -> Self {
+        Self { json }
+    }
+
+    pub(super) fn started(self, name: &str, offer: &NodeOffer) -> io::Result<()> {
+        let agents = offer.agents.join(", ");
+        let text = format!("node {name} takes turns of {agents}; end it with Ctrl-C");
+        self.write(&text, || json!({"type": "node-started", "name": name, "offer": offer}))
+    }
+
+    pub(super) fn note(self, text: &str) -> io::Result<()> {
+        self.write(text, || json!({"type": "note", "text": text}))
+    }
+
+    pub(super) fn trouble(self, why: &str) -> io::Result<()> {
+        let text = format!("the store cannot be reached: {why}");
+        self.write(&text, || json!({"type": "trouble", "problem": why}))
+    }
+
+    pub(super) fn failed(self, session: SessionId, why: &str) -> io::Result<()> {
+        let text = format!("{}: left to other nodes: {why}", short(session));
+        self.write(&text, || json!({"type": "session-left", "session": session, "problem": why}))
+    }
+
+    pub(super) fn diagnostics(self, session: SessionId, found: &[Diagnostic]) -> io::Result<()> {
+        for diagnostic in found {
+            let text = format!("{}: {}", short(session), diagnostic.message);
+            let value =
+                || json!({"type": "diagnostic", "session": session, "diagnostic": diagnostic});
+            self.write(&text, value)?;
+        }
+        Ok(())
+    }
+
+    fn event(self, event: &SessionEvent) -> io::Result<()> {
+        let session = short(event.session);
+        let text = match &event.kind {
+            SessionEventKind::TurnStarted { turn, member, attempt, .. } => {
+                let again =
+                    if *attempt > 1 { format!(", attempt {attempt}") } else { String::new() };
+                format!("{session}: turn {turn} of {member} began{again}")
+            }
+            SessionEventKind::TurnEnded { turn, member, result, elapsed, .. } => {
+                let seconds = elapsed.as_secs_f64();
+                format!("{session}: turn {turn} of {member}: {} ({seconds:.1} s)", result.verdict)
+            }
+            SessionEventKind::Diagnostic { diagnostic, .. } => {
+                format!("{session}: {}", diagnostic.message)
+            }
+            _ => return Ok(()),
+        };
+        self.write(&text, || serde_json::to_value(event).unwrap_or_default())
+    }
+
+    fn write(self, text: &str, value: impl FnOnce() -> Value) -> io::Result<()> {
+        let mut out = stdout();
+        if self.json {
+            writeln!(out, "{}", value())?;
+        } else {
+            writeln!(out, "{}", printable(text))?;
+        }
+        out.flush()
+    }
+}
+
+impl Observer for Shown {
+    fn observe(&mut self, event: SessionEvent) {
+        // A node whose output is closed goes on with its turns.
+        let _ = self.event(&event);
+    }
+}

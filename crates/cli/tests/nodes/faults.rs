@@ -1,0 +1,259 @@
+//! Nodes under faults: killed, stopped for longer than their leases, cut off in the middle of a COMMIT, and with a
+//! server that crashes. Every turn is recorded once and in order, and everybody sees the same.
+//!
+//! `CONVOKE_FAULT_SESSIONS`, `CONVOKE_FAULT_TURNS` and `CONVOKE_FAULT_ROUNDS` make it longer.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use convoke_core::marker::{TextPolicy, strip_all_markers};
+use convoke_session::follow::Follower;
+use convoke_session::store::postgres::PostgresStore;
+use convoke_session::{
+    Head, MessageNumber, PersonMessage, SessionEventKind, SessionId, State, Store as _, StoreError,
+    TurnId, TurnState,
+};
+use convoke_team::Team;
+use nix::sys::signal::Signal;
+
+use super::cluster::Cluster;
+use super::create;
+use super::machine::{Machine, Node};
+use super::proxy::Proxy;
+
+const TEAM: &str =
+    "[[member]]\nname = \"ada\"\nhuman = true\n[[member]]\nname = \"max\"\nagent = \"worker\"\n";
+/// Answers the last question, after a while.
+const AGENT: &str =
+    "question=$(grep -o 'question [0-9]*' | tail -n 1); sleep 0.2; echo \"answer to $question\"";
+/// The duration of a lease.
+const LEASE: Duration = Duration::from_secs(3);
+/// The longest that a whole run may take without any progress.
+const PATIENCE: Duration = Duration::from_mins(4);
+
+fn setting(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().map_or(default, |value| value.parse().unwrap())
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Fault {
+    Kill,
+    Stop,
+    Crash,
+    Cut,
+}
+
+/// Repeats a request while the server is away.
+macro_rules! surely {
+    ($request:expr) => {{
+        let begun = Instant::now();
+        loop {
+            match $request {
+                Ok(answer) => break answer,
+                Err(error) if error.is_disconnected() && begun.elapsed() < PATIENCE => {
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                }
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }};
+}
+
+/// Asks one question after the other, each when the one before is answered.
+async fn ask(store: PostgresStore, session: SessionId, turns: u64, done: Arc<AtomicU64>) {
+    for number in 1..=turns {
+        let text = format!("question {number} [NEXT: max]");
+        let message = PersonMessage::new("ada", &text);
+        // A request whose connection failed may have been carried out.
+        while !surely!(is_said(&store, session, &text).await) {
+            let said = store.say(session, &message).await;
+            assert!(said.as_ref().map_or_else(StoreError::is_disconnected, |()| true), "{said:?}");
+        }
+        let begun = Instant::now();
+        loop {
+            let turns = surely!(store.turns_after(session, TurnId(0), 1000).await);
+            let ended = turns.iter().filter(|turn| !turn.state.is_open()).count();
+            if ended as u64 == number {
+                break;
+            }
+            assert!(begun.elapsed() < PATIENCE, "question {number} of {session} has no answer");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        done.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// Returns whether a message is in the inbox or in the conversation.
+async fn is_said(
+    store: &PostgresStore,
+    session: SessionId,
+    text: &str,
+) -> Result<bool, StoreError> {
+    let waits = store.inbox(session).await?.iter().any(|(_, waiting)| waiting.text == text);
+    // Read after the inbox: a message leaves it only for the conversation.
+    let stored = store.messages_after(session, MessageNumber(0), 1000).await?;
+    Ok(waits || stored.iter().any(|message| message.message.said.content == text))
+}
+
+/// Reads all sessions until it is told to stop, and returns the messages of each as they came.
+async fn read(
+    store: PostgresStore,
+    sessions: Vec<SessionId>,
+    pause: Duration,
+    stop: Arc<AtomicBool>,
+) -> Vec<Vec<String>> {
+    let team = Team::parse(TEAM).unwrap();
+    let start = |session: &SessionId| Follower::new(*session, Head(0), &State::default(), &[]);
+    let mut followers: Vec<Follower> = sessions.iter().map(start).collect();
+    let mut seen = vec![Vec::new(); sessions.len()];
+    loop {
+        // What was stored before it was told to stop is read.
+        let is_last = stop.load(Ordering::SeqCst);
+        for (follower, seen) in followers.iter_mut().zip(&mut seen) {
+            let events = surely!(follower.advance(&store, &team).await);
+            seen.extend(events.into_iter().filter_map(|event| match event.kind {
+                SessionEventKind::Message(message) => {
+                    Some(format!("{} {}: {}", message.number, message.from, message.text))
+                }
+                _ => None,
+            }));
+        }
+        if is_last {
+            return seen;
+        }
+        tokio::time::sleep(pause).await;
+    }
+}
+
+/// The nodes, of which every one that is killed is replaced.
+struct Nodes {
+    machines: Vec<Machine>,
+    running: Vec<Node>,
+    started: u32,
+}
+
+impl Nodes {
+    fn start(count: usize, store: &str) -> Self {
+        let seconds = LEASE.as_secs().to_string();
+        let machine = || Machine::new(store).agent(AGENT).env("CONVOKE_STORE_LEASE", &seconds);
+        let machines: Vec<Machine> = (0..count).map(|_| machine()).collect();
+        let mut nodes = Self { machines, running: Vec::new(), started: 0 };
+        for place in 0..count {
+            let node = nodes.node(place);
+            nodes.running.push(node);
+        }
+        nodes
+    }
+
+    fn node(&mut self, place: usize) -> Node {
+        self.started += 1;
+        let name = format!("node-{}", self.started);
+        self.machines[place].node(&["--name", &name, "--offer", "worker", "--jobs", "4"])
+    }
+
+    async fn suffer(&mut self, fault: Fault, place: usize, cluster: &Cluster, proxy: &Proxy) {
+        match fault {
+            Fault::Kill => {
+                self.running[place].kill();
+                self.running[place] = self.node(place);
+            }
+            Fault::Stop => {
+                self.running[place].signal(Signal::SIGSTOP);
+                tokio::time::sleep(2 * LEASE).await;
+                self.running[place].signal(Signal::SIGCONT);
+            }
+            Fault::Crash => {
+                cluster.crash();
+                tokio::time::sleep(LEASE / 3).await;
+                cluster.run_server();
+            }
+            Fault::Cut => proxy.cut_commits(4),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_turn_is_recorded_once_and_in_order_whatever_happens_to_the_nodes() {
+    let (count, turns) = (setting("CONVOKE_FAULT_SESSIONS", 6), setting("CONVOKE_FAULT_TURNS", 4));
+    let rounds = setting("CONVOKE_FAULT_ROUNDS", 1);
+    let cluster = Cluster::start();
+    let proxy = Proxy::start(cluster.socket());
+    let store = PostgresStore::open(&cluster.url(), None).await.unwrap();
+    let mut nodes = Nodes::start(3, &proxy.url());
+    let directory = nodes.machines[0].path().display().to_string();
+    let mut sessions = Vec::new();
+    for _ in 0..count {
+        sessions.push(create(&store, TEAM, &directory).await);
+    }
+    let (done, stop) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+    let readers = [30, 170].map(|pause| {
+        let (store, stop) = (store.clone(), Arc::clone(&stop));
+        tokio::spawn(read(store, sessions.clone(), Duration::from_millis(pause), stop))
+    });
+    let people: Vec<_> = sessions
+        .iter()
+        .map(|session| tokio::spawn(ask(store.clone(), *session, turns, Arc::clone(&done))))
+        .collect();
+    let faults = [Fault::Cut, Fault::Kill, Fault::Stop, Fault::Crash];
+    let faults: Vec<Fault> = (0..rounds).flat_map(|_| faults).collect();
+    for (number, fault) in faults.iter().enumerate() {
+        // They are spread over the whole conversation.
+        let share = (number as u64 + 1) * count * turns / (faults.len() as u64 + 1);
+        let begun = Instant::now();
+        while done.load(Ordering::SeqCst) < share {
+            assert!(begun.elapsed() < PATIENCE, "nothing goes on after {number} faults");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        nodes.suffer(*fault, number % 3, &cluster, &proxy).await;
+    }
+    for person in people {
+        person.await.unwrap();
+    }
+    stop.store(true, Ordering::SeqCst);
+    let mut seen = Vec::new();
+    for reader in readers {
+        seen.push(reader.await.unwrap());
+    }
+    for node in &nodes.running {
+        assert_eq!(node.end(), Some(0), "{}", node.output());
+    }
+
+    let expected: Vec<String> = (1..=turns)
+        .flat_map(|number| {
+            let question = format!("{} ada: question {number}", 2 * number - 1);
+            [question, format!("{} max: answer to question {number}", 2 * number)]
+        })
+        .collect();
+    let mut attempts = 0;
+    for (place, session) in sessions.iter().enumerate() {
+        let messages = store.messages_after(*session, MessageNumber(0), 1000).await.unwrap();
+        let line = |message: &convoke_session::NumberedMessage| {
+            let said = &message.message.said;
+            let text = strip_all_markers(&said.content, TextPolicy::Preserve);
+            format!("{} {}: {text}", message.number, said.speaker.name())
+        };
+        assert_eq!(messages.iter().map(line).collect::<Vec<_>>(), expected);
+        assert_eq!(seen[0][place], expected);
+        assert_eq!(seen[1][place], expected);
+        let stored = store.turns_after(*session, TurnId(0), 1000).await.unwrap();
+        assert!(stored.iter().all(|turn| turn.state == TurnState::Done));
+        for turn in &stored {
+            let tried = store.attempts(*session, turn.id).await.unwrap();
+            assert!(tried.iter().all(|attempt| attempt.ended.is_some()), "{tried:?}");
+            for attempt in &tried {
+                let left = store.progress(*session, turn.id, attempt.number).await.unwrap();
+                assert_eq!(left, "", "a stale node has written progress");
+            }
+            attempts += tried.len();
+        }
+        assert!(store.inbox(*session).await.unwrap().is_empty());
+        assert!(!store.shared_standing(*session).await.unwrap().goes_on);
+    }
+    assert!(proxy.made() > 0, "no connection was cut");
+    let cuts = proxy.made();
+    println!("{} turns in {attempts} attempts, {cuts} commits cut off", count * turns);
+    for machine in &nodes.machines {
+        machine.assert_no_process_is_left();
+    }
+}

@@ -1,0 +1,158 @@
+//! Nodes: several processes of the command on one store, as on several machines.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+#[path = "../../../session/tests/postgres/cluster.rs"]
+mod cluster;
+mod faults;
+mod machine;
+mod proxy;
+
+use convoke_agent::id::now;
+use convoke_session::store::postgres::PostgresStore;
+use convoke_session::{NewSession, PersonMessage, SessionId, Store as _, TurnId, TurnState};
+
+use self::cluster::Cluster;
+use self::machine::{Machine, wait_until};
+
+const TEAM: &str = r#"
+[[member]]
+name = "ada"
+human = true
+[[member]]
+name = "max"
+agent = "claude"
+[[member]]
+name = "cody"
+agent = "codex"
+node = "build-server"
+"#;
+
+/// Creates a session of a team in a directory.
+async fn create(store: &PostgresStore, team: &str, directory: &str) -> SessionId {
+    let session = NewSession {
+        id: SessionId::generate(),
+        created_at: now(),
+        name: None,
+        directory: directory.to_owned(),
+        team: team.to_owned(),
+        task: None,
+        rehearsal: None,
+    };
+    let id = session.id;
+    store.create(session).await.unwrap();
+    id
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_turn_runs_on_the_machine_that_it_is_pinned_to_and_is_shown_where_it_was_asked_for() {
+    let cluster = Cluster::start();
+    let laptop = Machine::new(&cluster.url()).file("convoke.toml", TEAM);
+    let server = Machine::new(&cluster.url()).file("convoke.toml", TEAM);
+    let map = format!("{}={}", laptop.path().display(), server.path().display());
+    let node = server.node(&[
+        "--name",
+        "build-server",
+        "--offer",
+        "codex",
+        "--label",
+        "gpu",
+        "--map",
+        &map,
+    ]);
+    node.wait_for("takes turns of codex");
+    let listed = laptop.run(&["nodes", "--json"]);
+    for part in [
+        r#""name":"build-server""#,
+        r#""state":"ready""#,
+        r#""agents":["codex"]"#,
+        r#""labels":["gpu"]"#,
+    ] {
+        assert!(listed.contains(part), "{part} is not in {listed}");
+    }
+    assert!(laptop.run(&["nodes"]).starts_with("build-server: ready, process "));
+
+    let shown = laptop.run(&["run", "--rehearse", "--to", "max,cody", "Hello!"]);
+    assert!(shown.contains("max  turn 1") && shown.contains("cody  turn 2"), "{shown}");
+    assert!(shown.contains("No turns queued; waiting for ada."), "{shown}");
+    assert!(node.output().contains("turn 2 of cody: done"), "{}", node.output());
+    assert!(!node.output().contains("of max"), "{}", node.output());
+    // Spoken on the other machine, seen there with the whole past; its directory is another one.
+    let there =
+        server.run(&["run", "--session", "last", "--team", "convoke.toml", "--to", "max", "And?"]);
+    assert!(there.contains("max  turn 3"), "{there}");
+
+    let refused = laptop.run_with(&["run", "Hello!"], &[("CONVOKE_STORE", None)]);
+    assert!(refused.contains("cody runs on the node `build-server`"), "{refused}");
+    assert_eq!(node.end(), Some(0));
+    assert!(laptop.run(&["nodes"]).starts_with("no nodes"));
+    let no_store = laptop.run_with(&["node"], &[("CONVOKE_STORE", None)]);
+    assert!(no_store.contains("a node needs a store that machines share"), "{no_store}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_team_file_from_the_store_chooses_nothing_that_the_user_of_the_node_has_not_allowed() {
+    let cluster = Cluster::start();
+    let store = PostgresStore::open(&cluster.url(), None).await.unwrap();
+    let team = "[[member]]\nname = \"ada\"\nhuman = true\n[[member]]\nname = \"max\"\nagent = \"worker\"\n\
+                args = [\"chosen by the store\"]\nenv = { CHOSEN = \"too\" }\n";
+    let server = Machine::new(&cluster.url())
+        .agent("echo \"with <$*> and <$CHOSEN>\" >> \"$LOG\"; echo done");
+    let session = create(&store, team, &server.path().display().to_string()).await;
+    store.say(session, &PersonMessage::new("ada", "go [NEXT: max]")).await.unwrap();
+    let node = server.node(&["--name", "one", "--offer", "worker"]);
+    wait_until("the turn ends", || node.output().contains("turn 1 of max: done"));
+    assert!(node.output().contains("`member.max.args` needs trust"), "{}", node.output());
+    assert_eq!(server.log(), "with <> and <>\n");
+    let turn = store.turns_after(session, TurnId(0), 1).await.unwrap().pop().unwrap();
+    assert_eq!(turn.state, TurnState::Done);
+    // What the user of this machine has allowed counts, in the file that is here.
+    let server = server.file("convoke.toml", team);
+    assert!(server.run(&["trust", "--yes"]).contains("trust"));
+    store.say(session, &PersonMessage::new("ada", "again [NEXT: max]")).await.unwrap();
+    wait_until("the turn ends", || node.output().contains("turn 2 of max: done"));
+    assert!(server.log().ends_with("with <chosen by the store> and <too>\n"), "{}", server.log());
+
+    // A directory that is not here is left to others, and said.
+    let elsewhere = create(&store, team, "/no/such/directory").await;
+    store.say(elsewhere, &PersonMessage::new("ada", "go [NEXT: max]")).await.unwrap();
+    wait_until("it is said", || node.output().contains("no directory here for /no/such/directory"));
+    assert_eq!(node.end(), Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_draining_node_ends_its_turns_and_a_second_signal_gives_them_to_others() {
+    let cluster = Cluster::start();
+    let store = PostgresStore::open(&cluster.url(), None).await.unwrap();
+    let team = "[[member]]\nname = \"ada\"\nhuman = true\n[[member]]\nname = \"max\"\nagent = \"worker\"\n";
+    // The agent ends when it may.
+    let script = "echo $$ >> \"$LOG\"; while [ ! -e \"$LOG.go\" ]; do sleep 0.1; done; echo done";
+    let first = Machine::new(&cluster.url()).agent(script);
+    let second = Machine::new(&cluster.url()).agent("echo from the other one");
+    let directory = first.path().display().to_string();
+    let (one, two) =
+        (create(&store, team, &directory).await, create(&store, team, &directory).await);
+    store.say(one, &PersonMessage::new("ada", "go [NEXT: max]")).await.unwrap();
+    let node = first.node(&["--name", "first", "--offer", "worker"]);
+    wait_until("the agent runs", || !first.log().is_empty());
+    node.signal(nix::sys::signal::Signal::SIGTERM);
+    node.wait_for("draining");
+    // It takes nothing more.
+    store.say(two, &PersonMessage::new("ada", "go [NEXT: max]")).await.unwrap();
+    let other = second.node(&["--name", "second", "--offer", "worker"]);
+    wait_until("the other node runs it", || other.output().contains("turn 1 of max: done"));
+    assert!(!other.output().contains("attempt 2"), "{}", other.output());
+    node.signal(nix::sys::signal::Signal::SIGTERM);
+    wait_until("the other node runs it again", || {
+        other.output().contains("turn 1 of max began, attempt 2")
+    });
+    assert_eq!(node.end(), Some(0));
+    wait_until("the second turn ends", || other.output().matches("of max: done").count() == 2);
+    for session in [one, two] {
+        let turns = store.turns_after(session, TurnId(0), 9).await.unwrap();
+        assert_eq!((turns.len(), turns[0].state), (1, TurnState::Done));
+    }
+    // The agent of the first node has ended with it.
+    first.assert_no_process_is_left();
+    assert_eq!(other.end(), Some(0));
+}

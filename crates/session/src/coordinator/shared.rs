@@ -1,0 +1,423 @@
+//! Sessions that move between processes: who holds one, and what the others do meanwhile.
+//!
+//! A process holds a shared session only while it stores a message or runs turns. When the next turn is one that it does
+//! not run, it offers the turn, lets the session go and follows it until the conversation stops or the next turn is one
+//! of its own.
+
+use std::time::Duration;
+
+use convoke_core::Diagnostic;
+
+use super::controls::StopRequest;
+use super::{Coordinator, CoordinatorError, Pause, PersonMessage};
+use crate::TeamAgents;
+use crate::diagnostics;
+use crate::event::{SessionEventKind, StopReason};
+use crate::event_queue::Observer;
+use crate::follow::{Follower, interrupted};
+use crate::id::{SessionId, TurnId};
+use crate::routing::conversation::Conversation;
+use crate::shared::{SharedStanding, TurnOffer};
+use crate::store::postgres::{Commits, PostgresStore, SessionLease};
+use crate::store::{Holder, SessionHold as _, Store, StoreError};
+use crate::turn::TurnState;
+
+/// The longest time between two looks at a session that another process holds. Commits are announced; the end of a
+/// process is not.
+const LOOK: Duration = Duration::from_secs(2);
+/// The time for which an unreachable database is asked again.
+const PATIENCE: Duration = Duration::from_mins(5);
+
+/// What a process keeps of a session that it shares with others.
+pub(super) struct Sharing {
+    store: PostgresStore,
+    /// The place up to which others' work was told; `None` while this process holds the session.
+    follower: Option<Follower>,
+    /// The announced commits; `None` until they are needed.
+    commits: Option<Commits>,
+    /// The offer that the person was told of.
+    told: Option<TurnId>,
+}
+
+impl Sharing {
+    pub(super) fn new(store: PostgresStore) -> Self {
+        Self { store, follower: None, commits: None, told: None }
+    }
+
+    /// Waits until a session may have changed.
+    async fn changed(&mut self, session: SessionId) -> Result<(), StoreError> {
+        let commits = match &mut self.commits {
+            Some(commits) => commits,
+            None => self.commits.insert(self.store.listen().await?),
+        };
+        let announced = async {
+            loop {
+                match commits.next().await? {
+                    // The connection was lost: commits may have been missed.
+                    None => return Ok(()),
+                    Some((changed, _)) if changed == session => return Ok(()),
+                    Some(_) => {}
+                }
+            }
+        };
+        match tokio::time::timeout(LOOK, announced).await {
+            Ok(Err(error)) => {
+                self.commits = None;
+                Err(error)
+            }
+            Ok(Ok(())) | Err(_) => Ok(()),
+        }
+    }
+}
+
+/// The next step of a process that does not hold a session.
+enum Next {
+    /// Claim the session, with the counts of the conversation so far.
+    Claim(Option<TurnOffer>),
+    /// Look again when something has changed.
+    Wait,
+    /// The conversation has stopped.
+    Stop(StopReason),
+}
+
+impl Next {
+    /// Decides what to do about a session. A person who has just spoken goes on with a stopped conversation.
+    fn of(standing: SharedStanding, team_agents: &TeamAgents, is_asked_for: bool) -> Self {
+        if standing.holder.is_some() {
+            return Self::Wait;
+        }
+        match (standing.offer, standing.stopped) {
+            _ if standing.has_messages => Self::Claim(None),
+            (Some(offer), _) if team_agents.is_elsewhere(&offer.member) => Self::Wait,
+            (Some(offer), _) => Self::Claim(Some(offer)),
+            (None, Some(stop)) if !is_asked_for => Self::Stop(stop),
+            (None, _) => Self::Claim(None),
+        }
+    }
+}
+
+impl<S: Store> Coordinator<S> {
+    /// Reads the conversation without holding the session.
+    pub(super) async fn look(&mut self) -> Result<(), StoreError> {
+        let session = self.store.session(self.session).await?;
+        let open = self.store.open_turns(self.session).await?;
+        if let Some(sharing) = &mut self.sharing
+            && sharing.follower.is_none()
+        {
+            sharing.follower =
+                Some(Follower::new(self.session, session.head, &session.state, &open));
+        }
+        let queued = open.into_iter().filter(|turn| turn.state == TurnState::Queued).collect();
+        let limit = self.team_agents.team().limits.queue;
+        self.head = session.head;
+        self.conversation = Conversation::new(session.state, queued, limit);
+        self.is_stale = true;
+        Ok(())
+    }
+
+    /// Holds the session, if no other process does. Returns whether it is held.
+    pub(super) async fn is_held_or_claimed(&mut self) -> Result<bool, CoordinatorError> {
+        match self.claim().await {
+            Err(CoordinatorError::Store(StoreError::Held { .. })) => Ok(false),
+            other => other.map(|()| true),
+        }
+    }
+
+    /// Holds the session. Fails with the holder if another process has it.
+    pub(super) async fn claim(&mut self) -> Result<(), CoordinatorError> {
+        if self.hold.is_some() {
+            return Ok(());
+        }
+        let holder = Holder::this_process(self.team_agents.now());
+        self.hold = Some(self.store.hold(self.session, holder).await?);
+        self.is_stale = true;
+        self.begin_hold().await
+    }
+
+    /// Tells what others did before this process got the session, and requeues turns that were interrupted.
+    async fn begin_hold(&mut self) -> Result<(), CoordinatorError> {
+        self.catch_up().await?;
+        for turn in self.refresh().await? {
+            let requeued = self.waiting().iter().find(|waiting| waiting.id == turn).cloned();
+            if let Some(turn) = requeued {
+                self.emit(self.team_agents.now(), interrupted(&turn));
+            }
+        }
+        if let Some(sharing) = &mut self.sharing {
+            (sharing.follower, sharing.told) = (None, None);
+        }
+        Ok(())
+    }
+
+    /// Puts a message into the inbox of a session that another process holds.
+    pub(super) async fn put_into_inbox(
+        &mut self,
+        message: &PersonMessage,
+    ) -> Result<(), StoreError> {
+        let Some(sharing) = &self.sharing else {
+            return Err(StoreError::LeaseLost { session: self.session });
+        };
+        sharing.store.say(self.session, message).await?;
+        let (from, text) = (message.person.clone(), message.text.clone());
+        self.emit(self.team_agents.now(), SessionEventKind::MessageWaits { from, text });
+        Ok(())
+    }
+
+    /// Stores the messages of the inbox, each once and in order.
+    pub(super) async fn take_inbox(&mut self) -> Result<(), CoordinatorError> {
+        let Some(sharing) = &self.sharing else { return Ok(()) };
+        for (number, mut message) in sharing.store.inbox(self.session).await? {
+            // The speaker may have had another team file.
+            if self.person_of(&message).is_err() {
+                let known = self.asker();
+                let text =
+                    format!("no person named `{}`; stored as a message of {known}", message.person);
+                let diagnostic = Diagnostic::new(diagnostics::MARKER_UNRESOLVED, text);
+                let at = self.team_agents.now();
+                self.emit(at, SessionEventKind::Diagnostic { turn: None, diagnostic });
+                message.person = known;
+            }
+            self.store_message(message, Some(number)).await?;
+        }
+        Ok(())
+    }
+
+    /// Runs turns here, and follows those that run elsewhere, until the conversation stops.
+    pub(super) async fn run_shared(&mut self) -> Result<StopReason, CoordinatorError> {
+        let mut is_asked_for = true;
+        loop {
+            if self.hold.is_none() {
+                if let Some(stop) = self.follow(is_asked_for).await? {
+                    return Ok(stop);
+                }
+                is_asked_for = false;
+                if !self.is_held_or_claimed().await? {
+                    continue;
+                }
+            }
+            is_asked_for = false;
+            let stopped = match self.run_here().await {
+                Ok(pause) => self.end_hold(pause).await,
+                Err(error) => Err(error),
+            };
+            match stopped {
+                Ok(Some(stop)) => return Ok(stop),
+                Ok(None) => {}
+                Err(CoordinatorError::Store(error))
+                    if matches!(error, StoreError::LeaseLost { .. }) || error.is_disconnected() =>
+                {
+                    self.lose_hold();
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Gives up a session that another process may hold now.
+    fn lose_hold(&mut self) {
+        self.hold = None;
+        self.is_stale = true;
+        let message = "this process lost the session to another one; what it was doing was ended";
+        let diagnostic = Diagnostic::new(diagnostics::LEASE_LOST, message);
+        let at = self.team_agents.now();
+        self.emit(at, SessionEventKind::Diagnostic { turn: None, diagnostic });
+        self.follow_from_here();
+    }
+
+    /// Starts to follow from what this process has stored itself.
+    fn follow_from_here(&mut self) {
+        let state = self.conversation.state();
+        let follower =
+            Follower::new(self.session, self.head, &state, self.conversation.queue.waiting());
+        if let Some(sharing) = &mut self.sharing {
+            sharing.follower = Some(follower);
+        }
+    }
+
+    /// Releases the session. Returns the reason to stop; `None` if the conversation goes on, elsewhere or because
+    /// messages came in.
+    async fn end_hold(&mut self, pause: Pause) -> Result<Option<StopReason>, CoordinatorError> {
+        let Some(sharing) = &self.sharing else { return Ok(None) };
+        let stop = match pause {
+            Pause::Stop(stop) => {
+                if !sharing.store.stop(self.session, self.head, &stop).await? {
+                    return Ok(None);
+                }
+                Some(stop)
+            }
+            Pause::Offer(offer) => {
+                sharing.store.hand_over(self.session, self.head, &offer).await?;
+                None
+            }
+        };
+        if let Some(hold) = self.hold.take() {
+            hold.forget();
+        }
+        self.is_stale = true;
+        self.follow_from_here();
+        Ok(stop)
+    }
+
+    /// Follows the session until this process can claim it, which returns `None`, or until the conversation has
+    /// stopped.
+    async fn follow(&mut self, is_asked_for: bool) -> Result<Option<StopReason>, CoordinatorError> {
+        let mut is_asked_for = is_asked_for;
+        let mut unreachable: Option<tokio::time::Instant> = None;
+        loop {
+            match self.follow_once(is_asked_for).await {
+                Ok(Next::Claim(offer)) => {
+                    if let Some(offer) = offer.filter(|_| !is_asked_for) {
+                        self.guard = offer.guard;
+                    }
+                    return Ok(None);
+                }
+                Ok(Next::Stop(stop)) => return Ok(Some(stop)),
+                Ok(Next::Wait) => (is_asked_for, unreachable) = (false, None),
+                Err(CoordinatorError::Store(error)) if error.is_disconnected() => {
+                    let since = *unreachable.get_or_insert_with(tokio::time::Instant::now);
+                    if since.elapsed() > PATIENCE {
+                        return Err(error.into());
+                    }
+                    tokio::time::sleep(LOOK / 4).await;
+                }
+                Err(error) => return Err(error),
+            }
+            match self.controls.stop_request() {
+                StopRequest::GoOn => {}
+                // The turn goes on where it runs.
+                StopRequest::CancelTurn | StopRequest::Leave => return Ok(Some(StopReason::Left)),
+            }
+        }
+    }
+
+    /// Tells what is new, and waits for more unless there is something to do.
+    async fn follow_once(&mut self, is_asked_for: bool) -> Result<Next, CoordinatorError> {
+        self.catch_up().await?;
+        while let Ok(message) = self.inbox.try_recv() {
+            self.put_into_inbox(&message).await?;
+        }
+        let Some(sharing) = &mut self.sharing else { return Ok(Next::Claim(None)) };
+        let standing = sharing.store.shared_standing(self.session).await?;
+        let offer = standing.offer.clone().filter(|_| standing.holder.is_none());
+        let next = Next::of(standing, &self.team_agents, is_asked_for);
+        if !matches!(next, Next::Wait) {
+            // What happened before the standing was read is told before what follows from it.
+            self.catch_up().await?;
+            return Ok(next);
+        }
+        if let Some(offer) = offer
+            && sharing.told.replace(offer.turn) != Some(offer.turn)
+        {
+            let (turn, member) = (offer.turn, offer.member);
+            let node = offer.requirements.node;
+            let kind = SessionEventKind::TurnOffered { turn, member, node };
+            self.emit(self.team_agents.now(), kind);
+        }
+        let Some(sharing) = &mut self.sharing else { return Ok(Next::Wait) };
+        let mut requests = self.controls.watch();
+        tokio::select! {
+            changed = sharing.changed(self.session) => changed?,
+            () = async {
+                // Without a sender there is no coordinator either.
+                let _ = requests.wait_for(|request| *request > StopRequest::GoOn).await;
+            } => {}
+            message = self.inbox.recv() => {
+                if let Some(message) = message {
+                    self.put_into_inbox(&message).await?;
+                }
+            }
+        }
+        Ok(Next::Wait)
+    }
+
+    /// Tells what other processes have stored.
+    async fn catch_up(&mut self) -> Result<(), CoordinatorError> {
+        let Some(follower) = self.sharing.as_mut().and_then(|sharing| sharing.follower.as_mut())
+        else {
+            return Ok(());
+        };
+        let events = follower.advance(&self.store, self.team_agents.team()).await?;
+        if events.is_empty() {
+            return Ok(());
+        }
+        for event in events {
+            self.observer.observe(event);
+        }
+        self.look().await?;
+        Ok(())
+    }
+
+    /// Waits until another process does something in a session that has stopped, and tells what it stored. Returns when
+    /// the conversation goes on, so that [`Self::run`] takes part; never where sessions are not shared.
+    pub async fn wake(&mut self) -> Result<(), CoordinatorError> {
+        loop {
+            if self.sharing.is_none() || self.hold.is_some() {
+                std::future::pending::<()>().await;
+            }
+            match self.look_for_work().await {
+                Ok(true) => return Ok(()),
+                Err(CoordinatorError::Store(error)) if error.is_disconnected() => {
+                    tokio::time::sleep(LOOK).await;
+                }
+                other => {
+                    other?;
+                }
+            }
+        }
+    }
+
+    async fn look_for_work(&mut self) -> Result<bool, CoordinatorError> {
+        self.catch_up().await?;
+        let Some(sharing) = &mut self.sharing else { return Ok(false) };
+        let standing = sharing.store.shared_standing(self.session).await?;
+        if standing.holder.is_some() || standing.goes_on {
+            return Ok(true);
+        }
+        sharing.changed(self.session).await?;
+        Ok(false)
+    }
+}
+
+impl Coordinator<PostgresStore> {
+    /// Takes up a session that was claimed for its next turn.
+    pub async fn of_claim(
+        store: PostgresStore,
+        session: SessionId,
+        lease: SessionLease,
+        team_agents: TeamAgents,
+        observer: Box<dyn Observer>,
+    ) -> Result<Self, CoordinatorError> {
+        let offer = store.shared_standing(session).await?.offer;
+        let mut coordinator =
+            Self::take_up(store, session, Some(lease), team_agents, observer).await?;
+        coordinator.guard = offer.map(|offer| offer.guard).unwrap_or_default();
+        Ok(coordinator)
+    }
+
+    /// Stores the messages that wait, runs the next turn if it is one of this process, and lets the session go.
+    /// Returns whether a turn ran.
+    pub async fn run_claimed(mut self) -> Result<bool, CoordinatorError> {
+        let mut has_run = false;
+        loop {
+            let pause = match self.between_turns().await? {
+                Some(pause) => pause,
+                // Others wait for their turns too.
+                None if has_run => match self.conversation.queue.peek() {
+                    Some(next) => Pause::Offer(self.offer_of(next)),
+                    None => continue,
+                },
+                None => {
+                    has_run = true;
+                    match Box::pin(self.run_next()).await? {
+                        Some(stop) => Pause::Stop(stop),
+                        None => continue,
+                    }
+                }
+            };
+            let is_offer = matches!(pause, Pause::Offer(_));
+            if self.end_hold(pause).await?.is_some() || is_offer {
+                return Ok(has_run);
+            }
+        }
+    }
+}

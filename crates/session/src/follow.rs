@@ -1,0 +1,349 @@
+//! Follows a session that another process writes: reads what is new, and tells it as the events of a conversation.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+use convoke_agent::event::{Event, EventKind, TextPart};
+use convoke_core::Diagnostic;
+use convoke_core::ledger::estimate_tokens;
+use convoke_team::Team;
+use serde_json::Value;
+
+use crate::diagnostics;
+use crate::event::{SessionEvent, SessionEventKind, ShownMessage};
+use crate::id::{Head, MemberName, MessageNumber, Millis, SessionId, TurnId};
+use crate::prompt::PromptRecord;
+use crate::routing::route;
+use crate::session::{NumberedMessage, State};
+use crate::store::{Store, StoreError};
+use crate::turn::{Attempt, Turn, TurnState};
+
+/// The rows that are read at a time.
+const PAGE: usize = 256;
+
+/// The place in a session up to which it was told.
+#[derive(Debug, Clone)]
+pub struct Follower {
+    session: SessionId,
+    head: Head,
+    last_message: MessageNumber,
+    last_turn: TurnId,
+    /// The turns that had not ended.
+    open: BTreeMap<TurnId, Followed>,
+}
+
+/// A turn that has not ended, as far as it was told.
+#[derive(Debug, Clone, Copy, Default)]
+struct Followed {
+    /// The attempts that were told.
+    attempts: u32,
+    /// Whether the last of them has ended.
+    has_ended: bool,
+    /// The bytes of the last attempt's progress that were told.
+    progress: usize,
+    /// The events in them that are stored with the attempt when it has ended: all but pieces of texts.
+    events: usize,
+}
+
+impl Followed {
+    /// Returns the place before the running attempt, which is told from its start.
+    fn before_attempt(turn: &Turn) -> Self {
+        let is_running = turn.state == TurnState::Running;
+        let attempts = turn.attempts.saturating_sub(u32::from(is_running));
+        Self { attempts, has_ended: true, ..Self::default() }
+    }
+}
+
+/// What was read of a turn.
+struct TurnUpdate {
+    turn: Turn,
+    /// What happened before the turn's reply, and after it.
+    before: Vec<SessionEvent>,
+    after: Vec<SessionEvent>,
+    followed: Followed,
+}
+
+impl Follower {
+    /// Starts at a place: everything before it is known, but for how far the open turns are.
+    pub fn new(session: SessionId, head: Head, state: &State, open: &[Turn]) -> Self {
+        Self {
+            session,
+            // The state of running turns is read first of all.
+            head: if open.iter().any(|turn| turn.state == TurnState::Running) {
+                Head(head.0.wrapping_sub(1))
+            } else {
+                head
+            },
+            last_message: state.last_message,
+            last_turn: state.last_turn,
+            open: open.iter().map(|turn| (turn.id, Followed::before_attempt(turn))).collect(),
+        }
+    }
+
+    /// Returns what is new, in the order in which it happened. Dropped before its end, it has no effect.
+    pub async fn advance<S: Store>(
+        &mut self,
+        store: &S,
+        team: &Team,
+    ) -> Result<Vec<SessionEvent>, StoreError> {
+        let session = store.session(self.session).await?;
+        if session.head == self.head {
+            return Ok(Vec::new());
+        }
+        // Rows of later commits are left to the next time.
+        let (last_message, last_turn) = (session.state.last_message, session.state.last_turn);
+        let mut messages = Vec::new();
+        let mut after = self.last_message;
+        while after < last_message {
+            let page = store.messages_after(self.session, after, PAGE).await?;
+            let Some(last) = page.last() else { break };
+            after = last.number;
+            messages.extend(page.into_iter().filter(|message| message.number <= last_message));
+        }
+        let mut turns = self.read_turns(store, last_turn).await?;
+        let mut updates = Vec::new();
+        let mut queued: HashMap<MessageNumber, Vec<SessionEvent>> = HashMap::new();
+        for turn in turns.drain(..) {
+            if turn.id > self.last_turn {
+                let Turn { id, member, answers, intent, .. } = turn.clone();
+                let kind = SessionEventKind::TurnQueued { turn: id, member, answers, intent };
+                queued.entry(answers).or_default().push(self.event(turn.queued_at, kind));
+            }
+            if turn.reply.is_none_or(|reply| reply <= last_message) {
+                updates.push(self.read_turn(store, turn).await?);
+            } else {
+                let followed = self.followed(&turn);
+                let (before, after) = (Vec::new(), Vec::new());
+                let turn = Turn { state: TurnState::Running, ..turn };
+                updates.push(TurnUpdate { turn, before, after, followed });
+            }
+        }
+        let mut events = Vec::new();
+        for message in &messages {
+            let answered =
+                updates.iter_mut().find(|update| update.turn.reply == Some(message.number));
+            let mut after = Vec::new();
+            if let Some(update) = answered {
+                events.append(&mut update.before);
+                after = std::mem::take(&mut update.after);
+            }
+            events.extend(self.message(team, message));
+            events.extend(queued.remove(&message.number).unwrap_or_default());
+            events.append(&mut after);
+        }
+        // Turns that a fork or a retry has queued answer an older message.
+        events.extend(queued.into_values().flatten());
+        self.open.clear();
+        for mut update in updates {
+            events.append(&mut update.before);
+            events.append(&mut update.after);
+            if update.turn.state.is_open() {
+                self.open.insert(update.turn.id, update.followed);
+            }
+        }
+        (self.last_message, self.last_turn) = (last_message, last_turn);
+        self.head = session.head;
+        Ok(events)
+    }
+
+    /// Reads the turns that were open, and the new ones.
+    async fn read_turns<S: Store>(&self, store: &S, last: TurnId) -> Result<Vec<Turn>, StoreError> {
+        let mut turns: BTreeMap<TurnId, Turn> = BTreeMap::new();
+        for turn in store.open_turns(self.session).await? {
+            turns.insert(turn.id, turn);
+        }
+        for id in self.open.keys() {
+            if !turns.contains_key(id) {
+                let before = TurnId(id.0.saturating_sub(1));
+                let found = store.turns_after(self.session, before, 1).await?;
+                turns.extend(found.into_iter().map(|turn| (turn.id, turn)));
+            }
+        }
+        let mut after = self.last_turn;
+        while after < last {
+            let page = store.turns_after(self.session, after, PAGE).await?;
+            let Some(newest) = page.last() else { break };
+            after = newest.id;
+            turns.extend(page.into_iter().map(|turn| (turn.id, turn)));
+        }
+        turns.retain(|id, _| *id <= last);
+        Ok(turns.into_values().collect())
+    }
+
+    /// Returns how far a turn was told.
+    fn followed(&self, turn: &Turn) -> Followed {
+        let known = self.open.get(&turn.id).copied();
+        // A turn that had ended and is tried again.
+        let retried = || (turn.id <= self.last_turn).then(|| Followed::before_attempt(turn));
+        known.or_else(retried).unwrap_or_default()
+    }
+
+    /// Reads what is new of a turn.
+    async fn read_turn<S: Store>(&self, store: &S, turn: Turn) -> Result<TurnUpdate, StoreError> {
+        let mut followed = self.followed(&turn);
+        let (mut before, mut after) = (Vec::new(), Vec::new());
+        let is_told = turn.attempts == followed.attempts && followed.has_ended;
+        if turn.attempts == 0 || is_told {
+            if turn.state == TurnState::Cancelled {
+                let kind =
+                    SessionEventKind::TurnDropped { turn: turn.id, member: turn.member.clone() };
+                before.push(self.event(turn.ended_at.unwrap_or_default(), kind));
+            }
+            return Ok(TurnUpdate { turn, before, after, followed });
+        }
+        for attempt in store.attempts(self.session, turn.id).await? {
+            if attempt.number < followed.attempts
+                || (attempt.number == followed.attempts && followed.has_ended)
+            {
+                continue;
+            }
+            if attempt.number > followed.attempts {
+                before.push(self.started(store, &turn, &attempt).await?);
+                followed = Followed { attempts: attempt.number, ..Followed::default() };
+            }
+            match &attempt.ended {
+                None => {
+                    let progress = store.progress(self.session, turn.id, attempt.number).await?;
+                    let new = progress.get(followed.progress..).unwrap_or_default();
+                    followed.progress = progress.len();
+                    followed.events += new.lines().filter(|line| !is_piece(line)).count();
+                    before.extend(self.agent_events(&turn, attempt.began_at, new.lines()));
+                }
+                Some(result) => {
+                    followed.has_ended = true;
+                    if let Some(events) = result.events {
+                        let events = store.content(events.hash).await?;
+                        let new = events.lines().skip(followed.events);
+                        before.extend(self.agent_events(&turn, result.at, new));
+                    }
+                    if attempt.number < turn.attempts || turn.state.is_open() {
+                        let kind = interrupted(&turn);
+                        before.push(self.event(result.at, kind));
+                    } else {
+                        after.extend(self.ended(store, &turn, attempt).await?);
+                    }
+                }
+            }
+        }
+        Ok(TurnUpdate { turn, before, after, followed })
+    }
+
+    async fn started<S: Store>(
+        &self,
+        store: &S,
+        turn: &Turn,
+        attempt: &Attempt,
+    ) -> Result<SessionEvent, StoreError> {
+        let record: Option<PromptRecord> =
+            serde_json::from_str(&store.content(attempt.input.hash).await?).ok();
+        let bytes = attempt.prompt.bytes + attempt.system.map_or(0, |system| system.bytes);
+        let kind = SessionEventKind::TurnStarted {
+            turn: turn.id,
+            member: turn.member.clone(),
+            answers: turn.answers,
+            attempt: attempt.number,
+            prompt: attempt.prompt,
+            system: attempt.system,
+            tokens_estimate: estimate_tokens(bytes),
+            context: record.map_or(0, |record| record.context.len()),
+        };
+        Ok(self.event(attempt.began_at, kind))
+    }
+
+    async fn ended<S: Store>(
+        &self,
+        store: &S,
+        turn: &Turn,
+        attempt: Attempt,
+    ) -> Result<Option<SessionEvent>, StoreError> {
+        let Some(result) = attempt.ended else { return Ok(None) };
+        let reply = match turn.reply {
+            Some(number) => Some(store.message(self.session, number).await?.message.id),
+            None => None,
+        };
+        let elapsed = u64::try_from(result.at.0 - attempt.began_at.0).unwrap_or_default();
+        let at = result.at;
+        let kind = SessionEventKind::TurnEnded {
+            turn: turn.id,
+            member: turn.member.clone(),
+            state: turn.state,
+            reply,
+            result: Box::new(result),
+            elapsed: Duration::from_millis(elapsed),
+        };
+        Ok(Some(self.event(at, kind)))
+    }
+
+    /// Returns the events of a message: itself, and the task that it sets.
+    fn message(&self, team: &Team, message: &NumberedMessage) -> Vec<SessionEvent> {
+        let said = &message.message.said;
+        let speaker = MemberName::new(&*said.speaker.role_id);
+        let routed = route(team, &speaker, &said.content);
+        let at = match &said.timestamp {
+            Some(convoke_core::Timestamp::Millis(at)) => at.as_i64().map_or(Millis(0), Millis),
+            _ => Millis(0),
+        };
+        let shown = ShownMessage::new(message, routed.text);
+        let mut events = vec![self.event(at, SessionEventKind::Message(shown))];
+        if let Some(task) = routed.task {
+            events.push(self.event(at, SessionEventKind::Task { task, by: speaker }));
+        }
+        events
+    }
+
+    /// Returns the stored events of a turn's agent.
+    fn agent_events<'l>(
+        &self,
+        turn: &Turn,
+        at: Millis,
+        lines: impl Iterator<Item = &'l str>,
+    ) -> Vec<SessionEvent> {
+        let told = |event| {
+            let (turn, member) = (turn.id, turn.member.clone());
+            self.event(at, SessionEventKind::Agent { turn, member, event })
+        };
+        lines.filter_map(stored_event).map(told).collect()
+    }
+
+    fn event(&self, at: Millis, kind: SessionEventKind) -> SessionEvent {
+        SessionEvent { kind, session: self.session, at }
+    }
+}
+
+/// Returns whether a line of a turn's progress is a piece of a text.
+fn is_piece(line: &str) -> bool {
+    let event = stored_event(line).map(|event| event.kind);
+    matches!(event, Some(EventKind::Text { part: TextPart::Delta, .. }))
+}
+
+/// Returns the event of a turn whose attempt ended with its process.
+pub(crate) fn interrupted(turn: &Turn) -> SessionEventKind {
+    let message = format!("turn {} of {} was interrupted and runs again", turn.id, turn.member);
+    let diagnostic = Diagnostic::new(diagnostics::TURN_INTERRUPTED, message);
+    SessionEventKind::Diagnostic { turn: Some(turn.id), diagnostic }
+}
+
+/// Parses an event of a turn's progress: a text or a tool call. Others are told by whoever runs the turn.
+pub fn stored_event(line: &str) -> Option<Event<'static>> {
+    let event: Value = serde_json::from_str(line).ok()?;
+    let kind = &event["event"];
+    let text = |name: &str| kind[name].as_str().unwrap_or_default().to_owned();
+    let part = || if kind["part"] == "delta" { TextPart::Delta } else { TextPart::Whole };
+    let kind = match kind["kind"].as_str()? {
+        "text" => EventKind::Text { text: text("text").into(), part: part() },
+        "thinking" => EventKind::Thinking { text: text("text").into(), part: part() },
+        "toolStarted" => EventKind::ToolStarted {
+            id: text("id").into(),
+            name: text("name").into(),
+            input: text("input").into(),
+        },
+        "toolFinished" => EventKind::ToolFinished {
+            id: text("id").into(),
+            ok: kind["ok"].as_bool().unwrap_or_default(),
+            output: text("output").into(),
+        },
+        _ => return None,
+    };
+    let sub_agent = event["subAgent"].as_str().map(|id| id.to_owned().into());
+    Some(Event { sub_agent, kind })
+}

@@ -1,0 +1,109 @@
+//! Sessions that processes on several machines take part in.
+//!
+//! One process at a time holds a session, and only while it runs turns or stores a message. The others read it, and put
+//! messages into its inbox. When the next turn is one that the holder does not run, it offers the turn and lets the
+//! session go: whoever can run the turn claims the session.
+
+use serde::{Deserialize, Serialize};
+
+use crate::event::StopReason;
+use crate::id::{MemberName, Millis, SessionId, TurnId};
+use crate::routing::guard::Guard;
+use crate::store::Holder;
+
+/// The number of a message in an inbox.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct InboxNumber(pub i64);
+
+/// The requirements of a member's turns.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TurnRequirements {
+    /// The agent, by the name in the team file.
+    pub agent: String,
+    /// The name or label of a node; `None` for any.
+    pub node: Option<String>,
+}
+
+/// The next turn of a conversation that goes on.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TurnOffer {
+    /// The turn.
+    pub turn: TurnId,
+    /// The member whose turn it is.
+    pub member: MemberName,
+    /// What it takes to run it.
+    pub requirements: TurnRequirements,
+    /// The counts of the conversation since the last decision of a person.
+    pub guard: Guard,
+}
+
+/// The standing of a session between the processes that share it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SharedStanding {
+    /// The process that holds the session.
+    pub holder: Option<Holder>,
+    /// Whether the conversation goes on, because a turn is offered or a message waits.
+    pub goes_on: bool,
+    /// The offered turn.
+    pub offer: Option<TurnOffer>,
+    /// Whether messages wait in the inbox.
+    pub has_messages: bool,
+    /// The reason why the last holder stopped.
+    pub stopped: Option<StopReason>,
+}
+
+/// The project of a session, by which other machines find it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct ProjectOrigin {
+    /// The URL of the git remote, without user and password.
+    pub remote: String,
+    /// The commit that was checked out when the session began.
+    pub revision: String,
+    /// The directory of the team below the repository's root; empty for the root.
+    pub below: String,
+}
+
+/// What a node offers.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeOffer {
+    /// The names of agents.
+    pub agents: Vec<String>,
+    /// The labels, by which members can ask for the node beside its name.
+    pub labels: Vec<String>,
+    /// The versions of agents, where they are known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub versions: Vec<String>,
+    /// Whether the node takes no more turns and ends with those that it has.
+    #[serde(default)]
+    pub is_draining: bool,
+}
+
+/// A node that takes turns.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NodeStanding {
+    /// The name.
+    pub name: String,
+    /// The process.
+    pub holder: Holder,
+    /// Whether its heartbeats arrive.
+    pub is_alive: bool,
+    /// What it offers.
+    pub offer: NodeOffer,
+    /// The turns that it runs.
+    pub turns: Vec<NodeTurn>,
+}
+
+/// A turn that a node runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeTurn {
+    /// The session.
+    pub session: SessionId,
+    /// The turn.
+    pub turn: TurnId,
+    /// The member whose turn it is.
+    pub member: MemberName,
+    /// The time when the session was claimed.
+    pub since: Millis,
+}

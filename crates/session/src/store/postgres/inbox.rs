@@ -1,0 +1,84 @@
+//! Inboxes: messages of people for sessions that another process holds.
+
+use super::PostgresStore;
+use super::database::{CHANNEL, Connection};
+use crate::coordinator::{INBOX_LIMIT, PersonMessage};
+use crate::id::SessionId;
+use crate::shared::InboxNumber;
+use crate::store::StoreError;
+
+impl PostgresStore {
+    /// Puts a message into the inbox of a session, in one statement. Whoever holds the session stores it between two
+    /// turns; if nobody does, the session is offered.
+    pub async fn say(&self, session: SessionId, message: &PersonMessage) -> Result<(), StoreError> {
+        let said = super::write::json(message)?;
+        let added: Option<(i64,)> = sqlx::query_as(
+            "WITH added AS (INSERT INTO inbox (session, said) SELECT id, $2 FROM session \
+             WHERE id = $1 AND removed_at IS NULL \
+             AND (SELECT COUNT(*) FROM inbox WHERE session = $1) < $3 RETURNING number), \
+             offered AS (INSERT INTO offer (session, since) SELECT $1, clock_timestamp() FROM added \
+             ON CONFLICT (session) DO UPDATE SET since = offer.since RETURNING since) \
+             SELECT added.number FROM added, offered, session, pg_notify($4, $1 || ' ' || session.head) \
+             WHERE session.id = $1",
+        )
+        .bind(session.to_string())
+        .bind(said.as_bytes())
+        .bind(i64::try_from(INBOX_LIMIT).unwrap_or(i64::MAX))
+        .bind(CHANNEL)
+        .fetch_optional(&self.writer.pool)
+        .await?;
+        if added.is_none() {
+            let known = sqlx::query("SELECT 1 FROM session WHERE id = $1 AND removed_at IS NULL");
+            let known = known.bind(session.to_string()).fetch_optional(&self.writer.pool).await?;
+            return Err(match known {
+                Some(_) => StoreError::InboxFull { session },
+                None => StoreError::NoSession(session),
+            });
+        }
+        Ok(())
+    }
+
+    /// Returns the messages in the inbox of a session, in order. A commit takes each out.
+    pub async fn inbox(
+        &self,
+        session: SessionId,
+    ) -> Result<Vec<(InboxNumber, PersonMessage)>, StoreError> {
+        let rows: Vec<(i64, Vec<u8>)> =
+            sqlx::query_as("SELECT number, said FROM inbox WHERE session = $1 ORDER BY number")
+                .bind(session.to_string())
+                .fetch_all(&self.writer.pool)
+                .await?;
+        let message = |(number, said): (i64, Vec<u8>)| {
+            let said = serde_json::from_slice(&said)
+                .map_err(|error| StoreError::Damaged(format!("a message in an inbox: {error}")))?;
+            Ok((InboxNumber(number), said))
+        };
+        rows.into_iter().map(message).collect()
+    }
+}
+
+/// Takes a message out of the inbox of a session. Returns whether it was there.
+pub(super) async fn take_message(
+    connection: &mut Connection,
+    session: SessionId,
+    number: InboxNumber,
+) -> Result<bool, StoreError> {
+    let taken = sqlx::query("DELETE FROM inbox WHERE session = $1 AND number = $2");
+    let taken = taken.bind(session.to_string()).bind(number.0).execute(connection).await?;
+    Ok(taken.rows_affected() == 1)
+}
+
+/// Removes what processes on several machines share of a session.
+pub(super) async fn remove_shared(
+    connection: &mut Connection,
+    session: &str,
+) -> Result<(), StoreError> {
+    for statement in [
+        "DELETE FROM inbox WHERE session = $1",
+        "DELETE FROM offer WHERE session = $1",
+        "DELETE FROM project WHERE session = $1",
+    ] {
+        sqlx::query(statement).bind(session).execute(&mut *connection).await?;
+    }
+    Ok(())
+}

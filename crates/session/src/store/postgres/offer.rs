@@ -1,0 +1,223 @@
+//! Offers: the sessions that go on, each with its next turn, and who may claim them.
+
+use sqlx::Row as _;
+
+use super::database::{Connection, DatabaseRow, optional_text, sql};
+use super::lease::SessionLease;
+use super::{PostgresStore, write};
+use crate::event::StopReason;
+use crate::id::{Head, MemberName, Millis, SessionId, TurnId};
+use crate::shared::{NodeOffer, ProjectOrigin, SharedStanding, TurnOffer, TurnRequirements};
+use crate::store::{Holder, StoreError};
+
+/// The row of an offer. One of the same turn keeps its place.
+const SET_OFFER: &str = "INSERT INTO offer (session, since, turn, member, agent, node, guard) \
+     VALUES ($1, clock_timestamp(), $2, $3, $4, $5, $6) ON CONFLICT (session) DO UPDATE SET \
+     since = CASE WHEN offer.turn = excluded.turn THEN offer.since ELSE excluded.since END, \
+     turn = excluded.turn, member = excluded.member, agent = excluded.agent, node = excluded.node, \
+     guard = excluded.guard";
+
+impl PostgresStore {
+    /// Claims the session whose offer is the oldest of those that a node can take, in one statement. Sessions of other
+    /// processes that claim at the same time are skipped.
+    pub async fn claim_offered(
+        &self,
+        node: &str,
+        offered: &NodeOffer,
+        excluded: &[SessionId],
+        holder: &Holder,
+    ) -> Result<Option<(SessionId, SessionLease)>, StoreError> {
+        let fence = &self.writer.fence;
+        fence.finish_releases().await;
+        let bytes = |text: &String| text.as_bytes().to_vec();
+        let agents: Vec<Vec<u8>> = offered.agents.iter().map(bytes).collect();
+        let names: Vec<Vec<u8>> =
+            offered.labels.iter().map(bytes).chain([node.as_bytes().to_vec()]).collect();
+        let excluded: Vec<String> = excluded.iter().map(ToString::to_string).collect();
+        let claimed: Option<(String, i64)> = sqlx::query_as(
+            "WITH next AS (SELECT offer.session FROM offer WHERE (turn IS NULL \
+             OR (agent = ANY($1) AND (node IS NULL OR node = ANY($2))) \
+             OR EXISTS (SELECT 1 FROM inbox WHERE inbox.session = offer.session)) \
+             AND offer.session <> ALL($3) AND NOT EXISTS (SELECT 1 FROM lease \
+             WHERE lease.session = offer.session AND until > clock_timestamp()) \
+             ORDER BY offer.since LIMIT 1 FOR UPDATE SKIP LOCKED) \
+             INSERT INTO lease (session, epoch, until, pid, host, since) \
+             SELECT session, 1, clock_timestamp() + make_interval(secs => $4), $5, $6, $7 FROM next \
+             ON CONFLICT (session) DO UPDATE SET epoch = lease.epoch + 1, until = excluded.until, \
+             pid = excluded.pid, host = excluded.host, since = excluded.since, stopped = NULL \
+             WHERE lease.until < clock_timestamp() RETURNING session, epoch",
+        )
+        .bind(agents)
+        .bind(names)
+        .bind(excluded)
+        .bind(fence.duration().as_secs_f64())
+        .bind(i64::from(holder.pid))
+        .bind(holder.host.as_bytes())
+        .bind(holder.since.0)
+        .fetch_optional(&self.writer.pool)
+        .await?;
+        let Some((session, epoch)) = claimed else { return Ok(None) };
+        let session = session.parse().map_err(|error| StoreError::Damaged(format!("{error}")))?;
+        Ok(Some((session, fence.claimed(session, epoch))))
+    }
+
+    /// Returns the standing of a session between the processes that share it.
+    pub async fn shared_standing(&self, session: SessionId) -> Result<SharedStanding, StoreError> {
+        let row = sqlx::query(
+            "SELECT lease.until > clock_timestamp() AS is_held, pid, host, lease.since AS since, stopped, \
+             offer.session IS NOT NULL AS goes_on, turn, member, agent, node, guard, \
+             EXISTS (SELECT 1 FROM inbox WHERE inbox.session = session.id) AS has_messages \
+             FROM session LEFT JOIN lease ON lease.session = session.id \
+             LEFT JOIN offer ON offer.session = session.id WHERE session.id = $1",
+        )
+        .bind(session.to_string())
+        .fetch_optional(&self.writer.pool)
+        .await?
+        .ok_or(StoreError::NoSession(session))?;
+        let is_held: Option<bool> = row.try_get("is_held")?;
+        let holder = if is_held == Some(true) { Some(holder(&row)?) } else { None };
+        let stopped: Option<String> = row.try_get("stopped")?;
+        Ok(SharedStanding {
+            holder,
+            goes_on: row.try_get("goes_on")?,
+            offer: offer(&row)?,
+            has_messages: row.try_get("has_messages")?,
+            stopped: stopped.map(|text| from_json::<StopReason>(&text)).transpose()?,
+        })
+    }
+
+    /// Releases a session whose conversation has stopped. Returns false, and releases nothing, if messages wait.
+    pub(crate) async fn stop(
+        &self,
+        session: SessionId,
+        head: Head,
+        stop: &StopReason,
+    ) -> Result<bool, StoreError> {
+        let id = session.to_string();
+        let mut transaction = self.writer.pool.begin().await?;
+        self.end_lease(&mut transaction, session, Some(write::json(stop)?)).await?;
+        // A message that is being put in has locked the row, or adds one after it.
+        sqlx::query("DELETE FROM offer WHERE session = $1")
+            .bind(&id)
+            .execute(&mut *transaction)
+            .await?;
+        let waits = sqlx::query("SELECT 1 FROM inbox WHERE session = $1 LIMIT 1").bind(&id);
+        if waits.fetch_optional(&mut *transaction).await?.is_some() {
+            transaction.rollback().await?;
+            return Ok(false);
+        }
+        super::database::notify(&mut transaction, session, head).await?;
+        transaction.commit().await?;
+        Ok(true)
+    }
+
+    /// Releases a session and offers its next turn.
+    pub(crate) async fn hand_over(
+        &self,
+        session: SessionId,
+        head: Head,
+        offer: &TurnOffer,
+    ) -> Result<(), StoreError> {
+        let mut transaction = self.writer.pool.begin().await?;
+        self.end_lease(&mut transaction, session, None).await?;
+        set_offer(&mut transaction, session, offer).await?;
+        super::database::notify(&mut transaction, session, head).await?;
+        Ok(transaction.commit().await?)
+    }
+
+    async fn end_lease(
+        &self,
+        connection: &mut Connection,
+        session: SessionId,
+        stopped: Option<String>,
+    ) -> Result<(), StoreError> {
+        let epoch = self.writer.fence.epoch(session)?;
+        let ended = sqlx::query(
+            "UPDATE lease SET until = '-infinity', stopped = $3 WHERE session = $1 AND epoch = $2",
+        );
+        let ended = ended.bind(session.to_string()).bind(epoch).bind(stopped);
+        match ended.execute(connection).await?.rows_affected() {
+            0 => Err(StoreError::LeaseLost { session }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Stores the origin of a session's project.
+    pub async fn set_origin(
+        &self,
+        session: SessionId,
+        origin: &ProjectOrigin,
+    ) -> Result<(), StoreError> {
+        sqlx::query(
+            "INSERT INTO project (session, remote, revision, below) VALUES ($1, $2, $3, $4) \
+             ON CONFLICT DO NOTHING",
+        )
+        .bind(session.to_string())
+        .bind(origin.remote.as_bytes())
+        .bind(&origin.revision)
+        .bind(origin.below.as_bytes())
+        .execute(&self.writer.pool)
+        .await?;
+        Ok(())
+    }
+
+    /// Returns the origin of a session's project.
+    pub async fn origin(&self, session: SessionId) -> Result<Option<ProjectOrigin>, StoreError> {
+        let found: Option<(Vec<u8>, String, Vec<u8>)> =
+            sqlx::query_as("SELECT remote, revision, below FROM project WHERE session = $1")
+                .bind(session.to_string())
+                .fetch_optional(&self.writer.pool)
+                .await?;
+        Ok(found.map(|(remote, revision, below)| ProjectOrigin {
+            remote: String::from_utf8_lossy(&remote).into_owned(),
+            revision,
+            below: String::from_utf8_lossy(&below).into_owned(),
+        }))
+    }
+}
+
+/// Offers a turn to other processes.
+pub(super) async fn set_offer(
+    connection: &mut Connection,
+    session: SessionId,
+    offer: &TurnOffer,
+) -> Result<(), StoreError> {
+    let TurnOffer { turn, member, requirements, guard } = offer;
+    sqlx::query(SET_OFFER)
+        .bind(session.to_string())
+        .bind(sql(turn.0))
+        .bind(member.as_str().as_bytes())
+        .bind(requirements.agent.as_bytes())
+        .bind(requirements.node.as_ref().map(String::as_bytes))
+        .bind(write::json(guard)?)
+        .execute(connection)
+        .await?;
+    Ok(())
+}
+
+fn offer(row: &DatabaseRow) -> Result<Option<TurnOffer>, StoreError> {
+    let turn: Option<i64> = row.try_get("turn")?;
+    let (member, agent) = (optional_text(row, "member")?, optional_text(row, "agent")?);
+    let (Some(turn), Some(member), Some(agent)) = (turn, member, agent) else { return Ok(None) };
+    let guard: Option<String> = row.try_get("guard")?;
+    Ok(Some(TurnOffer {
+        turn: TurnId(u64::try_from(turn).unwrap_or_default()),
+        member: MemberName::new(member),
+        requirements: TurnRequirements { agent, node: optional_text(row, "node")? },
+        guard: guard.map(|text| from_json(&text)).transpose()?.unwrap_or_default(),
+    }))
+}
+
+pub(super) fn holder(row: &DatabaseRow) -> Result<Holder, StoreError> {
+    let (pid, since): (i64, i64) = (row.try_get("pid")?, row.try_get("since")?);
+    let host: Vec<u8> = row.try_get("host")?;
+    Ok(Holder {
+        pid: u32::try_from(pid).unwrap_or_default(),
+        host: String::from_utf8_lossy(&host).into_owned(),
+        since: Millis(since),
+    })
+}
+
+pub(super) fn from_json<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, StoreError> {
+    serde_json::from_str(text).map_err(|error| StoreError::Damaged(error.to_string()))
+}

@@ -1,0 +1,202 @@
+//! Histories of real leases: what several processes did at the same time must be explained by one order of steps.
+
+use std::sync::{Arc, Mutex};
+
+use convoke_session::conformance::{commit, new_session};
+use convoke_session::store::postgres::PostgresStore;
+use convoke_session::store::{Holder, SessionHold as _};
+use convoke_session::{Head, Millis, SessionId, Store as _, StoreError};
+use stateright::semantics::{ConsistencyTester as _, LinearizabilityTester, SequentialSpec};
+
+use super::cluster::Cluster;
+use super::node;
+
+/// A session with its lease, as one process after the other would see it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+struct LeasedSession {
+    /// The process that claimed it last and has not released it.
+    owner: Option<u32>,
+    has_ended: bool,
+    head: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Operation {
+    Claim(u32),
+    Commit(u32, u64),
+    Release(u32),
+    /// The database's clock passes the end of the lease.
+    Expire,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Answer {
+    Done,
+    Held,
+    Head(u64),
+    Conflict,
+    Lost,
+}
+
+impl SequentialSpec for LeasedSession {
+    type Op = Operation;
+    type Ret = Answer;
+
+    fn invoke(&mut self, operation: &Operation) -> Answer {
+        match operation {
+            Operation::Claim(_) if self.owner.is_some() && !self.has_ended => Answer::Held,
+            Operation::Claim(process) => {
+                (self.owner, self.has_ended) = (Some(*process), false);
+                Answer::Done
+            }
+            Operation::Commit(process, _) if self.owner != Some(*process) => Answer::Lost,
+            Operation::Commit(_, on) if *on != self.head => Answer::Conflict,
+            Operation::Commit(..) => {
+                self.head += 1;
+                Answer::Head(self.head)
+            }
+            Operation::Release(process) => {
+                if self.owner == Some(*process) {
+                    self.owner = None;
+                }
+                Answer::Done
+            }
+            Operation::Expire => {
+                self.has_ended = true;
+                Answer::Done
+            }
+        }
+    }
+}
+
+type History = Arc<Mutex<LinearizabilityTester<u32, LeasedSession>>>;
+
+/// A process that claims, commits and releases, as a seed says.
+struct Process {
+    number: u32,
+    store: PostgresStore,
+    session: SessionId,
+    pool: sqlx::PgPool,
+    history: History,
+    seed: u64,
+}
+
+impl Process {
+    /// Returns a number below another.
+    fn random(&mut self, below: u64) -> u64 {
+        self.seed = self
+            .seed
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.seed >> 33) % below
+    }
+
+    fn invoke(&self, operation: Operation) {
+        self.history.lock().unwrap().on_invoke(self.number, operation).unwrap();
+    }
+
+    fn answer(&self, answer: Answer) {
+        self.history.lock().unwrap().on_return(self.number, answer).unwrap();
+    }
+
+    async fn run(mut self, steps: usize) {
+        let mut lease = None;
+        for _ in 0..steps {
+            if self.random(4) == 0 {
+                self.invoke(Operation::Expire);
+                sqlx::query("UPDATE lease SET until = '-infinity' WHERE session = $1")
+                    .bind(self.session.to_string())
+                    .execute(&self.pool)
+                    .await
+                    .unwrap();
+                self.answer(Answer::Done);
+                continue;
+            }
+            let Some(held) = lease.take() else {
+                self.invoke(Operation::Claim(self.number));
+                let holder = Holder { pid: self.number, host: "here".to_owned(), since: Millis(0) };
+                match self.store.hold(self.session, holder).await {
+                    Ok(held) => {
+                        self.answer(Answer::Done);
+                        lease = Some(held);
+                    }
+                    Err(StoreError::Held { .. }) => self.answer(Answer::Held),
+                    Err(error) => panic!("{error}"),
+                }
+                continue;
+            };
+            if self.random(3) == 0 {
+                self.invoke(Operation::Release(self.number));
+                held.release().await;
+                self.answer(Answer::Done);
+                continue;
+            }
+            let head = self.store.session(self.session).await.unwrap().head;
+            self.invoke(Operation::Commit(self.number, head.0));
+            let answer = match self.store.commit(self.session, commit(head)).await {
+                Ok(Head(head)) => Answer::Head(head),
+                Err(StoreError::Conflict { .. }) => Answer::Conflict,
+                Err(StoreError::LeaseLost { .. }) => Answer::Lost,
+                Err(error) => panic!("{error}"),
+            };
+            let is_lost = answer == Answer::Lost;
+            self.answer(answer);
+            if is_lost {
+                held.forget();
+            } else {
+                lease = Some(held);
+            }
+        }
+        if let Some(held) = lease {
+            self.invoke(Operation::Release(self.number));
+            held.release().await;
+            self.answer(Answer::Done);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_processes_did_at_the_same_time_is_explained_by_one_order() {
+    let cluster = Cluster::start();
+    let stores = [node(&cluster).await, node(&cluster).await, node(&cluster).await];
+    let pool = sqlx::PgPool::connect(&cluster.url()).await.unwrap();
+    let mut commits = 0;
+    for round in 0..12 {
+        let new = new_session();
+        stores[0].create(new.clone()).await.unwrap();
+        let history: History =
+            Arc::new(Mutex::new(LinearizabilityTester::new(LeasedSession::default())));
+        let processes = stores.iter().zip(0..).map(|(store, number)| {
+            let process = Process {
+                number,
+                store: store.clone(),
+                session: new.id,
+                pool: pool.clone(),
+                history: Arc::clone(&history),
+                seed: round * 31 + u64::from(number) * 7919 + 1,
+            };
+            tokio::spawn(process.run(10))
+        });
+        for process in processes.collect::<Vec<_>>() {
+            process.await.unwrap();
+        }
+        let history = history.lock().unwrap().clone();
+        assert!(history.is_consistent(), "{history:?}");
+        commits += stores[0].session(new.id).await.unwrap().head.0;
+    }
+    assert!(commits > 0, "nothing was committed");
+}
+
+#[test]
+fn a_write_of_a_stale_process_has_no_explanation() {
+    let history = |answer: Answer| {
+        let mut tester = LinearizabilityTester::new(LeasedSession::default());
+        tester.on_invret(1, Operation::Claim(1), Answer::Done).unwrap();
+        tester.on_invret(3, Operation::Expire, Answer::Done).unwrap();
+        tester.on_invret(2, Operation::Claim(2), Answer::Done).unwrap();
+        tester.on_invret(1, Operation::Commit(1, 0), answer).unwrap();
+        tester.is_consistent()
+    };
+    assert!(history(Answer::Lost));
+    assert!(!history(Answer::Head(1)));
+}
