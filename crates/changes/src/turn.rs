@@ -88,6 +88,7 @@ impl Changes {
         if before != old {
             place.save(&before)?;
         }
+        place.attribute_again();
         if let Some(copier) = place.copier().filter(|copier| !copier.is_running()) {
             copier.forget();
         }
@@ -99,8 +100,18 @@ impl Changes {
 }
 
 impl RunningTurn {
-    /// Records the state after the turn, and stores what changed.
+    /// Records the state after the turn, and stores what changed. If that fails, the changes are nobody's: the turn cannot be
+    /// undone, and a person did not make them.
     pub fn finish(mut self) -> Result<Record, ChangesError> {
+        let recorded = self.record();
+        match &recorded {
+            Ok(_) => self.marker.remove(),
+            Err(_) => self.marker.set_aside(&self.place),
+        }
+        recorded
+    }
+
+    fn record(&mut self) -> Result<Record, ChangesError> {
         let _lock = self.place.lock()?;
         if let Some(copier) = self.place.copier() {
             fill(&mut self.before, &copier.copied());
@@ -123,7 +134,6 @@ impl RunningTurn {
         self.place.changes.session(&self.key.session).add(&mut record)?;
         self.place.save(&after)?;
         self.log(ended)?;
-        self.marker.remove();
         Ok(record)
     }
 
@@ -187,7 +197,7 @@ impl Place {
         next: &TurnKey,
     ) -> Result<Option<Record>, ChangesError> {
         let changes = changes(old, new);
-        if changes.is_empty() {
+        if changes.is_empty() || self.unattributed().exists() {
             return Ok(None);
         }
         let mut record = Record {
@@ -205,6 +215,16 @@ impl Place {
         };
         self.changes.session(&next.session).add(&mut record)?;
         Ok(Some(record))
+    }
+
+    /// Returns the file that says that a turn since the last state could not be recorded.
+    fn unattributed(&self) -> PathBuf {
+        self.store.join("unattributed")
+    }
+
+    /// Attributes later changes to a person again, once the state before them is stored.
+    pub(crate) fn attribute_again(&self) {
+        let _ = fs::remove_file(self.unattributed());
     }
 
     /// Completes undos and records turns that were interrupted by a crash. Needs the lock.
@@ -280,8 +300,16 @@ impl Marker {
         Ok(Self { file, manifest, _lock: lock })
     }
 
-    fn remove(self) {
+    fn remove(&self) {
         remove_both(&self.file, &self.manifest);
+    }
+
+    /// Marks what changed since the turn began as nobody's. Renaming needs no room on the disk.
+    fn set_aside(&self, place: &Place) {
+        if fs::rename(&self.file, place.unattributed()).is_err() {
+            let _ = fs::remove_file(&self.file);
+        }
+        let _ = fs::remove_file(&self.manifest);
     }
 }
 

@@ -61,6 +61,27 @@ impl Changes {
     pub fn plan_undo(&self, session: &str, turn: Option<u64>) -> Result<UndoPlan, ChangesError> {
         let records = self.records(session)?;
         let target = Target::find(&records, turn)?;
+        self.plan_for(session, &records, target)
+    }
+
+    /// Returns what an undo of the latest merge of a member's workspace would do, whatever happened since. A merge that is
+    /// undone already is restored.
+    pub fn plan_undo_of_merge(
+        &self,
+        session: &str,
+        member: &str,
+    ) -> Result<UndoPlan, ChangesError> {
+        let records = self.records(session)?;
+        let target = Target::merge_of(&records, member)?;
+        self.plan_for(session, &records, target)
+    }
+
+    fn plan_for(
+        &self,
+        session: &str,
+        records: &[Record],
+        target: Target,
+    ) -> Result<UndoPlan, ChangesError> {
         let workspace = self.workspace_path(&target.directory);
         if workspace.is_some_and(|workspace| workspace.session != *self.session(session).name()) {
             let turn = target.turn.turn;
@@ -75,7 +96,7 @@ impl Changes {
         }
         let place = self.place(&target.directory)?;
         let _lock = place.lock()?;
-        place.plan(&records, target)
+        place.plan(records, target)
     }
 
     /// Takes a record back as planned, completely or not at all, and stores that as a record of its own.
@@ -92,6 +113,7 @@ impl Changes {
         let now = place.record_state(&old)?;
         place.record_person(&old, &now, &plan.turn)?;
         place.save(&now)?;
+        place.attribute_again();
         let records = self.session(session).load()?;
         let target = Target::of(&records, plan.undoes)?;
         let fresh = place.plan(&records, target)?;
@@ -145,6 +167,18 @@ impl Target {
                 None => "no turn of this session changed a file".to_owned(),
                 Some(turn) => format!("turn {turn} changed no file"),
             })
+        })?;
+        Self::of(records, found.id)
+    }
+
+    fn merge_of(records: &[Record], member: &str) -> Result<Self, ChangesError> {
+        let is_merge = |record: &&Record| {
+            record.applied.as_ref().is_some_and(|applied| applied.member == member)
+                && !record.changes.is_empty()
+        };
+        let found = records.iter().rev().find(is_merge).ok_or_else(|| {
+            let why = format!("no workspace of {member} was merged in this session");
+            ChangesError::NothingToUndo(why)
         })?;
         Self::of(records, found.id)
     }
@@ -206,12 +240,14 @@ impl Place {
         let wanted: Vec<Change> = target.changes.iter().map(Change::reversed).collect();
         let paths = wanted.iter().map(|change| &change.path);
         let now = nodes(self, paths, self.deadline())?;
+        let mut is_lost = false;
         for change in wanted {
             let found = now.get(&change.path).cloned().flatten();
             if matches(found.as_ref(), change.after.as_ref()) {
                 continue;
             }
             if let Some(reason) = obstacle(&change) {
+                is_lost |= found.is_none();
                 plan.left_alone.push(LeftAlone { path: change.path, reason });
             } else if matches(found.as_ref(), change.before.as_ref()) {
                 plan.changes.push(change);
@@ -219,6 +255,17 @@ impl Place {
                 let reason = changed_by(records, target.id, &change.path);
                 plan.conflicts.push(Conflict { path: change.path, reason });
             }
+        }
+        if is_lost {
+            // A file that is not restored may have been moved to one that would be removed.
+            let reason =
+                "the turn removed a file that cannot be restored, and this may be its copy";
+            let (kept, removals): (Vec<Change>, Vec<Change>) =
+                plan.changes.into_iter().partition(|change| change.after.is_some());
+            plan.changes = kept;
+            let removals = removals.into_iter().map(|change| change.path);
+            plan.left_alone.extend(removals.map(|path| LeftAlone { path, reason }));
+            plan.left_alone.sort_by(|one, other| one.path.cmp(&other.path));
         }
         plan.conflicts.extend(self.obstructions(&plan.changes));
         plan.conflicts.sort_by(|one, other| one.path.cmp(&other.path));

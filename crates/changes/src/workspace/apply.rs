@@ -50,6 +50,7 @@ impl Changes {
         let turn = self.last_turn(session, &workspace.member)?;
         project.record_person(&project.load()?, &ours, &self.next_turn(session, &turn)?)?;
         project.save(&ours)?;
+        project.attribute_again();
         let fresh = places.plan(session, workspace.clone(), &ours, &theirs)?;
         if !fresh.conflicts.is_empty() || fresh.changes != plan.changes {
             let paths = fresh.conflicts.into_iter().map(|conflict| conflict.path).collect();

@@ -72,6 +72,7 @@ impl Changes {
         }
         records.visit(&project.directory)?;
         project.save(&state)?;
+        project.attribute_again();
         Ok(state)
     }
 

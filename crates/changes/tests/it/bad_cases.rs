@@ -303,7 +303,12 @@ fn a_full_disk_ends_the_recording_and_harms_nothing() {
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success() && text.contains("the recording failed"), "{output:?}");
     assert_eq!(fs::read(tree.path("moved")).unwrap(), noise(1, 900 << 10));
-    // With room again, the next turn is complete.
+    let nothing = tree.changes().plan_undo(SESSION, None).unwrap_err();
+    assert!(matches!(nothing, ChangesError::NothingToUndo(_)), "{nothing}");
+    // With room again, the next turn is complete, and no person is said to have made the changes of the first.
+    let begun = tree.begin(2);
+    assert!(begun.is_complete && begun.person.is_none(), "{:?}", begun.person);
+    drop(begun);
     let record = tree.turn(2, |tree| {
         tree.write("small", "2");
         tree.write("moved", noise(2, 900 << 10));
@@ -311,6 +316,35 @@ fn a_full_disk_ends_the_recording_and_harms_nothing() {
     assert_eq!(shown(&record), ["modified moved", "modified small"]);
     tree.undo(2);
     assert!(fs::read(tree.path("moved")).unwrap() == noise(1, 900 << 10));
+}
+
+#[test]
+fn an_undo_keeps_what_may_be_the_copy_of_a_file_that_it_cannot_restore() {
+    let name = "bad_cases::an_undo_keeps_what_may_be_the_copy_of_a_file_that_it_cannot_restore";
+    if let Some(root) = std::env::var_os(AGAIN) {
+        // No file of this process can grow over 256 KiB.
+        let tree = Tree::at(root.into());
+        let begun = tree.begin(1);
+        assert!(!begun.is_complete, "the first copy failed");
+        fs::remove_file(tree.path("large")).unwrap();
+        tree.write("new/part", "a part of it");
+        begun.turn.finish().unwrap();
+        println!("the turn is recorded");
+        return;
+    }
+    let tree = Tree::plain();
+    let mut random = fastrand::Rng::with_seed(3);
+    let noise: Vec<u8> = std::iter::repeat_with(|| random.u8(..)).take(900 << 10).collect();
+    tree.write("large", noise);
+    let output = run_again(name, "trap '' XFSZ; ulimit -f 512", tree.temp.path());
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && text.contains("the turn is recorded"), "{output:?}");
+    let plan = tree.changes().plan_undo(SESSION, None).unwrap();
+    let left: Vec<String> = plan.left_alone.iter().map(|left| left.path.to_string()).collect();
+    assert_eq!(
+        (plan.changes.len(), left),
+        (0, vec!["large".into(), "new".into(), "new/part".into()])
+    );
 }
 
 #[test]

@@ -189,6 +189,45 @@ fn a_workspace_is_committed_and_merged_and_the_merge_is_undone() {
 }
 
 #[test]
+fn an_older_merge_is_undone_where_nothing_changed_its_files_since() {
+    let tree = project();
+    let workspace = workspace_of(&tree);
+    turn(&tree, &workspace, &key(1), || {
+        fs::write(workspace.directory.join("added"), "added\n").unwrap();
+    });
+    let changes = tree.changes();
+    let none = changes.plan_undo_of_merge(SESSION, "max").unwrap_err();
+    assert!(none.to_string().contains("no workspace of max was merged"), "{none}");
+    apply(&tree);
+    tree.turn(2, |tree| tree.write("later", "later\n"));
+    let after = tree.state();
+    let plan = changes.plan_undo_of_merge(SESSION, "max").unwrap();
+    assert!(plan.applied.is_some() && !plan.is_redo && plan.conflicts.is_empty(), "{plan:?}");
+    changes.undo(&plan).unwrap();
+    assert!(!tree.path("added").exists());
+    assert_eq!(tree.read("later"), "later\n");
+    assert_eq!(
+        changes.plan_apply(SESSION, "max").unwrap().changes.len(),
+        1,
+        "it can be merged again"
+    );
+    let plan = changes.plan_undo_of_merge(SESSION, "max").unwrap();
+    assert!(plan.is_redo, "{plan:?}");
+    changes.undo(&plan).unwrap();
+    assert!(tree.state() == after);
+    // A later turn that changed one of its files is in the way.
+    tree.turn(3, |tree| tree.write("added", "changed\n"));
+    let plan = changes.plan_undo_of_merge(SESSION, "max").unwrap();
+    let conflict = &plan.conflicts[0];
+    assert_eq!(
+        (conflict.path.to_string(), &*conflict.reason),
+        ("added".to_owned(), "changed by turn 3 (max)")
+    );
+    assert!(changes.undo(&plan).is_err());
+    assert_eq!(tree.read("added"), "changed\n");
+}
+
+#[test]
 fn a_second_merge_starts_from_the_first() {
     let tree = project();
     let workspace = workspace_of(&tree);

@@ -27,6 +27,9 @@ pub struct Arguments {
     /// The turn; by default the latest turn or undo that changed a file
     #[arg(long, value_name = "N", value_parser = parse_turn)]
     turn: Option<TurnId>,
+    /// Take back the latest merge of this member's workspace, also when turns followed it
+    #[arg(long, value_name = "MEMBER", conflicts_with = "turn")]
+    merge: Option<String>,
     /// Do it without asking
     #[arg(long, short)]
     yes: bool,
@@ -42,7 +45,12 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let session = runtime
         .block_on(async { find(&open_store(&host_environment).await?, &arguments.id).await })?;
     let changes = changes_of(&host_environment);
-    let plan = match changes.plan_undo(&session.to_string(), arguments.turn.map(|turn| turn.0)) {
+    let session = session.to_string();
+    let plan = match &arguments.merge {
+        Some(member) => changes.plan_undo_of_merge(&session, member),
+        None => changes.plan_undo(&session, arguments.turn.map(|turn| turn.0)),
+    };
+    let plan = match plan {
         Err(ChangesError::NothingToUndo(why)) => return Err(UsageError(why).into()),
         plan => plan?,
     };

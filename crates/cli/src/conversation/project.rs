@@ -239,7 +239,9 @@ pub fn find_team_file(host_environment: &HostEnvironment) -> Option<PathBuf> {
         Some(top) => above.starts_with(top),
         None => *above == directory,
     });
-    let found = searched.map(|above| above.join(TEAM_FILE)).find(|path| path.is_file())?;
+    // One that cannot be read is an error, and not a project without a team file.
+    let found =
+        searched.map(|above| above.join(TEAM_FILE)).find(|path| path.symlink_metadata().is_ok())?;
     Some(found.strip_prefix(directory).map_or(found.clone(), Path::to_owned))
 }
 

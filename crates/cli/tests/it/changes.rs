@@ -1,6 +1,7 @@
 //! `convoke changes` and `convoke undo`.
 
 use std::fs;
+use std::process::Command;
 
 use serde_json::Value;
 
@@ -129,6 +130,47 @@ fn a_turn_goes_on_where_nothing_can_be_recorded() {
     assert!(
         nothing.contains("exit code: 2") && nothing.contains("no turn of this session"),
         "{nothing}"
+    );
+}
+
+/// Returns a command that cannot let a file grow over 2 MiB, as on a full disk.
+fn limited(command: &Command) -> Command {
+    let script = "trap '' XFSZ; ulimit -f 4096; exec \"$0\" \"$@\"";
+    let mut limited = Command::new("/bin/sh");
+    limited.args(["-c", script]).arg(command.get_program()).args(command.get_args());
+    limited.current_dir(command.get_current_dir().unwrap()).env_clear();
+    limited.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    limited
+}
+
+#[test]
+fn a_turn_goes_on_when_the_disk_is_full() {
+    let mut random = 7_u64;
+    let noise: Vec<u8> = std::iter::repeat_with(|| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        random.to_be_bytes()[0]
+    })
+    .take(5 << 20)
+    .collect();
+    let project = project("mv large moved; echo more >> src/a.rs; echo done");
+    fs::write(project.path().join("large"), &noise).unwrap();
+    let output = limited(&project.command(&["run", "Go"])).output().unwrap();
+    let shown = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    assert!(output.status.success() && shown.contains("  done\n"), "{shown}");
+    assert!(shown.contains("changes.off") && shown.contains("cannot be undone"), "{shown}");
+    let nothing = project.run(&["undo", "--yes"]);
+    assert!(nothing.contains("no turn of this session changed a file"), "{nothing}");
+    assert!(fs::read(project.path().join("moved")).unwrap() == noise, "nothing is lost");
+    // With room again, the next turn is recorded whole.
+    fs::rename(project.path().join("moved"), project.path().join("large")).unwrap();
+    let run = project.run(&["run", "--session", "last", "Again"]);
+    assert!(run.contains("changed 3 files") && !run.contains("changes.off"), "{run}");
+    let undo = project.run(&["undo", "--yes"]);
+    assert!(undo.contains("exit code: 0"), "{undo}");
+    assert!(fs::read(project.path().join("large")).unwrap() == noise);
+    assert_eq!(
+        fs::read_to_string(project.path().join("src/a.rs")).unwrap(),
+        "one\ntwo\nthree\nmore\n"
     );
 }
 

@@ -734,6 +734,22 @@ fn a_file_that_cannot_be_read_is_named() {
 }
 
 #[test]
+fn a_team_file_that_is_no_file_is_an_error_of_every_command() {
+    let context = TestContext::new();
+    let made =
+        std::process::Command::new("mkfifo").arg(context.path().join("convoke.toml")).status();
+    assert!(made.unwrap().success());
+    for arguments in [&["check"][..], &["run", "--rehearse", "Hi"], &["chat"], &["doctor"]] {
+        let shown = context.run(arguments);
+        assert!(shown.contains("exit code: 2"), "{arguments:?}: {shown}");
+        assert!(
+            shown.contains("convoke.toml:1: cannot read the team file"),
+            "{arguments:?}: {shown}"
+        );
+    }
+}
+
+#[test]
 fn a_key_in_the_file_is_not_repeated() {
     let key = "sk-0123456789abcdefghijklmnop";
     for setting in [

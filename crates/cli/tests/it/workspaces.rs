@@ -75,6 +75,12 @@ fn a_member_works_in_a_copy_and_its_changes_are_merged_and_undone() {
     insta::assert_snapshot!("undo", shown(&["undo", "--yes"]));
     assert!(!project.path().join("added").exists());
     assert!(read(&project, "text").contains("line 2\n"));
+    let merge = shown(&["undo", "--merge", "max", "--yes"]);
+    assert!(merge.contains("the merge of the workspace of max is restored"), "{merge}");
+    assert!(project.path().join("added").exists());
+    shown(&["undo", "--merge", "max", "--yes"]);
+    let nobody = shown(&["undo", "--merge", "sam"]);
+    assert!(nobody.contains("exit code: 2") && nobody.contains("no workspace of sam"), "{nobody}");
     let refused = shown(&["changes", "discard", "max"]);
     assert!(refused.contains("exit code: 2") && refused.contains("not merged"), "{refused}");
     insta::assert_snapshot!("discard", shown(&["changes", "discard", "max", "--yes"]));

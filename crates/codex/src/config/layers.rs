@@ -74,10 +74,15 @@ impl Layers {
 
         let mut merged = system;
         merge(&mut merged, user);
-        let mut without_project = merged.clone();
-        merge(&mut without_project, arguments.clone());
-        merge(&mut without_project, managed.clone());
-        let of_user = DocumentSettings::read(&without_project)
+        let mut overlaid = None;
+        // A table of many thousand projects is not copied without need.
+        if !arguments.is_empty() || !managed.is_empty() {
+            let table = overlaid.insert(merged.clone());
+            merge(table, arguments.clone());
+            merge(table, managed.clone());
+        }
+        let without_project = overlaid.as_ref().unwrap_or(&merged);
+        let of_user = DocumentSettings::read(without_project)
             .map_err(|error| error.at(user_file.display().to_string()))?;
         let root_markers = of_user.root_markers.unwrap_or_else(default_markers);
         let root = project_root(files, cwd, &root_markers);
@@ -88,7 +93,8 @@ impl Layers {
         let git = real.unwrap_or(git);
         let main = main_repository(files, &git);
         let roots = [Some(root.clone()), Some(git), main].into_iter().flatten();
-        let trust = Trusts::new(&without_project, roots);
+        let trust = Trusts::new(without_project, roots);
+        let mut of_project = Vec::new();
         let mut rule_folders = vec![codex_home.join("rules")];
         for directory in directories_between(&root, cwd) {
             let folder = directory.join(".codex");
@@ -98,15 +104,18 @@ impl Layers {
             }
             let file = folder.join("config.toml");
             let layer = read_layer(files, &file, home)?;
-            sources.push((file.display().to_string(), layer.clone()));
-            merge(&mut merged, layer);
+            of_project.push(layer.clone());
+            sources.push((file.display().to_string(), layer));
             rule_folders.push(folder.join("rules"));
+        }
+        let trust = trust.of(cwd);
+        for layer in of_project {
+            merge(&mut merged, layer);
         }
         sources.push(("-c".to_owned(), arguments.clone()));
         merge(&mut merged, arguments);
         sources.push((managed_file.display().to_string(), managed.clone()));
         merge(&mut merged, managed);
-        let trust = trust.of(cwd);
         let mut layers = Self {
             merged,
             trust,

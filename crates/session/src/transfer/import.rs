@@ -18,7 +18,8 @@ use crate::id::SessionId;
 use crate::session::NewSession;
 use crate::store::{Page, SessionImport, Store, StoreError};
 
-/// The maximum size of a line: far more than a reply or the stored events of a turn.
+/// The maximum size of a line: far more than a reply or the stored events of a turn. Also that of a snapshot, which is held in
+/// memory as a whole.
 const MAX_LINE_BYTES: u64 = 256 << 20;
 
 /// The limits of an import.
@@ -67,6 +68,9 @@ impl<R: BufRead + Send> ArchiveSource<R> {
             while let Some((_, line)) = lines.next()? {
                 text.push_str(line);
                 text.push('\n');
+                if text.len() as u64 > MAX_LINE_BYTES {
+                    return lines.valid(Err(ArchiveProblem::TooLarge(MAX_LINE_BYTES)));
+                }
             }
             return Ok(Self { lines, kind: ArchiveKind::Snapshot(text) });
         }

@@ -84,6 +84,26 @@ async fn every_text_of_a_request_is_hashed_once_on_the_way_out_and_once_on_the_w
     assert!(HASHED.get() <= bytes + whole_and_pages, "{} of {bytes}", HASHED.get());
 }
 
+#[test]
+fn a_snapshot_of_many_lines_is_no_larger_than_one_of_one() {
+    /// Lines without an end.
+    struct Endless(u64);
+    impl std::io::Read for Endless {
+        fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+            buffer.fill(b'x');
+            if let Some(last) = buffer.last_mut() {
+                *last = b'\n';
+            }
+            self.0 += buffer.len() as u64;
+            Ok(buffer.len())
+        }
+    }
+    let mut reader = std::io::BufReader::with_capacity(1 << 20, Endless(0));
+    let refused = ArchiveSource::open(&mut reader, ImportLimits::default()).err().unwrap();
+    assert!(refused.to_string().contains("is larger than"), "{refused}");
+    assert!(reader.get_ref().0 < 300 << 20, "{} bytes were read", reader.get_ref().0);
+}
+
 #[tokio::test]
 async fn an_import_stops_at_its_limits_and_leaves_nothing_behind() {
     let (_directory, store) = store().await;
