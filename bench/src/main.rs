@@ -8,7 +8,12 @@ mod allocations;
 mod budget;
 mod changes;
 #[path = "../../crates/session/tests/postgres/cluster.rs"]
-#[expect(clippy::unwrap_used, clippy::panic, reason = "a benchmark that cannot go on ends")]
+#[expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    reason = "a benchmark that cannot go on ends"
+)]
 mod cluster;
 mod commands;
 mod confine;
