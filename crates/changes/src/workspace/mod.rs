@@ -60,7 +60,7 @@ pub struct Workspace {
     pub member: String,
     /// The branch.
     pub branch: String,
-    /// Paths of the project that it lacks, at most [`LACKED_PATHS`](checkout::LACKED_PATHS).
+    /// Paths of the project that it lacks, at most 50.
     pub lacks: Vec<String>,
     /// The number of paths that it lacks.
     pub lacked: u64,
