@@ -55,7 +55,7 @@ impl Client {
         Timing { first_byte, whole: nanos(), bytes: bytes.len() }
     }
 
-    /// Says something to the session's agent.
+    /// Sends a message to the session's agent.
     pub async fn say(&self, session: SessionId) {
         let body = json!({"person": "kim", "text": "What of the parser?", "to": ["max"]});
         let headers = "Connection: close\r\nContent-Type: application/json\r\n";

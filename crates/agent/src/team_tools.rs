@@ -90,7 +90,7 @@ impl PartialEq for TeamTools {
 
 impl Eq for TeamTools {}
 
-/// The MCP server of a turn, as a program is told to start it.
+/// The command that starts the MCP server of a turn.
 #[derive(Debug, Clone)]
 pub(crate) struct McpServer {
     pub command: PathBuf,

@@ -65,7 +65,7 @@ pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
     Ok(ProgramCall { ports, ..program_call(context, args, &prompt, settings) })
 }
 
-/// Returns a port of this machine that nobody listens on.
+/// Returns a free TCP port of this machine.
 fn free_port() -> io::Result<u16> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     Ok(listener.local_addr()?.port())
@@ -82,7 +82,7 @@ pub(super) fn settings(context: &Context<'_>) -> SessionSettings {
         mode: context.definition.mode.clone(),
         fitting_mode: preset.and_then(|preset| preset.mode(permissions, is_confined)),
         permit: (permissions != Permissions::Ask).then_some(Permit { permissions, is_confined }),
-        // That of a known CLI is told for all of its protocols.
+        // A known CLI has its own command to sign in, whatever the protocol.
         sign_in: preset.filter(|preset| preset.vendor.is_none()).map(|preset| preset.sign_in),
         servers: context.team_server.iter().map(McpServer::of_session).collect(),
         ..SessionSettings::default()
@@ -126,7 +126,7 @@ fn environment(context: &Context<'_>) -> Vec<(OsString, OsString)> {
     env
 }
 
-/// Returns what Claude's adapter is told beside the protocol: which settings it loads. Those of an untrusted
+/// Returns the extension fields for Claude's adapter, which limit the settings that it loads: those of an untrusted
 /// project can hold hooks, which are commands.
 fn meta(context: &Context<'_>) -> Option<Value> {
     let is_untrusted = context.turn_input.trust == Trust::Untrusted;

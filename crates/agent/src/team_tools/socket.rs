@@ -162,7 +162,7 @@ mod tests {
             let refused = called(path.clone(), wrong.to_owned(), "ask").await.unwrap();
             assert!(refused.is_error, "{refused:?}");
         }
-        assert!(calls.try_recv().is_err(), "nobody's call was passed on");
+        assert!(calls.try_recv().is_err(), "a call with a wrong secret was passed on");
         let one = tokio::spawn(called(path.clone(), secret.clone(), "one"));
         let first = calls.recv().await.unwrap();
         let two = tokio::spawn(called(path.clone(), secret.clone(), "two"));

@@ -5,7 +5,7 @@
 
 use serde_json::{Value, json};
 
-/// What is chosen.
+/// The kind of a choice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Choice {
     Mode,

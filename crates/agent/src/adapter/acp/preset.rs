@@ -26,7 +26,7 @@ pub struct Preset {
     pub(crate) state: &'static [&'static str],
     /// The variables that it is started with.
     pub(crate) env: &'static [(&'static str, &'static str)],
-    /// What points the program to a model server, where that of its CLI does not.
+    /// The settings that point the program to a model server, if those of its CLI do not.
     pub(crate) endpoint: Option<&'static PresetEndpoint>,
     /// The option that names a file of MCP servers, where the program ignores those of a session.
     pub(crate) servers_option: Option<&'static str>,
@@ -38,7 +38,7 @@ pub struct Preset {
     pub(crate) tells_failures_as_text: bool,
 }
 
-/// What points a program to a model server: variables, and files in its home. `{base}` is the address.
+/// The settings that point a program to a model server: variables, and files in its home. `{base}` is the address.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct PresetEndpoint {
     pub variables: &'static [(&'static str, &'static str)],

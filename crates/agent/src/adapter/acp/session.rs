@@ -48,7 +48,7 @@ pub struct SessionSettings {
     pub started_model: Option<String>,
     /// The MCP servers of the session.
     pub servers: Vec<Value>,
-    /// What the program is told about the session beside the protocol.
+    /// Extension fields of the request that opens the session.
     pub meta: Option<Value>,
     /// The permissions that answer questions; `None` to ask a person.
     pub permit: Option<Permit>,
