@@ -63,16 +63,12 @@ impl RepositoryState {
         let head = Disk.read_text(&directories.own.join("HEAD"), FileKind::Pointer).ok()?;
         let resolve = |reference: &str| resolve(&directories.common, reference);
         let stash = resolve("refs/stash");
-        match head.trim().strip_prefix("ref:") {
-            Some(branch) => {
-                let branch = branch.trim();
-                Some(Self { head: branch.to_owned(), commit: resolve(branch), stash })
-            }
-            None => {
-                let commit = head.trim().to_owned();
-                Some(Self { head: commit.clone(), commit: Some(commit), stash })
-            }
+        if let Some(branch) = head.trim().strip_prefix("ref:") {
+            let branch = branch.trim();
+            return Some(Self { head: branch.to_owned(), commit: resolve(branch), stash });
         }
+        let commit = head.trim().to_owned();
+        Some(Self { head: commit.clone(), commit: Some(commit), stash })
     }
 }
 

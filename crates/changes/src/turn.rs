@@ -97,9 +97,10 @@ impl Changes {
         }
         let began = milliseconds();
         let marker = Marker::create(&place, &key, began)?;
-        let repository = match self.is_workspace(&place.directory) {
-            true => None,
-            false => Repository::find(&place.directory, &place.host().home),
+        let repository = if self.is_workspace(&place.directory) {
+            None
+        } else {
+            Repository::find(&place.directory, &place.host().home)
         };
         let turn = RunningTurn { place: place.clone(), key, began, before, repository, marker };
         Ok(Begun { turn, person, is_complete })
