@@ -33,6 +33,7 @@ mod store;
 mod tracked;
 mod tree_path;
 mod turn;
+mod unchanged;
 mod undo;
 mod workspace;
 
