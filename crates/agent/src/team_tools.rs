@@ -1,7 +1,7 @@
 //! Tools with which an agent reaches its team while its turn runs.
 //!
 //! A turn that has them gets [`TeamTools`], which pass calls on to whoever holds the conversation. A program cannot be
-//! handed that: it gets an MCP server, `convoke mcp`, that connects to a socket in the turn's private directory
+//! handed that: it gets an MCP server, `convoke mcp`, that connects to a port of Convoke's on this machine
 //! ([`socket`]). The secret in its environment tells whose turn it is; no argument of a call can.
 
 pub mod socket;
@@ -17,7 +17,7 @@ use crate::id::AttemptRef;
 
 /// The name of the MCP server, as agents see it.
 pub const SERVER: &str = "team";
-/// The variable of the socket's path.
+/// The variable of the socket's address.
 pub const SOCKET: &str = "CONVOKE_TEAM_SOCKET";
 /// The variable of the turn's secret.
 pub const SECRET: &str = "CONVOKE_TEAM_SECRET";
@@ -96,13 +96,16 @@ pub(crate) struct McpServer {
     pub command: PathBuf,
     pub args: [&'static str; 1],
     pub env: [(&'static str, OsString); 2],
+    /// The port that the server connects to.
+    pub port: u16,
 }
 
 impl McpServer {
     /// Returns the server that `program` is for a socket.
     pub fn new(program: PathBuf, socket: &socket::TeamSocket) -> Self {
-        let env = [(SOCKET, socket.path().into()), (SECRET, socket.secret().into())];
-        Self { command: program, args: ["mcp"], env }
+        let address = socket.address();
+        let env = [(SOCKET, address.to_string().into()), (SECRET, socket.secret().into())];
+        Self { command: program, args: ["mcp"], env, port: address.port() }
     }
 
     /// Returns the server as the settings of most programs have it.

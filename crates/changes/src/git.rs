@@ -92,13 +92,21 @@ impl Deadline {
 }
 
 impl Git {
-    /// Finds the program. Relative entries of the search path do not count: they would find one in the
-    /// directory that is recorded.
-    pub(crate) fn new(host: &Host, repository: PathBuf, store: &Path) -> Self {
-        let entries: Vec<PathBuf> =
-            std::env::split_paths(&host.path).filter(|entry| entry.is_absolute()).collect();
-        let mut programs = entries.iter().map(|entry| entry.join("git"));
-        let program = programs.find(|program| program.is_file()).unwrap_or_default();
+    /// Finds the program. Entries of the search path that are relative, or lie where agents work, do not count: an
+    /// agent could have put a program there, and it would run outside of the sandbox.
+    pub(crate) fn new(host: &Host, repository: PathBuf, store: &Path, agents: &[&Path]) -> Self {
+        let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let agents: Vec<PathBuf> = agents.iter().map(|path| real(path)).collect();
+        let is_of_agents = |path: &Path| {
+            let path = real(path);
+            agents.iter().any(|directory| path.starts_with(directory))
+        };
+        let entries: Vec<PathBuf> = std::env::split_paths(&host.path)
+            .filter(|entry| entry.is_absolute() && !is_of_agents(entry))
+            .collect();
+        let programs = entries.iter().map(|entry| entry.join("git"));
+        let mut programs = programs.filter(|program| program.is_file() && !is_of_agents(program));
+        let program = programs.next().unwrap_or_default();
         let path = std::env::join_paths(entries).unwrap_or_default();
         Self { program, path, repository, excludes: store.join("excludes") }
     }

@@ -162,7 +162,13 @@ impl Changes {
             Some(workspace) => workspace.project_store,
             None => store_name(directory),
         };
-        Git::new(&self.host, self.store_of(&name).join("git"), scratch)
+        let mut agents = vec![directory, &self.workspaces];
+        // Members of a team may work in other directories of the same repository.
+        let repository = directory.ancestors().find(|it| it.join(".git").exists());
+        agents.extend(repository.filter(|it| !self.host.home.starts_with(it)));
+        let cwd = std::env::current_dir().ok().filter(|it| !self.host.home.starts_with(it));
+        agents.extend(cwd.as_deref());
+        Git::new(&self.host, self.store_of(&name).join("git"), scratch, &agents)
     }
 
     /// Reads recorded contents of a directory, each up to a limit of bytes.

@@ -27,11 +27,18 @@ impl HostEnvironment {
         self.variable("CONVOKE_LANDLOCK_ABI")?.to_str()?.parse().ok()
     }
 
-    /// Returns every executable file of this name on the `PATH`, in its order.
+    /// Returns every executable file of this name on the `PATH`, in its order. Those in the working directory do not
+    /// count: an agent could have put them there, and they would run outside of its sandbox.
     pub fn programs(&self, name: &str) -> Vec<PathBuf> {
         let path = self.variable("PATH").unwrap_or_default();
-        let candidates = std::env::split_paths(path).map(|directory| directory.join(name));
-        let mut found: Vec<PathBuf> = candidates.filter(|path| is_executable(path)).collect();
+        let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let cwd = Some(real(&self.cwd)).filter(|cwd| !real(&self.home).starts_with(cwd));
+        let is_of_agents = |path: &Path| cwd.as_ref().is_some_and(|cwd| real(path).starts_with(cwd));
+        let directories = std::env::split_paths(path).filter(|entry| entry.is_absolute());
+        let directories = directories.filter(|directory| !is_of_agents(directory));
+        let candidates = directories.map(|directory| directory.join(name));
+        let mut found: Vec<PathBuf> =
+            candidates.filter(|path| is_executable(path) && !is_of_agents(path)).collect();
         found.dedup();
         found
     }

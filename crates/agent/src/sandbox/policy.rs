@@ -21,6 +21,8 @@ pub struct Policy {
     pub writes: Writes,
     /// Where the program can connect to.
     pub network: Network,
+    /// Whether Unix sockets can be connected to.
+    pub unix_sockets: bool,
     /// Whether signals and abstract sockets stay among the program's own processes.
     pub scoped: bool,
 }

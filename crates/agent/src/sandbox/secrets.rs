@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
+use crate::adapter::PRESETS;
 use crate::vendor::Vendor;
 
 /// Keys and tokens of the user, in the home directory.
@@ -46,11 +47,45 @@ const OF_USER: &[&str] = &[
     ".config/rclone",
     ".local/share/keyrings",
     ".local/share/kwalletd",
+    ".authinfo",
+    ".authinfo.gpg",
+    ".bitcoin",
+    ".cache/huggingface/token",
+    ".cloudflared",
+    ".composer/auth.json",
+    ".config/.wrangler",
+    ".config/age",
+    ".config/composer/auth.json",
+    ".config/heroku",
+    ".config/netlify",
+    ".config/pip/pip.conf",
+    ".config/pypoetry/auth.toml",
+    ".config/stripe",
+    ".databrickscfg",
+    ".dockercfg",
+    ".electrum",
+    ".env",
+    ".huggingface/token",
+    ".ivy2/.credentials",
+    ".local/share/com.vercel.cli",
+    ".netlify",
+    ".nuget/NuGet/NuGet.Config",
+    ".pip/pip.conf",
+    ".sbt/credentials",
+    ".snowflake",
+    ".terraformrc",
+    ".wrangler/config",
     // Commands that were typed with a password or a token in them.
     ".bash_history",
     ".zsh_history",
     ".psql_history",
     ".mysql_history",
+    ".history",
+    ".local/share/fish/fish_history",
+    ".node_repl_history",
+    ".python_history",
+    ".rediscli_history",
+    ".sqlite_history",
     // Cookies, mails and saved passwords.
     ".mozilla",
     ".thunderbird",
@@ -81,21 +116,25 @@ const OF_VARIABLES: &[&str] = &[
     "PGPASSFILE",
 ];
 
-/// Directories of agents that Convoke does not start by their names.
+/// Files of agents that Convoke does not start by their names, or that are not in the table of those that it does.
 const OF_OTHER_AGENTS: &[&str] = &[
+    ".aider",
     ".aider.conf.yml",
+    ".cline",
     ".codeium",
+    ".config/amp",
+    ".config/crush",
     ".config/github-copilot",
     ".config/goose",
-    ".config/opencode",
-    ".copilot",
+    ".config/zed",
+    ".continue",
     ".cursor",
     ".factory",
     ".grok",
     ".kimi",
+    ".local/share/amp",
+    ".local/share/crush",
     ".local/share/goose",
-    ".local/share/opencode",
-    ".qwen",
 ];
 
 /// Files that containers are given to read once.
@@ -127,6 +166,9 @@ pub(crate) fn named<'v>(
 /// Returns the paths that an agent cannot read; `own` is the CLI that it runs.
 pub(super) fn hidden(home: &Path, own: Option<Vendor>) -> Vec<PathBuf> {
     let in_home = OF_USER.iter().chain(OF_OTHER_AGENTS);
+    // The caller shows an agent what is its own.
+    let of_presets = PRESETS.iter().flat_map(|preset| preset.directory.iter().chain(preset.state));
+    let in_home = in_home.chain(of_presets);
     let others = Vendor::ALL.into_iter().filter(|vendor| Some(*vendor) != own);
     let of_vendors = others.flat_map(|vendor| {
         let beside = (vendor == Vendor::Claude).then_some(CLAUDE_SETTINGS);

@@ -3,19 +3,24 @@ use super::*;
 #[test]
 fn an_old_landlock_leaves_gaps_that_a_newer_one_closes() {
     use Permissions::{Edit, EditAndNetwork, Full, ReadOnly};
-    let gaps = |abi, permissions, route| Enforcer::Landlock { abi }.gaps(permissions, route);
+    let gaps = |abi, permissions, route| 
+        Enforcer::Landlock { abi }.gaps(permissions, route, &SandboxAdditions::default());
     let relay = Route::Through { port: 1 };
-    let always = [Gap::Attributes, Gap::UnixSockets];
+    let always = [Gap::Attributes];
     assert_eq!(gaps(7, ReadOnly, relay), always);
     assert_eq!(gaps(7, ReadOnly, Route::Direct)[0], Gap::Network);
-    assert_eq!(gaps(7, Edit, relay), [Gap::Attributes, Gap::UnixSockets, Gap::Git]);
+    assert_eq!(gaps(7, Edit, relay), [Gap::Attributes, Gap::Git]);
     assert_eq!(gaps(5, ReadOnly, relay)[..1], [Gap::Signals]);
     assert_eq!(gaps(4, ReadOnly, relay)[..2], [Gap::Devices, Gap::Signals]);
     assert_eq!(gaps(3, ReadOnly, relay)[..1], [Gap::Ports]);
     assert_eq!(gaps(2, ReadOnly, relay)[..2], [Gap::Truncate, Gap::Ports]);
     assert_eq!(gaps(3, EditAndNetwork, relay)[..1], [Gap::Devices]);
     assert_eq!(gaps(1, Full, relay), []);
-    assert_eq!(Enforcer::Program.gaps(ReadOnly, relay), [Gap::Kernel]);
+    let additions = SandboxAdditions::default();
+    assert_eq!(Enforcer::Program.gaps(ReadOnly, relay, &additions), [Gap::Kernel]);
+    let additions = SandboxAdditions { unix_sockets: true, ..additions };
+    let opened = Enforcer::Landlock { abi: 7 }.gaps(ReadOnly, relay, &additions);
+    assert_eq!(opened, [Gap::Attributes, Gap::UnixSockets]);
 }
 
 #[test]
@@ -36,6 +41,7 @@ fn sandbox<'a>(
         permissions: Permissions::ReadOnly,
         vendor: Some(Vendor::Codex),
         directory: Some(dir.join(".codex")),
+        session: None,
         state: ProgramState::default(),
         home: Some(dir.to_owned()),
         cwd: dir,
@@ -112,4 +118,26 @@ fn secrets_that_the_environment_names_are_hidden() {
         of(None),
         ["/home/kim/alt/claude", "/home/kim/alt/codex", "/home/kim/kube", "/srv/kube"]
     );
+}
+
+#[test]
+fn what_a_known_agent_keeps_is_hidden_from_every_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let (settings, additions) = (SandboxSettings::default(), SandboxAdditions::default());
+    let in_home = |names: &[&str]| names.iter().map(|name| dir.path().join(name)).collect::<Vec<_>>();
+    for preset in &crate::adapter::PRESETS {
+        let own = in_home(preset.directory).into_iter().chain(in_home(preset.state));
+        let hidden = sandbox(&settings, &additions, dir.path()).hidden();
+        for path in own {
+            assert!(hidden.contains(&path), "{}: {}", preset.name, path.display());
+        }
+        let state = ProgramState {
+            readable: in_home(preset.directory),
+            directories: in_home(preset.state),
+            ..ProgramState::default()
+        };
+        let of_itself = Sandbox { state, ..sandbox(&settings, &additions, dir.path()) };
+        let hidden = of_itself.hidden();
+        assert!(of_itself.state.shown().all(|path| !hidden.iter().any(|it| it == path)));
+    }
 }

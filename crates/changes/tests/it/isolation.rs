@@ -4,7 +4,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
-use crate::tree::{Tree, repository_of};
+use convoke_changes::{Changes, ChangesError, Host};
+
+use crate::tree::{Tree, key, repository_of};
 
 /// Makes every setting that runs a program run one that leaves a trace.
 fn set_traps(tree: &Tree) -> std::path::PathBuf {
@@ -178,4 +180,32 @@ fn git_is_the_only_program_that_starts() {
     for line in started {
         assert!(line.contains("/git\", [\"") && !line.contains("trap"), "{line}");
     }
+}
+
+/// A program that an agent put into a directory of the project that is on the search path.
+#[test]
+fn a_git_of_the_recorded_directory_never_runs() {
+    let tree = Tree::repository();
+    let ran = tree.temp.path().join("ran");
+    tree.write("bin/git", &format!("#!/bin/sh\ntouch {}\nexit 1\n", ran.display()));
+    let program = tree.project().join("bin/git");
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    // The second is a link from elsewhere to the same.
+    let elsewhere = tree.temp.path().join("elsewhere");
+    fs::create_dir(&elsewhere).unwrap();
+    std::os::unix::fs::symlink(&program, elsewhere.join("git")).unwrap();
+    let link = tree.temp.path().join("link");
+    std::os::unix::fs::symlink(tree.project().join("bin"), &link).unwrap();
+    let planted = [tree.project().join("bin"), elsewhere, link];
+    let host = |path| Host { path, ..tree.host() };
+    let data = tree.temp.path().join("data");
+    let alone = std::env::join_paths(&planted).unwrap();
+    let refused = Changes::new(&data, host(alone)).begin(&tree.project(), key(1));
+    assert!(matches!(refused, Err(ChangesError::NoGit)), "{:?}", refused.err());
+    let usual = std::env::var_os("PATH").unwrap();
+    let path = std::env::join_paths(planted.into_iter().chain(std::env::split_paths(&usual)));
+    let begun = Changes::new(&data, host(path.unwrap())).begin(&tree.project(), key(2)).unwrap();
+    tree.write("new", "x");
+    assert_eq!(begun.turn.finish().unwrap().changes.len(), 1);
+    assert!(!ran.exists());
 }
