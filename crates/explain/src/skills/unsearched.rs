@@ -1,6 +1,6 @@
 //! Skills in places where an agent does not look.
 
-use std::collections::BTreeSet;
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use convoke_files::{EntryKind, Files};
@@ -58,7 +58,7 @@ impl Unsearched {
     pub(crate) fn account(&self, report: &mut AgentReport) -> Vec<(PathBuf, usize)> {
         let listed = report.skills.iter().flat_map(|it| [&it.path, &it.real_path]).flatten();
         let omitted = report.skills_omitted.iter().map(|it| &it.path);
-        let known: BTreeSet<PathBuf> = listed.chain(omitted).cloned().collect();
+        let known: HashSet<PathBuf> = listed.chain(omitted).cloned().collect();
         let mut places = Vec::new();
         for place in &self.found {
             let before = report.skills_omitted.len();
