@@ -17,7 +17,7 @@ const MAX_KEPT: u64 = 256 * 1024;
 const MAX_READ: u64 = 64 * 1024 * 1024;
 
 /// Values by the bytes of a path, which are compared faster than its components.
-pub(crate) type ByPath<V> = HashMap<OsString, V>;
+pub(crate) type ByPath<V> = HashMap<OsString, V, foldhash::fast::RandomState>;
 
 /// A cache of files and directory listings.
 ///
@@ -31,14 +31,13 @@ pub(crate) struct Listed<'a> {
     /// The kinds of entries, links not followed, as far as the system was asked for them.
     kinds: RefCell<ByPath<EntryKind>>,
     /// Directories that are free of links, other than the watched ones.
-    real: RefCell<HashSet<OsString>>,
+    real: RefCell<HashSet<OsString, foldhash::fast::RandomState>>,
     /// The bytes that were read so far.
     read: Cell<u64>,
     /// The directories that have too many entries to be listed, as they were asked for.
     unlisted: RefCell<BTreeSet<PathBuf>>,
-    /// The watched directories, found by the length of their path: of a chain no two are equally
-    /// long, and comparing once is cheaper than hashing a long path.
-    listings: HashMap<usize, Vec<Listing>>,
+    /// The watched directories, few enough to be compared with: of a chain no two are equally long.
+    listings: Vec<Listing>,
 }
 
 struct Listing {
@@ -53,11 +52,11 @@ impl<'a> Listed<'a> {
         files: &'a dyn Files,
         directories: impl IntoIterator<Item = &'d Path>,
     ) -> Self {
-        let mut listings: HashMap<usize, Vec<Listing>> = HashMap::new();
+        let mut listings = Vec::new();
         for directory in directories {
             if let Ok(entries) = files.entries(directory) {
                 let listing = Listing { directory: directory.to_owned(), entries };
-                listings.entry(directory.as_os_str().len()).or_default().push(listing);
+                listings.push(listing);
             }
         }
         Self {
@@ -89,9 +88,8 @@ impl<'a> Listed<'a> {
 
     /// Returns the entries of a directory, sorted by name, if it was listed.
     pub(crate) fn listed(&self, directory: &Path) -> Option<&[(OsString, EntryKind)]> {
-        let listings = self.listings.get(&directory.as_os_str().len())?;
         let same = |listing: &&Listing| listing.directory.as_os_str() == directory.as_os_str();
-        listings.iter().find(same).map(|listing| listing.entries.as_slice())
+        self.listings.iter().find(same).map(|listing| listing.entries.as_slice())
     }
 
     /// Looks a path up in the listings: an error if it does not exist, its kind if it does, and `None` if the system

@@ -131,6 +131,13 @@ fn repaired_line(line: &str) -> Cow<'_, str> {
 }
 
 fn collapsed(text: &str) -> String {
+    let is_collapsed = text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
+        && !text.contains("  ")
+        && !text.starts_with(' ')
+        && !text.ends_with(' ');
+    if is_collapsed {
+        return text.to_owned();
+    }
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
