@@ -166,8 +166,7 @@ async fn an_answer_is_none_to_a_question_that_is_asked_later() {
     let mut turn = script(&test, &words).start(turn_input);
     let answerer = turn.answerer();
     // The second answer to the first question comes before the second question, which has the same id.
-    let mut answers =
-        [vec![PermissionAnswer::Once; 2], vec![PermissionAnswer::Never]].into_iter();
+    let mut answers = [vec![PermissionAnswer::Once; 2], vec![PermissionAnswer::Never]].into_iter();
     while let Some(event) = turn.next().await {
         if let EventKind::PermissionAsked { question, .. } = event.kind {
             for answer in answers.next().expect("two questions") {
