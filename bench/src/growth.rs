@@ -101,9 +101,10 @@ pub fn count_instructions() {
 
 /// Prints the table of all readers, and that of imported requests.
 fn print() {
-    let [total, rate] = match instructions::directory() {
-        None => ["time at the limit", "throughput"],
-        Some(_) => ["instructions at the limit", "a byte"],
+    let [total, rate] = if instructions::directory().is_some() {
+        ["instructions at the limit", "a byte"]
+    } else {
+        ["time at the limit", "throughput"]
     };
     table::begin(
         "Growth of readers: the worst step from n to 2n, from 64 KiB or an eighth of the limit on",
@@ -151,13 +152,12 @@ fn row(titles: [&str; 2], smallest: usize, limit: usize, cost: impl Fn(usize) ->
         worst = worst.max(now / before);
         before = now;
     }
-    let (figures, verdict) = match instructions::directory() {
-        None => ([time(before), throughput(size, before)], timed_verdict(&misses)),
-        Some(_) => {
-            let a_byte = format!("{:.1}", before / table::float(size));
-            let verdict = if misses.is_empty() { "yes" } else { "NO" };
-            ([table::millions(before), a_byte], verdict.to_owned())
-        }
+    let (figures, verdict) = if instructions::directory().is_some() {
+        let a_byte = format!("{:.1}", before / table::float(size));
+        let verdict = if misses.is_empty() { "yes" } else { "NO" };
+        ([table::millions(before), a_byte], verdict.to_owned())
+    } else {
+        ([time(before), throughput(size, before)], timed_verdict(&misses))
     };
     let [name, input] = titles.map(str::to_owned);
     let [cost, rate] = figures;
