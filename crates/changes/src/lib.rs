@@ -32,6 +32,7 @@ mod store;
 mod tracked;
 mod tree_path;
 mod turn;
+mod unchanged;
 mod undo;
 mod workspace;
 

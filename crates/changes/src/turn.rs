@@ -113,10 +113,12 @@ impl RunningTurn {
 
     fn record(&mut self) -> Result<Record, ChangesError> {
         let _lock = self.place.lock()?;
+        let is_current = self.marker.is_current(&self.place);
+        let last = if is_current { self.before.clone() } else { self.place.load()? };
         if let Some(copier) = self.place.copier() {
             fill(&mut self.before, &copier.copied());
         }
-        let after = self.place.record_state(&self.before)?;
+        let after = self.place.record_state(&self.before, &last)?;
         let ended = milliseconds();
         let mut record = Record {
             id: RecordId(0),
@@ -132,7 +134,9 @@ impl RunningTurn {
             applied: None,
         };
         self.place.changes.session(&self.key.session).add(&mut record)?;
-        self.place.save(&after)?;
+        if after != last {
+            self.place.save(&after)?;
+        }
         self.log(ended)?;
         Ok(record)
     }
@@ -172,11 +176,15 @@ impl RunningTurn {
 }
 
 impl Place {
-    /// Scans the directory and stores the contents that changed since an earlier state. What that state
+    /// Compares the directory with the last state and stores the contents that changed since an earlier one. What that
     /// still waits for is left to the background copy.
-    pub(crate) fn record_state(&self, earlier: &Manifest) -> Result<Manifest, ChangesError> {
+    pub(crate) fn record_state(
+        &self,
+        earlier: &Manifest,
+        last: &Manifest,
+    ) -> Result<Manifest, ChangesError> {
         let deadline = self.deadline();
-        let mut state = self.scan(&self.load()?, deadline)?;
+        let mut state = self.scan(last, deadline)?;
         let is_left = |job: &Job| {
             let parent = job.path.parent().and_then(|parent| earlier.directories.get(&parent));
             let entry = parent.and_then(|parent| parent.files.get(job.path.name()));
@@ -196,8 +204,12 @@ impl Place {
         new: &Manifest,
         next: &TurnKey,
     ) -> Result<Option<Record>, ChangesError> {
+        // Of a state that is not known, nothing is said.
+        if !old.is_known() || self.unattributed().exists() {
+            return Ok(None);
+        }
         let changes = changes(old, new);
-        if changes.is_empty() || self.unattributed().exists() {
+        if changes.is_empty() {
             return Ok(None);
         }
         let mut record = Record {
@@ -238,7 +250,13 @@ impl Place {
                 continue;
             };
             let before = Manifest::load(&manifest)?;
-            let after = self.record_state(&before)?;
+            if !before.is_known() {
+                // What the turn changed cannot be told any more.
+                let _ = fs::rename(&file, self.unattributed());
+                remove_both(&file, &manifest);
+                continue;
+            }
+            let after = self.record_state(&before, &self.load()?)?;
             let mut record = Record {
                 id: RecordId(0),
                 turn: times.key,
@@ -298,6 +316,14 @@ impl Marker {
         fs::rename(&draft, &file).map_err(ChangesError::io(&file))?;
         place.failpoint().reach();
         Ok(Self { file, manifest, _lock: lock })
+    }
+
+    /// Tells whether the stored state is still the one from which the turn began. A link to it is a name of the same file.
+    fn is_current(&self, place: &Place) -> bool {
+        use std::os::unix::fs::MetadataExt as _;
+        let file = |path: &Path| fs::metadata(path).ok().map(|file| (file.dev(), file.ino()));
+        let began = file(&self.manifest);
+        began.is_some() && began == file(&place.manifest_path())
     }
 
     fn remove(&self) {

@@ -110,7 +110,7 @@ impl Changes {
         }
         // What a person changed since the last turn is recorded first, and stays a person's.
         let old = place.load()?;
-        let now = place.record_state(&old)?;
+        let now = place.record_state(&old, &old)?;
         place.record_person(&old, &now, &plan.turn)?;
         place.save(&now)?;
         place.attribute_again();

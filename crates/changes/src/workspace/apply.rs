@@ -126,9 +126,11 @@ impl Places {
                 return Err(ChangesError::Busy { path: place.directory.clone() });
             }
         }
-        let ours = self.project.record_state(&self.project.load()?)?;
-        let theirs = self.workspace.record_state(&self.workspace.load()?)?;
-        Ok((ours, theirs))
+        let state = |place: &Place| {
+            let last = place.load()?;
+            place.record_state(&last, &last)
+        };
+        Ok((state(&self.project)?, state(&self.workspace)?))
     }
 
     fn plan(

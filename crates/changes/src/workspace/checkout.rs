@@ -4,6 +4,7 @@ use std::fs::{self, Permissions};
 use std::io::ErrorKind;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use convoke_files::{Disk, Files as _};
 
@@ -17,7 +18,7 @@ use crate::content::pending;
 use crate::error::ChangesError;
 use crate::git::{Deadline, Git};
 use crate::limits::Limits;
-use crate::manifest::{FileKind, LeftOut, MODE_BITS, Manifest, Stamp};
+use crate::manifest::{FileKind, MODE_BITS, Manifest, Stamp};
 use crate::record::{TurnKey, private_directory, write_cache};
 use crate::store::{Changes, Place};
 use crate::tree_path::TreePath;
@@ -154,7 +155,7 @@ fn own_manifest(
     let mut own = place.scan(&Manifest::default(), deadline)?;
     for (path, directory) in &mut own.directories {
         let Some(recorded) = state.directories.get(path) else { continue };
-        for (name, entry) in &mut directory.files {
+        for (name, entry) in &mut Arc::make_mut(directory).files {
             if let Some(known) = recorded.files.get(name)
                 && known.kind == entry.kind
                 && known.size == entry.size
@@ -212,7 +213,7 @@ fn copy_unstored(
 /// Returns the paths that git ignores.
 fn ignored<'a>(project: &'a Place, state: &'a Manifest) -> impl Iterator<Item = TreePath> + 'a {
     state.directories.iter().flat_map(|(path, directory)| {
-        let ignored = directory.left_out.iter().filter(|(_, why)| **why == LeftOut::Ignored);
+        let ignored = directory.left_out.iter().filter(|(_, why)| why.is_ignored());
         ignored
             .map(|(name, _)| path.join(name))
             .filter(|path| fs::symlink_metadata(path.under(&project.directory)).is_ok())

@@ -222,7 +222,7 @@ impl Changes {
     ) -> Result<Vec<Change>, ChangesError> {
         let place = self.place(&workspace.directory)?;
         let base = place.merge_base(&self.session(session).load()?)?;
-        Ok(changes(&base, &place.load()?))
+        Ok(changes(&base, &place.load_known()?))
     }
 
     /// Tells whether a directory is the working tree of a workspace, which may be gone.
@@ -334,10 +334,7 @@ impl Place {
             Some((_, applied)) => path.merged(applied.state),
             None => path.base(),
         };
-        if !file.exists() {
-            return Err(ChangesError::damaged(&file, "it is missing"));
-        }
-        Manifest::load(&file)
+        known(&file)
     }
 
     /// Returns every stored state of a workspace.
@@ -345,6 +342,20 @@ impl Place {
         let files = WorkspacePath::of_tree(&self.directory).states()?.into_iter();
         files.chain([self.manifest_path()]).map(|file| Manifest::load(&file)).collect()
     }
+}
+
+impl Place {
+    /// Reads the state of a workspace, which must not be lost.
+    fn load_known(&self) -> Result<Manifest, ChangesError> {
+        known(&self.manifest_path())
+    }
+}
+
+/// Reads a state that cannot be made again.
+fn known(file: &Path) -> Result<Manifest, ChangesError> {
+    let state = Manifest::load(file)?;
+    let lost = || ChangesError::damaged(file, "it is missing or damaged");
+    if state.is_known() { Ok(state) } else { Err(lost()) }
 }
 
 /// Tells whether a directory may hold secrets that agents cannot read where they are.
