@@ -121,14 +121,26 @@ impl EditorSession {
 
     /// Writes the messages that the session has.
     pub(super) fn repeat(&self, output: &Output) {
+        let left_out = self.past.first().map_or(0, |first| first.number.0 - 1);
+        if left_out > 0 {
+            let note = format!(
+                "*{left_out} earlier messages are not shown; `convoke sessions show {}` shows them.*",
+                self.id
+            );
+            output.update(&self.id, &chunk("agent_message_chunk", &note, None));
+        }
+        let mut last = "";
         for message in &self.past {
             let is_person = self.people.contains(&message.from);
-            let (kind, text) = if is_person {
-                ("user_message_chunk", safe(&message.text))
-            } else {
-                let words = format!("\n\n**{}:** {}", message.from, safe(&message.text));
-                ("agent_message_chunk", words)
-            };
+            let kind = if is_person { "user_message_chunk" } else { "agent_message_chunk" };
+            let mut text = safe(&message.text);
+            // Editors join successive chunks of a kind.
+            if !is_person || self.people.len() > 1 {
+                text = format!("\n\n**{}:** {text}", message.from);
+            } else if last == kind {
+                text = format!("\n\n{text}");
+            }
+            last = kind;
             output.update(&self.id, &chunk(kind, &text, None));
         }
     }
