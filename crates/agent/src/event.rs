@@ -7,7 +7,7 @@ use std::fmt;
 use std::time::Duration;
 
 use convoke_core::Diagnostic;
-use convoke_core::figures::{share, size, thousands};
+use convoke_core::figures::{rounded_percent, size, thousands};
 use convoke_core::ledger::estimate_tokens;
 use serde::{Deserialize, Serialize};
 
@@ -203,7 +203,7 @@ impl fmt::Display for Received {
         let whole = shares.iter().map(|share| share.bytes).sum();
         for (index, OwnerShare { owner, bytes }) in shares.iter().enumerate() {
             let before = if index == 0 { ':' } else { ',' };
-            write!(f, "{before} {} {owner}", share(*bytes, whole))?;
+            write!(f, "{before} {} {owner}", rounded_percent(*bytes, whole))?;
         }
         Ok(())
     }

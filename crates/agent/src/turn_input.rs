@@ -39,7 +39,7 @@ pub struct TurnInput {
     /// The rules that answer the agent's questions without a person.
     pub approvals: Approvals,
     /// The writer of the agent's thread.
-    pub keeper: ThreadWriter,
+    pub thread_writer: ThreadWriter,
     /// The attempt; `None` outside a session.
     pub attempt: Option<AttemptRef>,
     /// The tools with which the agent reaches its team; `None` if it has none.
@@ -63,7 +63,7 @@ impl TurnInput {
             attempt: None,
             team_tools: None,
             approvals: Approvals::default(),
-            keeper: ThreadWriter::Agent,
+            thread_writer: ThreadWriter::Agent,
         }
     }
 }

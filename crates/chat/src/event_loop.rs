@@ -122,7 +122,7 @@ pub fn updates() -> (Box<dyn Observer>, Updates) {
 /// A request of the screen to the conversation.
 enum Request {
     Say(PersonMessage),
-    GoOn,
+    Continue,
     Retry(TurnId),
     /// Store the messages and do no more.
     Keep(Vec<PersonMessage>),
@@ -205,7 +205,7 @@ async fn answer_requests<S: Store>(
             Request::Say(message) => {
                 coordinator.accept(message).await?;
             }
-            Request::GoOn => {}
+            Request::Continue => {}
             Request::Keep(messages) => {
                 for message in messages {
                     coordinator.accept(message).await?;
@@ -247,7 +247,7 @@ impl<S: Store> EffectRunner<S> {
                 let handed_in = self.controls.interject(message);
                 handed_in.err().map(|_| Input::Remark("too many messages wait".to_owned()))
             }
-            Effect::GoOn => self.request(Request::GoOn),
+            Effect::Continue => self.request(Request::Continue),
             Effect::Retry(turn) => self.request(Request::Retry(turn)),
             Effect::Undo(turn, is_confirmed) => Some(self.undo(turn, is_confirmed).await),
             Effect::CancelTurn => {

@@ -29,7 +29,7 @@ pub enum UserAction {
     /// Retry the last turn that failed or was cancelled.
     Retry,
     /// Run the queued turns.
-    GoOn,
+    Continue,
     /// To take back what a turn changed: the latest if it is not named.
     Undo {
         /// The turn.
@@ -162,7 +162,7 @@ impl<'a> InputParser<'a> {
             Verb::Task => self.marker(format!("[TEAM_TASK] {rest}"), |scan| scan.task.is_some())?,
             Verb::Cancel => UserAction::Cancel,
             Verb::Retry => UserAction::Retry,
-            Verb::Go => UserAction::GoOn,
+            Verb::Go => UserAction::Continue,
             Verb::Undo => undo(rest)?,
             Verb::Ledger => UserAction::Look(PromptView::Ledger, self.agent(rest)?),
             Verb::Prompt => UserAction::Look(PromptView::Prompt, self.agent(rest)?),

@@ -18,7 +18,7 @@ use tokio::sync::mpsc;
 
 use crate::feed::{LivePart, Seen, Viewer};
 use crate::query::Form;
-use crate::stored::{ShownMessage, Standing, messages_after};
+use crate::stored::{MessageRow, Standing, messages_after};
 use crate::views;
 
 /// The interval of comments.
@@ -157,7 +157,7 @@ impl Follower {
         if events.is_empty() { Err(End::Store) } else { Ok(events) }
     }
 
-    fn message(&self, message: &ShownMessage) -> Value {
+    fn message(&self, message: &MessageRow) -> Value {
         match self.form {
             Form::Json => message.json(),
             Form::Html => json!({

@@ -240,9 +240,9 @@ impl ShownMessage {
         Self {
             id: message.id.clone(),
             number: stored.number,
-            from: MemberName::new(&*message.said.speaker.role_id),
+            from: MemberName::new(&*message.speaker.role_id),
             to: message.addressees().iter().map(|name| MemberName::new(&**name)).collect(),
-            in_reply_to: message.said.in_reply_to.clone(),
+            in_reply_to: message.in_reply_to.clone(),
             text,
             tool: sent_by(message).map(str::to_owned),
             attachments: ShownAttachment::of(message),

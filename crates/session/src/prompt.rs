@@ -8,7 +8,6 @@
 use std::borrow::Cow;
 
 use convoke_agent::adapter::escaping;
-use convoke_core::marker::strip_all_markers;
 use convoke_core::name::NameKey;
 use convoke_core::{
     AgentContext, AssemblerInput, AssemblerOutput, Assemblers, BudgetTooSmall, ContextOptions,
@@ -173,9 +172,8 @@ impl PromptRecord {
         &self,
         material: &Material,
     ) -> Result<AssemblerOutput<'static>, BudgetTooSmall> {
-        let clean = |message: &NumberedMessage| {
-            strip_all_markers(&message.message.said.content, self.options.text).into_owned()
-        };
+        let clean =
+            |message: &NumberedMessage| message.message.text(self.options.text).into_owned();
         let text = clean(&material.current);
         let attached = Attachment::of(&material.current.message);
         let earlier_text =

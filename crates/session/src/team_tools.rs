@@ -15,7 +15,7 @@ pub const USUALLY_READ: usize = 10;
 
 /// Returns the name of the tool that sent a message; `None` for other messages.
 pub fn sent_by(message: &ConversationMessage) -> Option<&str> {
-    message.said.extra.get(FIELD)?["tool"].as_str()
+    message.extra.get(FIELD)?["tool"].as_str()
 }
 
 /// A tool.

@@ -197,7 +197,7 @@ impl Chat {
             self.transcript.hint(Tone::Quiet, hint);
         }
         // A message arrived after the inbox was last read.
-        (!self.pending.is_empty()).then(|| self.work(Effect::GoOn))
+        (!self.pending.is_empty()).then(|| self.work(Effect::Continue))
     }
 
     fn unqueue(&mut self, turn: TurnId) {

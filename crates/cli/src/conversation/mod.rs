@@ -182,7 +182,7 @@ impl Conversation {
     pub async fn author(&self, message: MessageNumber) -> anyhow::Result<Option<MemberName>> {
         let (store, session) = (self.coordinator.store(), self.coordinator.session());
         let message = store.message(session, message).await?.message;
-        Ok(self.coordinator.team_agents().team().resolve(message.said.speaker.name()).cloned())
+        Ok(self.coordinator.team_agents().team().resolve(message.speaker.name()).cloned())
     }
 
     /// Returns whether the session is kept: it was resumed, or has messages.

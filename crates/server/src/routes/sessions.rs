@@ -199,9 +199,8 @@ pub(super) async fn message_text(
     let id = app.session_id(&id)?;
     let session = app.store.session(id).await?;
     let message = app.store.message(id, MessageNumber(number)).await?;
-    let shown = stored::shown(&app.store, &session, vec![message]).await?;
-    let text = shown.first().map(|message| message.text.as_str()).unwrap_or_default();
-    let part = slice(text, query.from, query.from.saturating_add(8 * SHOWN));
+    let text = message.message.text(stored::text_policy(&session));
+    let part = slice(&text, query.from, query.from.saturating_add(8 * SHOWN));
     let rest = text.len().saturating_sub(query.from + part.len());
     let json = || json!({"number": number, "from": query.from, "text": part, "rest": rest});
     Ok(reply(Form::of(&headers), json, || {

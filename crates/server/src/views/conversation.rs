@@ -11,7 +11,7 @@ use serde_json::json;
 use super::text::{SHOWN, beginning, exact, line};
 use super::{action, confirmed, dollars, download, moment, number, short};
 use crate::feed::Step;
-use crate::stored::{MessagePage, Question, ShownMessage, Standing, total_cost};
+use crate::stored::{MessagePage, MessageRow, Question, Standing, total_cost};
 
 /// Renders a conversation as a view of the page. Costs that are not known yet are loaded by the page.
 pub fn conversation(
@@ -119,13 +119,13 @@ pub fn messages(id: SessionId, page: &MessagePage) -> Markup {
 }
 
 /// Renders a message.
-pub fn message(id: SessionId, message: &ShownMessage) -> Markup {
+pub fn message(id: SessionId, message: &MessageRow) -> Markup {
     let number = message.stored.number;
     let said = &message.stored.message;
     let (text, rest) = beginning(&message.text, SHOWN);
-    let name = said.said.speaker.name();
-    let kind = if said.said.speaker.is_ai() { "agent" } else { "person" };
-    let at = said.said.timestamp.as_ref().and_then(Timestamp::millis);
+    let name = said.speaker.name();
+    let kind = if said.speaker.is_ai() { "agent" } else { "person" };
+    let at = said.timestamp.as_ref().and_then(Timestamp::millis);
     html! {
         li.message.(kind).(hue(name)) #(format!("message-{number}")) data-number=(number) tabindex="-1" {
             header {

@@ -118,7 +118,7 @@ impl<S: Store> Coordinator<S> {
             (StopRequest::CancelTurn, Some(_)) => {
                 Some(StopReason::Cancelled { person: self.asker() })
             }
-            (StopRequest::GoOn, Some(first)) => {
+            (StopRequest::None, Some(first)) => {
                 Some(StopReason::TurnFailed { person: first.asker.clone(), turns: failed })
             }
         })
@@ -196,7 +196,7 @@ impl<S: Store> Coordinator<S> {
             turn_input.attempt = Some(reference);
             turn_input.team_tools =
                 member_agent.has_team_tools.then(|| batch.calls.tools_of(reference));
-            turn_input.keeper = ThreadWriter::Caller { turn: name_of(&turn) };
+            turn_input.thread_writer = ThreadWriter::Caller { turn: name_of(&turn) };
             let agent_turn = member_agent.agent.start(turn_input);
             self.controls.attend(turn.id, agent_turn.answerer());
             let runner = TurnRunner {
@@ -402,7 +402,7 @@ impl<S: Store> Coordinator<S> {
         commit.attempts.push(attempt);
         self.write(next, commit, &routed, effects).await?;
         self.emit_end(&turn, Some(reply_id), finished, result);
-        let repeated = self.guard.said(&turn.member, &routed.text);
+        let repeated = self.guard.count_message(&turn.member, &routed.text);
         let person = self.asker();
         let repetition =
             repeated.map(|times| StopReason::Repetition { person, member: turn.member, times });

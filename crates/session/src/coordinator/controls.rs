@@ -25,8 +25,8 @@ pub struct Controls {
 /// A request to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum StopRequest {
-    /// None.
-    GoOn,
+    /// No request.
+    None,
     /// Cancel the running turn.
     CancelTurn,
     /// Stop at once.
@@ -35,9 +35,9 @@ pub(super) enum StopRequest {
 
 impl Controls {
     pub(super) fn new() -> (Self, mpsc::Receiver<PersonMessage>) {
-        let (inbox, said) = mpsc::channel(INBOX_LIMIT);
-        let stop_request = Arc::new(watch::Sender::new(StopRequest::GoOn));
-        (Self { stop_request, inbox, answerers: Arc::default() }, said)
+        let (inbox, messages) = mpsc::channel(INBOX_LIMIT);
+        let stop_request = Arc::new(watch::Sender::new(StopRequest::None));
+        (Self { stop_request, inbox, answerers: Arc::default() }, messages)
     }
 
     /// Cancels the running turn: the agent is asked to stop, its partial reply is stored, and the conversation
@@ -54,7 +54,7 @@ impl Controls {
     /// Handles Ctrl-C: once cancels the turn, twice leaves.
     pub fn interrupt(&self) {
         let next = match self.stop_request() {
-            StopRequest::GoOn => StopRequest::CancelTurn,
+            StopRequest::None => StopRequest::CancelTurn,
             StopRequest::CancelTurn | StopRequest::Leave => StopRequest::Leave,
         };
         self.raise(next);
@@ -102,7 +102,7 @@ impl Controls {
         self.stop_request.send_if_modified(|request| {
             let cancelled = *request == StopRequest::CancelTurn;
             if cancelled {
-                *request = StopRequest::GoOn;
+                *request = StopRequest::None;
             }
             cancelled
         });

@@ -345,7 +345,7 @@ impl<S: Store> Coordinator<S> {
         let team = self.team_agents.team();
         let mut routed = route(team, &person, &given.text);
         // An unknown name is left to the person to correct; nobody else answers instead.
-        if routed.calls.is_empty() && !routed.names_somebody {
+        if routed.calls.is_empty() && !routed.has_recipients {
             call_instead(&mut routed, &given.to, team);
         }
         let mut message = NewMessage::new(team.speaker(&routed.speaker), given.text);
@@ -461,7 +461,7 @@ impl<S: Store> Coordinator<S> {
         let stop = match self.controls.stop_request() {
             StopRequest::Leave => Some(StopReason::Left),
             StopRequest::CancelTurn => Some(StopReason::Cancelled { person: self.asker() }),
-            StopRequest::GoOn => self.stop.take(),
+            StopRequest::None => self.stop.take(),
         };
         if let Some(stop) = stop {
             return Some(Pause::Stop(stop));

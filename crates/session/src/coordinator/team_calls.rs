@@ -10,7 +10,6 @@ mod read;
 use std::collections::HashMap;
 
 use convoke_agent::team_tools::{TeamAnswer, TeamCall, TeamTools};
-use convoke_core::marker::strip_all_markers;
 use convoke_core::{ConversationMessage, MessageId};
 use serde_json::json;
 use tokio::sync::{mpsc, oneshot};
@@ -292,7 +291,7 @@ impl<S: Store> Coordinator<S> {
             let Some(last) = page.last() else { return Ok(EarlierAnswer::None) };
             after = last.number;
             let is_it = |it: &&NumberedMessage| {
-                it.answers == Some(question) && it.message.said.speaker.role_id == asked.as_str()
+                it.answers == Some(question) && it.message.speaker.role_id == asked.as_str()
             };
             if let Some(answer) = page.iter().find(is_it) {
                 return Ok(EarlierAnswer::Given(self.answer_text(asked, &answer.message)));
@@ -322,7 +321,7 @@ impl<S: Store> Coordinator<S> {
         batch: &mut Batch,
         turn: TurnId,
     ) -> Result<Result<(), String>, CoordinatorError> {
-        if self.controls.stop_request() != StopRequest::GoOn {
+        if self.controls.stop_request() != StopRequest::None {
             return Ok(Err("the conversation is being stopped".to_owned()));
         }
         let mut next = self.conversation.clone();
@@ -377,7 +376,7 @@ impl<S: Store> Coordinator<S> {
 
     fn answer_text(&self, member: &MemberName, answer: &ConversationMessage) -> String {
         let policy = self.team_agents.team().context.text;
-        let text = strip_all_markers(&answer.said.content, policy);
+        let text = answer.text(policy);
         format!("{member} answered in message {}:\n\n{text}", answer.id)
     }
 }

@@ -22,7 +22,7 @@ const STORE_AFTER: Duration = Duration::from_secs(1);
 const STORE_BYTES: usize = 64 << 10;
 /// The time beyond its limit that an agent has to end: enough to ask its program to stop, to interrupt
 /// it and to kill it.
-const PATIENCE: Duration = Duration::from_mins(1);
+const GRACE: Duration = Duration::from_mins(1);
 
 /// A turn whose agent has ended: its result, and what was recorded while it ran.
 #[derive(Debug)]
@@ -94,13 +94,13 @@ impl TurnRunner {
     /// Reports the agent's events until it ends, a person leaves, or its time is over.
     pub(super) async fn run(mut self) -> FinishedTurn {
         let began = Instant::now();
-        let mut deadline = began + self.timeout.saturating_add(PATIENCE);
+        let mut deadline = began + self.timeout.saturating_add(GRACE);
         let mut waiting = Waiting::default();
         let mut log = EventLog::default();
         let mut redaction = EventRedactor::new(self.redactor.clone());
         let mut store_at = began + STORE_AFTER;
         let canceller = self.agent_turn.canceller();
-        let mut heard = StopRequest::GoOn;
+        let mut heard = StopRequest::None;
         let given_up = loop {
             let event = tokio::select! {
                 biased;

@@ -127,11 +127,10 @@ impl Cut {
         pages: &Pages<S>,
     ) -> Result<(), StoreError> {
         for NumberedMessage { message, .. } in &page.messages {
-            let said = &message.said;
-            if said.speaker.kind == Some(SpeakerType::Human) {
-                self.asker = Some(MemberName::from(said.speaker.name()));
+            if message.speaker.kind == Some(SpeakerType::Human) {
+                self.asker = Some(MemberName::from(message.speaker.name()));
             }
-            self.task = scan(&said.content, self.policy).task.or(self.task.take());
+            self.task = scan(&message.content, self.policy).task.or(self.task.take());
         }
         let mut turns = Vec::new();
         let mut attempts = std::mem::take(&mut page.attempts).into_iter().peekable();

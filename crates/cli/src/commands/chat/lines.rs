@@ -177,7 +177,7 @@ impl LineChat {
                 run::retry(&mut self.conversation).await?;
                 self.go_on().await
             }
-            UserAction::GoOn => self.go_on().await,
+            UserAction::Continue => self.go_on().await,
             UserAction::Undo { turn, is_confirmed } => self.undo(turn, is_confirmed).await,
             UserAction::Look(what, member) => self.look(what, member).await,
             UserAction::Edit(_) => {

@@ -26,7 +26,7 @@ use crate::conversation::home::Home;
 use crate::terminal::Paint;
 
 /// The time that one program may take.
-const PATIENCE: Duration = Duration::from_mins(2);
+const RUN_TIMEOUT: Duration = Duration::from_mins(2);
 /// The most results that are remembered.
 const MOST_REMEMBERED: usize = 256;
 
@@ -71,7 +71,8 @@ pub(super) fn verify_all(
             continue;
         }
         let guardian = Guardian::this_program()?;
-        let verified = verify(vendor, agent.edition, session, host_environment, guardian, PATIENCE);
+        let verified =
+            verify(vendor, agent.edition, session, host_environment, guardian, RUN_TIMEOUT);
         match runtime.block_on(verified) {
             Ok(verification) => {
                 let differences: Vec<String> =

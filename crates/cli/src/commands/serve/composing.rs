@@ -62,7 +62,7 @@ async fn listener(
     let open = store.open_turns(session).await?;
     if let Some(turn) = open.iter().find(|turn| team.is_person(&turn.member)) {
         let asking = store.message(session, turn.answers).await?.message;
-        let author = team.resolve(asking.said.speaker.name());
+        let author = team.resolve(asking.speaker.name());
         if let Some(agent) = author.filter(|author| team.agents().any(|agent| agent == *author)) {
             return Ok(Some(agent.to_string()));
         }

@@ -89,7 +89,7 @@ impl SessionPage {
                 let (request, reply) = match request {
                     SessionRequest::Say(message, reply) => (RemoteRequest::Say(message), reply),
                     SessionRequest::Retry(turn, reply) => (RemoteRequest::Retry(turn), reply),
-                    SessionRequest::Continue(reply) => (RemoteRequest::GoOn, reply),
+                    SessionRequest::Continue(reply) => (RemoteRequest::Continue, reply),
                     SessionRequest::Release(reply) => {
                         let _ = reply.send(Err(kept()));
                         continue;

@@ -3,7 +3,6 @@
 use std::io::{self, BufWriter, Write};
 
 use convoke_core::ConversationMessage;
-use convoke_core::marker::strip_all_markers;
 use convoke_session::{
     AnyStore, MessageNumber, NumberedMessage, Session, SessionId, ShownAttachment, Store as _,
     Turn, TurnId, TurnState,
@@ -109,9 +108,9 @@ pub(super) async fn write_text(store: &AnyStore, id: SessionId) -> anyhow::Resul
         let to = recipients(&message);
         let turn = replies.binary_search_by_key(&number, |(reply, _)| *reply).ok();
         let turn = turn.map_or(String::new(), |index| format!(", turn {}", replies[index].1));
-        let name = paint.strong(&printable(message.said.speaker.name()));
+        let name = paint.strong(&printable(message.speaker.name()));
         writeln!(out, "\n{name}{to}  {}", paint.faint(&format!("message {number}{turn}")))?;
-        for line in strip_all_markers(&message.said.content, text).lines() {
+        for line in message.text(text).lines() {
             writeln!(out, "{}", format!("  {}", printable(line)).trim_end())?;
         }
         for file in ShownAttachment::of(&message) {
