@@ -34,7 +34,7 @@ pub enum AgentKind {
 }
 
 impl AgentKind {
-    /// Every kind that works without a file.
+    /// Every kind of agent.
     pub const ALL: [Self; 7] =
         [Self::Claude, Self::Codex, Self::Gemini, Self::Acp, Self::Plain, Self::Api, Self::StandIn];
 

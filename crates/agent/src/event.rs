@@ -120,7 +120,7 @@ pub enum EventKind<'a> {
     PermissionAsked {
         /// The action.
         question: PermissionQuestion,
-        /// When no answer means no, in milliseconds since 1970; set while the question is passed on.
+        /// The time at which an unanswered question is refused, in milliseconds since 1970; set by the supervisor.
         expires_at: i64,
     },
     /// A question was answered.
@@ -156,7 +156,7 @@ pub enum RequestPurpose {
     Answer,
     /// A summary that replaces earlier history.
     Compaction,
-    /// A small question of the agent's own program, beside the turn.
+    /// A small request of the agent's program for itself, beside the turn.
     Aside,
 }
 

@@ -105,7 +105,7 @@ pub struct Limits {
     pub silence: Duration,
     /// The time after the reply for shells that the agent left in the background, before they are terminated.
     pub background: Duration,
-    /// For a person's answer to a question of the agent; no answer is a no.
+    /// The time for a person's answer to a question, which is refused after it.
     pub ask: Duration,
     /// The time after a cancellation before the agent is interrupted, and again before it is killed.
     pub grace: Duration,

@@ -126,8 +126,8 @@ impl Vendor {
 }
 
 impl Vendor {
-    /// Returns what a CLI says of a failed sign-in, with the command that helps in place of those that only work inside
-    /// of it.
+    /// Returns a CLI's message about a failed sign-in, with a command for the shell in place of those that only work
+    /// inside the CLI.
     pub fn sign_in_failure(self, said: &str) -> String {
         let only_inside = |part: &&str| {
             part.split_whitespace().any(|word| {

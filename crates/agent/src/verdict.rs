@@ -1,7 +1,7 @@
 //! The verdict: how a turn ended.
 //!
-//! It is taken from the event with which an agent closes its turn. An exit code alone decides nothing:
-//! the CLIs exit with 0 after failures and with errors after complete replies.
+//! It is taken from the event with which an agent closes its turn. An exit code alone is not enough: the CLIs exit
+//! with 0 after failures and with errors after complete replies.
 
 use std::fmt;
 use std::time::Duration;
@@ -163,7 +163,7 @@ impl FailureReason {
         }
     }
 
-    /// Returns whether the turn failed before its prompt was sent to anybody.
+    /// Returns whether the turn failed before its prompt was sent.
     pub const fn is_before_sending(self) -> bool {
         matches!(
             self,

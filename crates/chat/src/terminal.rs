@@ -38,7 +38,7 @@ impl Screen {
         self.terminal.size()
     }
 
-    /// Gives the terminal to another program. The next frame takes it back.
+    /// Restores the terminal for another program. The next frame takes it over again.
     pub(crate) fn lend() {
         give_back();
     }
@@ -50,7 +50,7 @@ impl Screen {
 
     /// Draws a frame.
     pub(crate) fn draw(&mut self, render: impl FnOnce(&mut Frame<'_>)) -> io::Result<()> {
-        // Another program had it, or the task of an agent panicked without ending the chat.
+        // Another program used the terminal, or a task panicked without ending the chat.
         if !IS_TAKEN.load(Ordering::Relaxed) {
             take_over()?;
             execute!(stdout(), Clear(ClearType::All))?;
@@ -77,7 +77,7 @@ fn take_over() -> io::Result<()> {
 /// Restores the terminal, if a chat owns it. Errors are ignored: there is no place to report them.
 fn give_back() {
     if IS_TAKEN.swap(false, Ordering::Relaxed) {
-        // An interrupt that is typed afterwards would make the kernel drop what was not displayed yet.
+        // Otherwise an interrupt typed now would make the kernel discard pending output.
         let _ = disable_raw_mode();
         let _ = execute!(stdout(), DisableBracketedPaste, LeaveAlternateScreen, cursor::Show);
     }

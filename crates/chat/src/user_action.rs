@@ -17,7 +17,7 @@ pub enum UserAction {
     Say {
         /// The text, with its markers.
         text: String,
-        /// The recipients if the text addresses nobody.
+        /// The recipients if the text names none.
         to: Vec<String>,
     },
     /// Change the recipients of the following messages.
@@ -30,11 +30,11 @@ pub enum UserAction {
     Retry,
     /// Run the queued turns.
     Continue,
-    /// To take back what a turn changed: the latest if it is not named.
+    /// Undo the changes of a turn, by default the latest.
     Undo {
         /// The turn.
         turn: Option<TurnId>,
-        /// Whether to do it, and not merely show it.
+        /// Whether to undo them rather than to preview it.
         is_confirmed: bool,
     },
     /// Show the last prompt of a member, or of all.
@@ -47,7 +47,7 @@ pub enum UserAction {
     Quit,
 }
 
-/// Parses what stands after `/undo`.
+/// Parses the argument of `/undo`.
 fn undo(rest: &str) -> Result<UserAction, String> {
     let mut words: Vec<&str> = rest.split_whitespace().collect();
     let is_confirmed = words.last().is_some_and(|word| word.eq_ignore_ascii_case("yes"));

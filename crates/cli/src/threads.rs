@@ -39,7 +39,7 @@ pub fn compacted(who: &str, summary: &str, undo: &str) -> String {
     format!("{summary}\n\n{who} continues from this summary; {undo} restores the earlier items")
 }
 
-/// Rejects lines that no model member could have written.
+/// Rejects lines that are not valid in a model's thread.
 pub fn check(lines: &[&str]) -> Result<(), BadThread> {
     log::check(lines).map_err(|bad| BadThread { line: bad.line, reason: bad.reason })
 }

@@ -43,7 +43,7 @@ pub async fn write(
             meta charset="utf-8";
             meta name="viewport" content="width=device-width, initial-scale=1";
             meta name="color-scheme" content="light dark";
-            // Nothing is loaded and nothing runs, whatever a message says.
+            // Nothing is loaded and nothing runs, whatever a message contains.
             meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'";
             title { (line(&name)) }
             style { (PreEscaped(STYLE)) }

@@ -1,4 +1,4 @@
-//! What all viewers of a session share: its standing, and the texts of its running turns.
+//! The state that all viewers of a session share: its standing, and the texts of its running turns.
 //!
 //! A feed reads the store whenever the session's head has moved. For a session of this process it also sees the events
 //! as they happen; of a session of another process it reads the stored progress. Viewers have no queues: each one
@@ -44,7 +44,7 @@ impl Feeds {
         Self { store, feeds: Mutex::default() }
     }
 
-    /// Returns the feed of a session, which ends when nobody has it any more.
+    /// Returns the feed of a session, which ends with its last reference.
     pub fn of(&self, session: SessionId) -> Arc<Feed> {
         let mut feeds = lock(&self.feeds);
         feeds.retain(|_, feed| feed.strong_count() > 0);
@@ -77,7 +77,7 @@ pub(crate) struct Feed {
     viewers: AtomicUsize,
     /// Grows with every change of the standing.
     standing_version: AtomicU64,
-    /// The events that viewers were sent last.
+    /// The last rendered events.
     rendered: Mutex<Rendered>,
     /// Held while messages are read, so that many viewers read them once.
     pub reading: tokio::sync::Mutex<()>,
@@ -101,7 +101,7 @@ impl Drop for Viewer {
     }
 }
 
-/// What the events of the conversation said beside the store.
+/// State from the events of the conversation that is not stored.
 #[derive(Default)]
 struct Heard {
     /// Whether this process runs the conversation.
@@ -119,11 +119,11 @@ pub(crate) struct LiveTurn {
     pub attempt: u32,
     /// The text so far.
     text: String,
-    /// Where the text that is being written begins.
+    /// The start of the text that is being written.
     base: usize,
     /// Whether a text is being written.
     is_open: bool,
-    /// Changes when the text is not a continuation of what it was.
+    /// Changes when the text is replaced instead of continued.
     pub generation: u64,
     pub steps: Vec<Step>,
     /// Changes with the steps.
@@ -148,7 +148,7 @@ pub(crate) struct LivePart {
     pub steps: Option<Vec<Step>>,
 }
 
-/// What a viewer has of a running turn.
+/// The part of a running turn that a viewer has.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub generation: u64,
@@ -172,7 +172,7 @@ impl LiveTurn {
             EventKind::Text { text, part: TextPart::Whole } => {
                 self.open();
                 if self.text[self.base..] != **text {
-                    // What was streamed was provisional.
+                    // The streamed text was provisional.
                     if self.text.len() > self.base {
                         self.generation += 1;
                     }
@@ -213,7 +213,7 @@ impl LiveTurn {
         }
     }
 
-    /// Takes over the stored progress of a turn of another process.
+    /// Replaces the text by the stored progress of another process's turn.
     fn replace(&mut self, so_far: SoFar) -> bool {
         let mut changed = false;
         if so_far.said != self.text {
@@ -275,12 +275,12 @@ impl Feed {
         Viewer(Arc::clone(self))
     }
 
-    /// Returns whether anybody watches the session.
+    /// Returns whether the session has a viewer.
     pub fn is_viewed(&self) -> bool {
         self.viewers.load(Ordering::Relaxed) > 0
     }
 
-    /// Returns the standing of the session, with what was heard; `None` until it was read.
+    /// Returns the standing of the session, with the state from events; `None` until it was read.
     pub fn standing(&self) -> Option<Standing> {
         let mut standing = Standing::clone(lock(&self.stored).as_ref()?);
         let heard = lock(&self.heard);
@@ -298,7 +298,7 @@ impl Feed {
         lock(&self.stored).as_ref().map(|standing| standing.last_message)
     }
 
-    /// Returns the event that tells the standing, with its version; `None` if the viewer has it, or until it was read.
+    /// Returns the event of the standing with its version; `None` if the viewer has it, or until it was read.
     pub fn standing_event(
         &self,
         form: Form,
@@ -321,7 +321,7 @@ impl Feed {
         Some((version, event))
     }
 
-    /// Returns the event of a message, if it was rendered lately.
+    /// Returns the event of a message, if it was rendered recently.
     pub fn message_event(&self, number: MessageNumber, form: Form) -> Option<Bytes> {
         lock(&self.rendered).messages.get(&(number, form)).cloned()
     }
@@ -335,7 +335,7 @@ impl Feed {
         }
     }
 
-    /// Returns the parts of running turns that a viewer does not have, and forgets the turns that have ended.
+    /// Returns the parts of running turns that a viewer does not have, and removes ended turns from `seen`.
     pub fn unseen(&self, seen: &mut HashMap<TurnId, Seen>) -> Vec<LivePart> {
         let heard = lock(&self.heard);
         seen.retain(|turn, _| heard.live.contains_key(turn));
@@ -374,13 +374,13 @@ impl Feed {
         self.change_standing();
     }
 
-    /// Keeps a note for the people who watch.
+    /// Adds a note for the viewers.
     pub fn note(&self, diagnostic: Diagnostic) {
         add_note(&mut lock(&self.heard), diagnostic);
         self.change_standing();
     }
 
-    /// Tells viewers of an error that ended the conversation; `None` once somebody goes on.
+    /// Sets the error that ended the conversation; `None` once it continues.
     pub fn set_problem(&self, problem: Option<String>) {
         lock(&self.heard).problem = problem;
         self.change_standing();
@@ -489,7 +489,7 @@ fn add_note(heard: &mut Heard, diagnostic: Diagnostic) {
     heard.notes.push(diagnostic);
 }
 
-/// Follows the store until nobody has the feed any more.
+/// Follows the store until the feed is dropped.
 async fn follow(store: AnyStore, feed: Weak<Feed>) {
     loop {
         let Some(feed) = feed.upgrade() else { return };

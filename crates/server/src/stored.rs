@@ -1,4 +1,4 @@
-//! Readers of the store: each view's data, in the order of magnitude of what is shown.
+//! Readers of the store: the data of each view, at a cost proportional to what is shown.
 
 use std::ops::Range;
 
@@ -14,13 +14,13 @@ use convoke_team::Team;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// The messages of a page unless the client asks for another number.
+/// The default number of messages of a page.
 pub const PAGE: usize = 100;
 /// The most messages or turns of a page.
 pub const MOST_ROWS: usize = 1_000;
 /// The turns without a reply that are shown, the last ones.
 const UNANSWERED: usize = 20;
-/// The turns that are looked at for those without a reply.
+/// The number of recent turns that are searched for those without a reply.
 const RECENT_TURNS: u64 = 200;
 /// The most bytes of a tool's input or output in a list of steps.
 const EXCERPT: usize = 2 << 10;
@@ -42,7 +42,7 @@ pub struct ListedSession {
 }
 
 impl ListedSession {
-    /// Reads what the list shows of a session.
+    /// Reads the row of a session.
     pub async fn read(store: &AnyStore, summary: Summary) -> Result<Self, StoreError> {
         let team = team_of(&store.session(summary.id).await?);
         let members = team.iter().flat_map(Team::names).map(ToString::to_string).collect();
@@ -88,11 +88,11 @@ pub struct Question {
     pub question: PermissionQuestion,
     /// The answers to choose from.
     pub answers: Vec<PermissionAnswer>,
-    /// When no answer means no.
+    /// The time at which an unanswered question is refused.
     pub expires_at: i64,
 }
 
-/// What a conversation waits for, and who holds it.
+/// The standing of a conversation: its open turns and questions, and its holder.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Standing {
@@ -120,7 +120,7 @@ pub struct Standing {
     pub questions: Vec<Question>,
     /// The diagnostics since the session was opened.
     pub notes: Vec<Diagnostic>,
-    /// What ended the conversation, if it was an error.
+    /// The error that ended the conversation.
     pub problem: Option<String>,
     /// Why the conversation stopped; `None` while it runs, or if this server did not run it.
     pub stop: Option<StopReason>,

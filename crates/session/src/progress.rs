@@ -134,7 +134,7 @@ impl EventLog {
         batch
     }
 
-    /// Returns the result of a turn that was abandoned, from the events so far.
+    /// Returns the result of an abandoned turn, from its events so far.
     pub(crate) fn result(&self, verdict: Verdict) -> TurnResult {
         let mut reply = self.said.clone();
         add_paragraph(&mut reply, &self.pieces);

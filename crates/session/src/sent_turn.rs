@@ -1,4 +1,4 @@
-//! A turn with the texts of one attempt, as a person inspects it.
+//! A turn with the texts of one attempt, for inspection.
 
 use convoke_agent::thread::{RequestRecord, ThreadStore as _};
 use convoke_core::ledger::Ledger;
@@ -53,7 +53,7 @@ impl SentTurn {
         Ok(Some(Self { turn, attempts, attempt, prompt, system, ledger_json, ledger }))
     }
 
-    /// Returns the JSON form that the terminal and the page give.
+    /// Returns the JSON form, the same for the command line and the page.
     pub fn json(&self) -> serde_json::Result<Value> {
         let ledger: Value = serde_json::from_str(&self.ledger_json)?;
         Ok(json!({

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 pub(crate) const FIELD: &str = "teamCall";
 /// The most messages that `read_context` returns.
 pub const MOST_READ: usize = 50;
-/// The messages that `read_context` returns unless it is told how many.
+/// The messages that `read_context` returns by default.
 pub const USUALLY_READ: usize = 10;
 
 /// Returns the name of the tool that sent a message; `None` for other messages.
@@ -161,7 +161,7 @@ impl TeamRequest {
     }
 }
 
-/// Arguments that are taken one by one.
+/// The arguments of a call, removed as they are read.
 struct Arguments(Map<String, Value>);
 
 impl Arguments {

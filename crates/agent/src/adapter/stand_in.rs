@@ -80,7 +80,7 @@ impl StandIn {
     }
 }
 
-/// Describes the size of an input.
+/// Returns a text with the size of an input.
 fn account_of(turn_input: &TurnInput) -> String {
     let prompt = &turn_input.prompt;
     let lines = prompt.lines().count();

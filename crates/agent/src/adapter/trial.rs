@@ -1,5 +1,4 @@
-//! One trial turn, to see whether a version that nobody has measured still takes our flags and writes the events that
-//! are read.
+//! One trial turn, which shows whether an unmeasured version still accepts our flags and writes the expected events.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -23,13 +22,13 @@ pub struct Trial {
     pub arguments: Vec<String>,
     /// The kinds of the events that it wrote.
     pub events: BTreeSet<String>,
-    /// Those of them that are not known.
+    /// The unknown ones among them.
     pub unknown: BTreeSet<String>,
     /// The result of the turn.
     pub result: TurnResult,
 }
 
-/// More kinds of events than this are not kept.
+/// The maximum number of kinds of events that are kept.
 const MOST_EVENTS: usize = 256;
 
 /// Runs one turn without some of the arguments that the program would be started with: each is left out together with
@@ -62,7 +61,7 @@ pub async fn trial(
     let mut witness =
         Witness { dialogue: call.dialogue, events: BTreeSet::new(), unknown: BTreeSet::new() };
     let (turn, side) = AgentTurn::open(Redactor::for_env(&launch.env));
-    // Nobody reads the events; dropping the turn would cancel it.
+    // The events are not needed, but dropping the turn would cancel it.
     let reading = tokio::spawn(turn.result());
     let guardian = &agent.host.guardian;
     let ended = process::supervise(
@@ -76,12 +75,12 @@ pub async fn trial(
     .await;
     let result = ended.map_err(|error| start_failure(error.to_string()))?;
     side.finish(TurnResult::new(result.verdict.clone())).await;
-    // It only fails if the runtime ends.
+    // Fails only if the runtime shuts down.
     let _ = reading.await;
     Ok(Trial { arguments, events: witness.events, unknown: witness.unknown, result })
 }
 
-/// Leaves out arguments, each with what follows it and is no option.
+/// Removes arguments, each with its value.
 fn left(args: Vec<OsString>, without: &[String]) -> Vec<OsString> {
     let is_option = |arg: &OsStr| arg.as_encoded_bytes().starts_with(b"-");
     let mut kept = Vec::new();
@@ -98,7 +97,7 @@ fn left(args: Vec<OsString>, without: &[String]) -> Vec<OsString> {
     kept
 }
 
-/// Notes the kind of every event, and leaves the rest to the dialogue.
+/// Records the kind of every event and delegates to the dialogue.
 struct Witness {
     dialogue: Box<dyn Dialogue>,
     events: BTreeSet<String>,

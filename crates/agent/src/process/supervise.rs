@@ -135,7 +135,7 @@ struct Watch<'d> {
     approvals: Approvals,
     /// Questions that the dialogue has just read.
     asked: Vec<PermissionQuestion>,
-    /// Questions that the agent has taken back.
+    /// Questions that the agent has withdrawn.
     withdrawn: Vec<String>,
     /// Questions that wait for a person.
     questions: Vec<OpenQuestion>,
@@ -271,7 +271,7 @@ impl<'d> Watch<'d> {
     /// Resets the deadline for output.
     fn go_on(&mut self) {
         let silence = self.turn_end.min(in_time(self.limits.silence));
-        // An agent that waits for a person is silent, and its time stands still.
+        // An agent that waits for a person is silent, and its time limits are suspended.
         if let Some(expires) = self.questions.iter().map(|open| open.expires).min() {
             self.deadline = expires;
             return;
@@ -372,7 +372,7 @@ impl<'d> Watch<'d> {
         self.deadline = in_time(END_LIMIT);
     }
 
-    /// Takes the next step when a deadline has passed.
+    /// Handles a deadline that has passed.
     async fn late(&mut self) -> Option<ChildEnd> {
         match self.rung {
             Rung::Running if !self.questions.is_empty() => self.expire_questions(),
@@ -458,7 +458,7 @@ struct OpenQuestion {
 }
 
 impl Watch<'_> {
-    /// Answers new questions that need no person, and has the others wait for one.
+    /// Answers new questions that need no person, and queues the others.
     fn take_questions(&mut self) {
         for id in std::mem::take(&mut self.withdrawn) {
             self.close_question(&id);
@@ -481,7 +481,7 @@ impl Watch<'_> {
         }
     }
 
-    /// Takes no answer for a no.
+    /// Refuses questions whose time is over.
     fn expire_questions(&mut self) {
         let now = Instant::now();
         let open = std::mem::take(&mut self.questions).into_iter();
@@ -495,7 +495,7 @@ impl Watch<'_> {
         self.go_on();
     }
 
-    /// Removes a question, for which the turn's time stood still.
+    /// Removes a question, and extends the time limits that it suspended.
     fn close_question(&mut self, id: &str) -> Option<PermissionQuestion> {
         let at = self.questions.iter().position(|open| open.question.id == id)?;
         let open = self.questions.remove(at);

@@ -222,7 +222,7 @@ impl Claude {
         };
         let synthetic = message.model.as_str() == "<synthetic>";
         if let Some(label) = event.error.0.filter(|_| parent.is_none()) {
-            // An error text of the program; the closing event repeats it.
+            // An error message of the program, which the closing event repeats.
             let words = message.content.objects().filter_map(|block| block.text.0);
             self.error = Some((label.into_owned(), words.collect()));
             return;

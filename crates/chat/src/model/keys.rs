@@ -127,7 +127,7 @@ impl Chat {
         }
         let overlay = self.overlay.as_mut()?;
         match code {
-            // Who was typing a message when the card came has not seen it.
+            // A person who was typing when the card appeared has not read it.
             KeyCode::Enter | KeyCode::Char('q') if is_question => {}
             KeyCode::Esc | KeyCode::Enter | KeyCode::F(1 | 2) | KeyCode::Char('q') => {
                 self.overlay = None;

@@ -1,4 +1,4 @@
-//! `convoke undo`: takes back what a turn changed.
+//! `convoke undo`: undoes the changes of a turn.
 
 use std::io::{BufRead as _, IsTerminal as _, Write as _, stdin};
 
@@ -88,7 +88,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-/// Writes what an undo does as JSON, and does it if the user said so.
+/// Writes an undo as JSON, and carries it out if the user confirmed.
 fn write_report(changes: &Changes, plan: &UndoPlan, is_confirmed: bool) -> anyhow::Result<Outcome> {
     let is_done = is_confirmed && plan.conflicts.is_empty() && !plan.changes.is_empty();
     let files = changes.diffs(&plan.directory, &plan.changes)?;

@@ -27,7 +27,7 @@ impl From<ActionError> for ApiError {
     }
 }
 
-/// Returns what a body says, or what is wrong with it.
+/// Returns the value of a body, or its error.
 fn given<T>(body: Body<T>) -> ApiResult<T> {
     match body {
         Ok(Json(given)) => Ok(given),

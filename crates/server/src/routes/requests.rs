@@ -1,4 +1,4 @@
-//! What models received: the requests of a turn, and what caches could serve.
+//! Requests to models: those of a turn, and what caches could serve.
 
 use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, StatusCode};

@@ -19,7 +19,7 @@ use crate::views::inspector::{self, Around};
 use crate::views::text::{SHOWN, exact, slice};
 use crate::views::{self, events};
 
-/// The turns around one that are offered for a comparison.
+/// The number of turns around one that are offered for a comparison.
 const NEAR: u64 = 40;
 
 pub(super) async fn list(
@@ -40,7 +40,7 @@ pub(super) async fn list(
 
 /// Finds a turn of a session.
 pub(super) async fn find_turn(app: &App, session: SessionId, turn: &str) -> ApiResult<Turn> {
-    // A session that is not there has no turns either, and says so.
+    // An unknown session has its own error.
     app.store.session(session).await?;
     let id = turn_id(turn)?;
     let turn = sent_turn::find_turn(&app.store, session, id).await?;
@@ -144,7 +144,7 @@ pub(super) async fn bytes(
     Ok(range(&query, &text, &path, &headers))
 }
 
-/// Returns a range of a text, and a button for what follows it.
+/// Returns a range of a text, with a button for the next one.
 pub(super) fn range(query: &BytesQuery, text: &str, path: &str, headers: &HeaderMap) -> Response {
     let BytesQuery { attempt, target, from, whitespace, .. } = query;
     let to = query.to.unwrap_or(text.len()).min(text.len());

@@ -60,8 +60,8 @@ impl Controls {
         self.raise(next);
     }
 
-    /// Adds a message while agents are running. It is stored and routed between two turns. Returns it
-    /// if [`INBOX_LIMIT`] messages already wait, or the coordinator is gone.
+    /// Adds a message while agents are running. It is stored and routed between two turns. Returns the message if
+    /// [`INBOX_LIMIT`] messages are queued already, or the coordinator was dropped.
     pub fn interject(&self, message: PersonMessage) -> Result<(), PersonMessage> {
         self.inbox.try_send(message).map_err(|error| match error {
             TrySendError::Full(message) | TrySendError::Closed(message) => message,
@@ -79,12 +79,12 @@ impl Controls {
         }
     }
 
-    /// Has questions of a turn answered while it runs.
+    /// Registers the answerer of a running turn's questions.
     pub(super) fn attend(&self, turn: TurnId, answerer: Answerer) {
         self.answerers.lock().unwrap_or_else(PoisonError::into_inner).insert(turn, answerer);
     }
 
-    /// Forgets a turn that has ended.
+    /// Removes the answerer of an ended turn.
     pub(super) fn dismiss(&self, turn: TurnId) {
         self.answerers.lock().unwrap_or_else(PoisonError::into_inner).remove(&turn);
     }

@@ -30,7 +30,7 @@ pub(super) struct FinishedTurn {
     pub(super) result: TurnResult,
     /// The events, one JSON object a line.
     pub(super) events: String,
-    /// Diagnostics of the coordinator, which were not shown yet.
+    /// Diagnostics of the coordinator that were not emitted yet.
     pub(super) diagnostics: Vec<Diagnostic>,
     pub(super) elapsed: Duration,
 }
@@ -53,7 +53,7 @@ pub(super) struct TurnRunner {
     pub(super) reports: mpsc::Sender<(TurnId, TurnReport)>,
 }
 
-/// The questions of an agent that wait for a person; the turn's time stands still meanwhile.
+/// The open questions of an agent. The time limit of the turn is suspended meanwhile.
 #[derive(Default)]
 struct Waiting {
     questions: BTreeSet<String>,
@@ -65,7 +65,7 @@ impl Waiting {
         !self.questions.is_empty()
     }
 
-    /// Takes note of an event, and returns the time for which the agent waited when it is over.
+    /// Records an event. Once no question is open, returns the time for which the agent waited.
     fn note(&mut self, event: &Event<'static>) -> Duration {
         match &event.kind {
             EventKind::PermissionAsked { question, .. } => {

@@ -13,7 +13,7 @@ pub const MOST_REPEATS: u32 = 3;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Guard {
     turns: u64,
-    /// The texts of each member. Stored under the name of an earlier version.
+    /// The texts of each member; the stored name is older.
     #[serde(rename = "said")]
     messages: Vec<Repeated>,
 }

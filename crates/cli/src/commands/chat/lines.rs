@@ -103,7 +103,7 @@ struct LineChat {
     form: Form,
     /// The reason of the last stop.
     stop: Option<StopReason>,
-    /// The number of lines that were not understood.
+    /// The number of invalid lines.
     misunderstood: u64,
 }
 
@@ -137,7 +137,7 @@ impl LineChat {
                     }
                     done => done?,
                 },
-                // A typing error must not lose the lines that follow.
+                // An invalid line must not lose the lines that follow.
                 Err(why) => self.misunderstand(&line, &why)?,
             }
         }
@@ -189,7 +189,7 @@ impl LineChat {
         }
     }
 
-    /// Does what somebody asks for on the page.
+    /// Carries out a request of the page.
     async fn take_part(&mut self, request: SessionRequest) -> anyhow::Result<()> {
         let coordinator = &mut self.conversation.coordinator;
         let (reply, done) = match request {
@@ -208,14 +208,14 @@ impl LineChat {
         };
         let is_done = done.is_ok();
         let done = done.map(|message| Done { message, waits: false });
-        // Who asked may be gone.
+        // The client may have disconnected.
         let _ = reply.send(done.map_err(|error| ActionError(error.to_string())));
         if is_done { self.go_on().await } else { Ok(()) }
     }
 
     async fn go_on(&mut self) -> anyhow::Result<()> {
         let Self { conversation, events, show, reached, page, .. } = self;
-        // Lines of standard input are messages here, and no message can answer.
+        // Lines of standard input are messages here, and a message cannot answer a question.
         let mut answers = Answers::of_nobody(conversation, page.take());
         let stop = drive(conversation, events, show, reached, &mut answers).await;
         *page = answers.into_page();
@@ -227,7 +227,7 @@ impl LineChat {
         Ok(())
     }
 
-    /// Takes back what a turn changed, or shows what that would do.
+    /// Undoes the changes of a turn, or previews the undo.
     async fn undo(&self, turn: Option<TurnId>, is_confirmed: bool) -> anyhow::Result<()> {
         let coordinator = &self.conversation.coordinator;
         let session = coordinator.session();

@@ -27,8 +27,8 @@ pub(super) fn load(
         .import_snapshot(snapshot)
         .map_err(|error| UsageError(format!("{}: {error}: {}", path.display(), error.reason)))?;
     if manager.team_task().is_none() {
-        // A snapshot contains the task. Messages alone do not: the last task that one of them states counts,
-        // else that of the team file.
+        // A snapshot contains the task. Messages alone do not: the last task in one of them is used, else that of the
+        // team file.
         let stated = match arguments.messages {
             Some(_) => {
                 let task =

@@ -126,7 +126,7 @@ async fn converse(
     conclude(&conversation, &mut show, finale, &arguments.deny).await
 }
 
-/// Serves a page of the conversation if it is asked for, and prints its address.
+/// Serves a page of the conversation if requested, and prints its address.
 pub(in crate::commands) async fn open_page(
     is_asked_for: bool,
     host_environment: &HostEnvironment,
@@ -243,7 +243,7 @@ pub(in crate::commands) async fn drive(
                 if stop == StopReason::Left || !answers.has_interjected() {
                     break stop;
                 }
-                // A message of the page that came after the last turn is stored by the next run.
+                // A message of the page that arrived after the last turn is stored by the next run.
                 drop(running);
                 running = Box::pin(conversation.coordinator.run());
             }

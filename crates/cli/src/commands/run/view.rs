@@ -32,7 +32,7 @@ pub(super) struct Layout {
     pub(super) columns: Option<usize>,
     /// Whether several agents may run at once: then each reply is shown when it is complete.
     pub(super) parallel: bool,
-    /// What is said and nothing else, if that is all that is wanted.
+    /// The form of quiet output; `None` for normal output.
     pub(super) quiet: Option<Quiet>,
 }
 
@@ -68,7 +68,7 @@ struct AtWork {
     tokens: Option<u64>,
     /// The requests that Convoke sent for it.
     requests: Requests,
-    /// The summary of what its model received, where its program sends the requests.
+    /// The summary of the requests that its program sent to its model.
     received: Option<Received>,
     doing: Option<String>,
     text: FlowingText,
@@ -120,7 +120,7 @@ impl<W: Write> View<W> {
         if self.layout.quiet.is_some() && diagnostic.code.severity() == Severity::Note {
             return Ok(());
         }
-        // The same of every turn: once is enough.
+        // It is the same for every turn.
         let is_of_every_turn = [SANDBOX_PARTIAL, RELAY_HOST_REFUSED].contains(&diagnostic.code);
         if is_of_every_turn && !self.partial.insert(diagnostic.message.clone()) {
             return Ok(());
@@ -131,7 +131,7 @@ impl<W: Write> View<W> {
         self.line(&format!("  {code} {}", paint.faint(&message)))
     }
 
-    /// Shows what an agent asks before it acts.
+    /// Shows a permission question.
     fn ask(&mut self, member: &MemberName, question: &PermissionQuestion) -> io::Result<()> {
         let paint = self.layout.paint;
         let PermissionQuestion { tool, summary, diff, .. } = question;
@@ -143,7 +143,7 @@ impl<W: Write> View<W> {
         self.line("    once, session or never? (o/s/n)")
     }
 
-    /// Shows an event to somebody who wants replies, errors and losses only.
+    /// Shows an event in quiet output: replies, errors and losses only.
     fn show_quietly(&mut self, event: &SessionEventKind, quiet: Quiet) -> io::Result<()> {
         match event {
             SessionEventKind::Message(message) if message.in_reply_to.is_some() => match quiet {
@@ -339,7 +339,7 @@ impl<W: Write> View<W> {
         if let Some(turn) = said_in.map(|at_work| at_work.turn) {
             self.pause_text(turn)?;
         }
-        // What is said while a turn runs is not its reply.
+        // A message sent during a turn is not its reply.
         let mut at_work = self.at_work.iter_mut();
         let turn = at_work.find(|at_work| !is_call && at_work.member == *from);
         match turn {

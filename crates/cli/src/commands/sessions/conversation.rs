@@ -19,7 +19,7 @@ use crate::terminal::{Paint, printable, stdout};
 /// The number of rows per read.
 const PAGE: usize = 256;
 
-/// Passes every turn of a session on, read page by page.
+/// Calls a function with every turn of a session, read page by page.
 pub(super) async fn each_turn(
     store: &AnyStore,
     session: SessionId,
@@ -34,7 +34,7 @@ pub(super) async fn each_turn(
     }
 }
 
-/// Passes every message of a session on, read page by page.
+/// Calls a function with every message of a session, read page by page.
 pub(super) async fn each_message(
     store: &AnyStore,
     session: SessionId,
@@ -130,7 +130,7 @@ pub(super) fn recipients(message: &ConversationMessage) -> String {
     if to.is_empty() { String::new() } else { format!(" → {}", to.join(", ")) }
 }
 
-/// Writes what the session cost, by member, as far as agents reported it.
+/// Writes the reported cost of the session, by member.
 async fn write_costs(out: &mut impl Write, store: &AnyStore, id: SessionId) -> anyhow::Result<()> {
     let costs = store.costs(id).await?;
     let costs: Vec<_> =

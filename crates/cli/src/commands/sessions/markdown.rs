@@ -46,7 +46,7 @@ pub(super) async fn write(
     .await
 }
 
-/// Returns a text of one line in which no character means anything to Markdown.
+/// Returns a text as one line with Markdown characters escaped.
 fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in printable(&text.replace(['\n', '\r'], " ")).chars() {
@@ -59,7 +59,7 @@ fn escape(text: &str) -> String {
     escaped
 }
 
-/// Returns a text whose last code fence is closed, so that it cannot swallow the message after it.
+/// Closes the last code fence of a text, so that it cannot extend into the next message.
 fn close_fence(text: &str) -> String {
     let mut open: Option<(char, usize)> = None;
     for line in text.lines() {

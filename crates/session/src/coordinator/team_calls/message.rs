@@ -1,4 +1,4 @@
-//! Messages of calls: each is stored with the name of its call, so that no attempt of a turn sends one twice.
+//! Messages of calls: each is stored with the key of its call, so that no attempt of a turn sends one twice.
 
 use convoke_core::marker::{Intent, scan};
 use convoke_core::name::NameKey;
@@ -70,7 +70,7 @@ impl<S: Store> Coordinator<S> {
         Ok(Ok(answer))
     }
 
-    /// Sets the team task, with a message that says so.
+    /// Sets the team task, by a message.
     pub(super) async fn set_task(
         &mut self,
         batch: &mut Batch,
@@ -125,7 +125,7 @@ impl<S: Store> Coordinator<S> {
         Ok(text)
     }
 
-    /// Returns why a turn may not send another message to some recipients.
+    /// Fails with the reason if a turn may not send another message to some recipients.
     pub(super) fn admit(
         &self,
         batch: &mut Batch,
@@ -228,7 +228,7 @@ impl<S: Store> Coordinator<S> {
     }
 }
 
-/// Returns the key of a call: the same for calls that say the same.
+/// Returns the key of a call; equal calls have equal keys.
 pub(super) fn key(tool: &str, parts: &[&str]) -> ContentHash {
     ContentHash::of(&json!([tool, parts]).to_string())
 }
