@@ -16,6 +16,7 @@ use crate::vendor::Vendor;
 
 /// A kind of agent: the program or protocol that it uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum AgentKind {
     /// Claude Code.
     Claude,

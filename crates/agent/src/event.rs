@@ -151,6 +151,7 @@ pub enum EventKind<'a> {
 /// The purpose of a request to a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub enum RequestPurpose {
     /// A reply.
     Answer,

@@ -91,6 +91,7 @@ impl PermissionAnswer {
 /// The origin of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum AnsweredBy {
     /// A person, to this question.
     Person,

@@ -7,6 +7,8 @@ use std::str::FromStr;
 use serde::Serialize;
 
 /// An agent CLI that Convoke knows.
+///
+/// Exhaustive on purpose: the rules of each CLI are decided one by one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Vendor {

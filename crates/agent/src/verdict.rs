@@ -9,6 +9,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 /// The verdict of a turn.
+///
+/// Exhaustive on purpose: a caller has to handle every verdict.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "verdict", rename_all = "kebab-case")]
 pub enum Verdict {
@@ -76,6 +78,7 @@ impl Failure {
 /// The kind of a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum FailureReason {
     /// A missing or wrong key, or no permission to use the model.
     Auth,
@@ -200,6 +203,7 @@ impl fmt::Display for Exit {
 
 /// The reason why Convoke terminated a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum TerminationCause {
     /// A person cancelled the turn.
     Cancelled,

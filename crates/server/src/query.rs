@@ -103,8 +103,6 @@ pub(crate) struct BytesQuery {
 /// The parameters of a comparison.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct DiffQuery {
-    /// The attempt of the turn; by default the last.
-    pub attempt: Option<u32>,
     /// The attempt of the other turn; by default the last.
     pub other: Option<u32>,
 }

@@ -93,6 +93,7 @@ pub struct Material {
 
 /// A stored record of a prompt's input that cannot be used.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum RecordError {
     /// It is not a record.
     #[error("the record of the prompt's input is invalid: {0}")]

@@ -20,6 +20,7 @@ pub fn sent_by(message: &ConversationMessage) -> Option<&str> {
 
 /// A tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum TeamTool {
     /// Sends a message.
     Say,

@@ -24,11 +24,11 @@ pub mod answer;
 pub mod cache;
 pub mod encoding;
 pub mod exchange;
+mod keyword;
 pub mod mask;
 pub mod parts;
 pub mod recognition;
 pub mod sse;
-mod telling;
 pub mod usage;
 mod wire;
 

@@ -80,6 +80,7 @@ pub struct Pointed {
 
 /// A CLI that cannot be pointed to a relay.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum CannotRelay {
     /// Its requests carry a signature of their host.
     #[error("{0} signs its requests for their host, which a relay cannot forward")]

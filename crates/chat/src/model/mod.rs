@@ -117,7 +117,7 @@ pub enum Effect {
     Continue,
     /// Retry a turn, then run turns until a person is to speak.
     Retry(TurnId),
-    /// Take back what a turn changed, or show what that would do.
+    /// Undo the changes of a turn, or preview the undo.
     Undo(Option<TurnId>, bool),
     /// Cancel the running turn.
     CancelTurn,

@@ -58,12 +58,12 @@ impl Chat {
             let summary = open.question.summary.lines().next().unwrap_or_default();
             let may = if answer.allows() { "may" } else { "may not" };
             let why = match by {
-                AnsweredBy::Person => answer.as_str(),
                 AnsweredBy::Session => "as answered before",
                 AnsweredBy::Rule => "by a rule",
                 AnsweredBy::Timeout => "no answer in time",
                 AnsweredBy::Nobody => "nobody is asked",
-                AnsweredBy::Withdrawn => "taken back",
+                AnsweredBy::Withdrawn => "withdrawn",
+                _ => answer.as_str(),
             };
             self.transcript.note(Tone::Quiet, &format!("{} {may}: {summary} ({why})", open.member));
         }

@@ -2,6 +2,7 @@
 //! JSON, or with a fragment of HTML for `Accept: text/html`.
 
 mod act;
+mod extract;
 mod requests;
 mod sessions;
 mod turns;
@@ -15,7 +16,7 @@ use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use convoke_session::{SessionId, TurnId};
+use convoke_session::SessionId;
 use maud::Markup;
 use serde_json::Value;
 
@@ -93,12 +94,6 @@ impl App {
             _ => Ok(id),
         }
     }
-}
-
-/// Reads the number of a turn in a path.
-fn turn_id(written: &str) -> ApiResult<TurnId> {
-    let number = written.parse().map_err(|_| ApiError::not_found("there is no such turn"))?;
-    Ok(TurnId(number))
 }
 
 /// Returns data in the form that the client asks for.

@@ -132,7 +132,7 @@ impl Apply {
         }
         changes.apply(&plan)?;
         let member = &plan.workspace.member;
-        writeln!(out, "the workspace of {member} is merged; `convoke undo` takes it back")?;
+        writeln!(out, "the workspace of {member} is merged; `convoke undo` undoes it")?;
         Ok(Outcome::Done)
     }
 }

@@ -59,7 +59,7 @@ pub struct Arguments {
     pub(in crate::commands) task: Option<String>,
     #[command(flatten)]
     pub(in crate::commands) conversation: ConversationOptions,
-    /// The recipient if your message addresses nobody [default: the first agent of the team]
+    /// The recipient if your message names none [default: the first agent of the team]
     #[arg(long, value_name = "NAME", value_delimiter = ',', add = ArgValueCompleter::new(completions::members))]
     pub(in crate::commands) to: Vec<String>,
     /// Retry the last turn that failed or was cancelled

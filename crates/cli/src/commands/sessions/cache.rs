@@ -82,10 +82,8 @@ async fn rows(store: &AnyStore, session: SessionId) -> anyhow::Result<Vec<Row>> 
             let texts = store.request_texts(&record.thread, record.number).await?;
             let purpose: &'static str = match record.meta.purpose {
                 // A compaction is compared with the conversation that it summarizes.
-                RequestPurpose::Answer | RequestPurpose::Compaction => {
-                    RequestPurpose::Answer.as_str()
-                }
-                RequestPurpose::Aside => RequestPurpose::Aside.as_str(),
+                RequestPurpose::Compaction => RequestPurpose::Answer.as_str(),
+                purpose => purpose.as_str(),
             };
             let step = compare(before.get(purpose), &record, &texts);
             before.insert(purpose, texts);

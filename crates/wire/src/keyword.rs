@@ -1,4 +1,4 @@
-//! Words of an event that carries facts, found without parsing it.
+//! Keywords of the events that carry facts, found without parsing.
 
 use std::sync::LazyLock;
 
@@ -10,14 +10,14 @@ const MODEL: usize = WORDS.len() - 1;
 
 static FINDERS: LazyLock<[Finder<'static>; WORDS.len()]> = LazyLock::new(|| WORDS.map(Finder::new));
 
-/// The telling words of a text, in order. Each byte is looked at once for each word.
-pub(crate) struct TellingWords<'a> {
+/// The keywords of a text, in order. Searches the text once for each keyword.
+pub(crate) struct Keywords<'a> {
     text: &'a [u8],
     /// The next place of each word; `None` before the first search.
     next: [Option<usize>; WORDS.len()],
 }
 
-impl<'a> TellingWords<'a> {
+impl<'a> Keywords<'a> {
     pub(crate) fn in_text(text: &'a [u8]) -> Self {
         Self { text, next: [None; WORDS.len()] }
     }
@@ -36,7 +36,7 @@ impl<'a> TellingWords<'a> {
     }
 }
 
-/// Returns the place of a word that tells something, or the end.
+/// Returns the position of a keyword whose value is not null, or the end.
 fn find(finder: &Finder<'_>, text: &[u8], mut from: usize) -> usize {
     while let Some(at) = finder.find(&text[from..]) {
         let end = from + at + finder.needle().len();
@@ -48,7 +48,7 @@ fn find(finder: &Finder<'_>, text: &[u8], mut from: usize) -> usize {
     text.len()
 }
 
-/// Tells whether the rest of a key is followed by null, as in `"finish_reason":null`, which some providers write in every
+/// Returns whether the rest of a key is followed by null, as in `"finish_reason":null`, which some providers write in every
 /// event.
 fn is_null(rest: &[u8]) -> bool {
     let rest = after(rest, |byte| byte.is_ascii_alphabetic() || byte == b'_');
@@ -71,7 +71,7 @@ mod tests {
         let text =
             br#"{"model":"m","finish_reason":null,"usage" : null,"usage":{},"error":1,"usage"#;
         let places = |is_model_known| {
-            let mut words = TellingWords::in_text(text);
+            let mut words = Keywords::in_text(text);
             let mut found = Vec::new();
             let mut from = 0;
             while let Some(at) = words.next(from, is_model_known) {
