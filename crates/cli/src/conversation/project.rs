@@ -162,9 +162,11 @@ impl Project {
         Diagnostic::new(diagnostics::AGENT_SETTING_REFUSED, message).at_path(self.file.clone())
     }
 
-    /// Returns the team with each agent's prompt format in place of its configured name.
+    /// Returns the team as its conversations have it: with a person, and with each agent's prompt format in place of its
+    /// configured name.
     pub fn team_with_formats(&self, catalog: &Catalog) -> Team {
         let mut team = self.team.clone();
+        team.ensure_person();
         for member in &mut team.members {
             let MemberKind::Agent(settings) = &mut member.kind else { continue };
             let Some(definition) = catalog.get(&settings.agent) else { continue };
