@@ -124,7 +124,7 @@ impl Approvals {
     }
 
     /// Refuses what no rule allows, instead of asking.
-    pub fn nobody_is_there(&self) {
+    pub fn refuse_unanswered(&self) {
         self.unattended.store(true, Ordering::Relaxed);
     }
 
@@ -216,7 +216,7 @@ mod tests {
         approvals.remember(&question("ls"), PermissionAnswer::Session);
         let session = Some((PermissionAnswer::Session, AnsweredBy::Session));
         assert_eq!(decide(&approvals.clone(), "ls"), session);
-        approvals.nobody_is_there();
+        approvals.refuse_unanswered();
         let nobody = Some((PermissionAnswer::Never, AnsweredBy::Nobody));
         assert_eq!(decide(&approvals, "ls -l"), nobody);
     }

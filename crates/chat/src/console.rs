@@ -50,7 +50,7 @@ impl Console {
     /// Stops the program until the shell continues it, with the terminal restored. Running turns continue until their
     /// output queues are full.
     pub(crate) async fn suspend(&mut self) -> Option<Input> {
-        Screen::lend();
+        Screen::release();
         // Stops the whole process group, as the terminal does: a wrapper may have started this program.
         let stopped = kill(Pid::from_raw(0), UnixSignal::SIGTSTP);
         let continued = timeout(NOT_STOPPED, self.signals.continued.recv()).await;
@@ -65,7 +65,7 @@ impl Console {
     pub(crate) async fn edit(&mut self, text: &str) -> Result<String, String> {
         // A reader of keys would consume those for the editor.
         self.keys = None;
-        Screen::lend();
+        Screen::release();
         let edited = self.run_editor(text).await;
         // An interrupt for the editor is not one for the chat.
         if let Ok(interrupt) = signal(SignalKind::interrupt()) {

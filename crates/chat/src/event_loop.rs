@@ -342,7 +342,7 @@ async fn show<S: Store>(
                 Caught::Input(input) => Some(input),
                 Caught::Continue => {
                     // The terminal may have changed while the program was stopped.
-                    Screen::lend();
+                    Screen::release();
                     console.screen.size().ok().map(Input::Resize)
                 }
             },

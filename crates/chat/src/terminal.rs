@@ -26,10 +26,9 @@ pub(crate) struct Screen {
 impl Screen {
     /// Enters the full-screen mode.
     pub(crate) fn take() -> io::Result<Self> {
-        give_back_on_panic();
-        take_over().inspect_err(|_| give_back())?;
-        let terminal =
-            Terminal::new(CrosstermBackend::new(stdout())).inspect_err(|_| give_back())?;
+        restore_on_panic();
+        take_over().inspect_err(|_| restore())?;
+        let terminal = Terminal::new(CrosstermBackend::new(stdout())).inspect_err(|_| restore())?;
         Ok(Self { terminal })
     }
 
@@ -39,8 +38,8 @@ impl Screen {
     }
 
     /// Restores the terminal for another program. The next frame takes it over again.
-    pub(crate) fn lend() {
-        give_back();
+    pub(crate) fn release() {
+        restore();
     }
 
     /// Rings the bell.
@@ -64,7 +63,7 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        give_back();
+        restore();
     }
 }
 
@@ -75,7 +74,7 @@ fn take_over() -> io::Result<()> {
 }
 
 /// Restores the terminal, if a chat owns it. Errors are ignored: there is no place to report them.
-fn give_back() {
+fn restore() {
     if IS_TAKEN.swap(false, Ordering::Relaxed) {
         // Otherwise an interrupt typed now would make the kernel discard pending output.
         let _ = disable_raw_mode();
@@ -84,10 +83,10 @@ fn give_back() {
 }
 
 /// Restores the terminal before a panic message is printed.
-fn give_back_on_panic() {
+fn restore_on_panic() {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
-        give_back();
+        restore();
         before(panic);
     }));
 }

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use convoke_agent::event::{Event, EventKind, TextPart};
 use convoke_core::Diagnostic;
 use convoke_session::event_queue::Observer;
-use convoke_session::progress::SoFar;
+use convoke_session::progress::AttemptProgress;
 use convoke_session::{
     AnyStore, MessageNumber, SessionEvent, SessionEventKind, SessionId, StopReason, Store as _,
     StoreError, TurnId, TurnState,
@@ -55,7 +55,7 @@ impl Feeds {
             session,
             changed: watch::Sender::new(0),
             stored: Mutex::default(),
-            heard: Mutex::default(),
+            from_events: Mutex::default(),
             viewers: AtomicUsize::new(0),
             standing_version: AtomicU64::new(0),
             rendered: Mutex::default(),
@@ -73,7 +73,7 @@ pub(crate) struct Feed {
     /// Grows with every change.
     changed: watch::Sender<u64>,
     stored: Mutex<Option<Arc<Standing>>>,
-    heard: Mutex<Heard>,
+    from_events: Mutex<EventState>,
     viewers: AtomicUsize,
     /// Grows with every change of the standing.
     standing_version: AtomicU64,
@@ -103,7 +103,7 @@ impl Drop for Viewer {
 
 /// State from the events of the conversation that is not stored.
 #[derive(Default)]
-struct Heard {
+struct EventState {
     /// Whether this process runs the conversation.
     is_held: bool,
     live: BTreeMap<TurnId, LiveTurn>,
@@ -214,13 +214,13 @@ impl LiveTurn {
     }
 
     /// Replaces the text by the stored progress of another process's turn.
-    fn replace(&mut self, so_far: SoFar) -> bool {
+    fn replace(&mut self, so_far: AttemptProgress) -> bool {
         let mut changed = false;
-        if so_far.said != self.text {
-            if !so_far.said.starts_with(&self.text) {
+        if so_far.reply != self.text {
+            if !so_far.reply.starts_with(&self.text) {
                 self.generation += 1;
             }
-            self.text = so_far.said;
+            self.text = so_far.reply;
             changed = true;
         }
         let steps = stored_steps(&so_far.events);
@@ -283,13 +283,13 @@ impl Feed {
     /// Returns the standing of the session, with the state from events; `None` until it was read.
     pub fn standing(&self) -> Option<Standing> {
         let mut standing = Standing::clone(lock(&self.stored).as_ref()?);
-        let heard = lock(&self.heard);
-        standing.is_held_here = heard.is_held;
-        standing.live = heard.live.keys().copied().collect();
-        standing.questions.clone_from(&heard.questions);
-        standing.notes.clone_from(&heard.notes);
-        standing.problem.clone_from(&heard.problem);
-        standing.stop.clone_from(&heard.stop);
+        let from_events = lock(&self.from_events);
+        standing.is_held_here = from_events.is_held;
+        standing.live = from_events.live.keys().copied().collect();
+        standing.questions.clone_from(&from_events.questions);
+        standing.notes.clone_from(&from_events.notes);
+        standing.problem.clone_from(&from_events.problem);
+        standing.stop.clone_from(&from_events.stop);
         Some(standing)
     }
 
@@ -337,10 +337,10 @@ impl Feed {
 
     /// Returns the parts of running turns that a viewer does not have, and removes ended turns from `seen`.
     pub fn unseen(&self, seen: &mut HashMap<TurnId, Seen>) -> Vec<LivePart> {
-        let heard = lock(&self.heard);
-        seen.retain(|turn, _| heard.live.contains_key(turn));
+        let from_events = lock(&self.from_events);
+        seen.retain(|turn, _| from_events.live.contains_key(turn));
         let mut parts = Vec::new();
-        for (turn, live) in &heard.live {
+        for (turn, live) in &from_events.live {
             let is_new = !seen.contains_key(turn);
             let had = seen.entry(*turn).or_default();
             if had.generation != live.generation {
@@ -367,22 +367,22 @@ impl Feed {
 
     /// Marks the session as held by this process, or not any more.
     pub fn set_held(&self, is_held: bool) {
-        let mut heard = lock(&self.heard);
-        let (problem, stop) = (heard.problem.take(), heard.stop.take());
-        *heard = Heard { is_held, problem, stop, ..Heard::default() };
-        drop(heard);
+        let mut from_events = lock(&self.from_events);
+        let (problem, stop) = (from_events.problem.take(), from_events.stop.take());
+        *from_events = EventState { is_held, problem, stop, ..EventState::default() };
+        drop(from_events);
         self.change_standing();
     }
 
     /// Adds a note for the viewers.
     pub fn note(&self, diagnostic: Diagnostic) {
-        add_note(&mut lock(&self.heard), diagnostic);
+        add_note(&mut lock(&self.from_events), diagnostic);
         self.change_standing();
     }
 
     /// Sets the error that ended the conversation; `None` once it continues.
     pub fn set_problem(&self, problem: Option<String>) {
-        lock(&self.heard).problem = problem;
+        lock(&self.from_events).problem = problem;
         self.change_standing();
     }
 
@@ -396,34 +396,42 @@ impl Feed {
     }
 
     fn observe(&self, event: SessionEvent) {
-        let mut heard = lock(&self.heard);
+        let mut from_events = lock(&self.from_events);
         match event.kind {
             SessionEventKind::TurnStarted { turn, attempt, .. } => {
-                heard.live.insert(turn, LiveTurn { attempt, ..LiveTurn::default() });
-                heard.stop = None;
+                from_events.live.insert(turn, LiveTurn { attempt, ..LiveTurn::default() });
+                from_events.stop = None;
             }
             SessionEventKind::Agent { turn, event, .. } => {
-                if let Some(live) = heard.live.get_mut(&turn) {
+                if let Some(live) = from_events.live.get_mut(&turn) {
                     live.add(&event);
                 }
-                drop(heard);
+                drop(from_events);
                 return self.wake();
             }
             SessionEventKind::PermissionAsked { turn, member, question, answers, expires_at } => {
-                heard.questions.push(Question { turn, member, question, answers, expires_at });
+                from_events.questions.push(Question {
+                    turn,
+                    member,
+                    question,
+                    answers,
+                    expires_at,
+                });
             }
             SessionEventKind::PermissionAnswered { id, .. } => {
-                heard.questions.retain(|question| question.question.id != id);
+                from_events.questions.retain(|question| question.question.id != id);
             }
             SessionEventKind::TurnEnded { turn, .. } => {
-                heard.live.remove(&turn);
-                heard.questions.retain(|question| question.turn != turn);
+                from_events.live.remove(&turn);
+                from_events.questions.retain(|question| question.turn != turn);
             }
-            SessionEventKind::Diagnostic { diagnostic, .. } => add_note(&mut heard, diagnostic),
-            SessionEventKind::Stopped(stop) => heard.stop = Some(stop),
+            SessionEventKind::Diagnostic { diagnostic, .. } => {
+                add_note(&mut from_events, diagnostic)
+            }
+            SessionEventKind::Stopped(stop) => from_events.stop = Some(stop),
             _ => {}
         }
-        drop(heard);
+        drop(from_events);
         self.change_standing();
     }
 
@@ -448,7 +456,7 @@ impl Feed {
             .filter(|turn| turn.state == TurnState::Running)
             .map(|turn| turn.id)
             .collect();
-        if !lock(&self.heard).is_held {
+        if !lock(&self.from_events).is_held {
             self.follow_progress(store, &running).await?;
         }
         *lock(&self.stored) = Some(Arc::new(standing));
@@ -465,13 +473,14 @@ impl Feed {
         for turn in running {
             let attempt =
                 store.attempts(self.session, *turn).await?.last().map_or(1, |it| it.number);
-            let so_far = SoFar::read(&store.progress(self.session, *turn, attempt).await?);
+            let so_far =
+                AttemptProgress::read(&store.progress(self.session, *turn, attempt).await?);
             progress.push((*turn, attempt, so_far));
         }
-        let mut heard = lock(&self.heard);
-        heard.live.retain(|turn, _| running.contains(turn));
+        let mut from_events = lock(&self.from_events);
+        from_events.live.retain(|turn, _| running.contains(turn));
         for (turn, attempt, so_far) in progress {
-            let live = heard.live.entry(turn).or_default();
+            let live = from_events.live.entry(turn).or_default();
             if live.attempt != attempt {
                 let generation = live.generation + 1;
                 *live = LiveTurn { attempt, generation, ..LiveTurn::default() };
@@ -482,11 +491,11 @@ impl Feed {
     }
 }
 
-fn add_note(heard: &mut Heard, diagnostic: Diagnostic) {
-    if heard.notes.len() == NOTES {
-        heard.notes.remove(0);
+fn add_note(from_events: &mut EventState, diagnostic: Diagnostic) {
+    if from_events.notes.len() == NOTES {
+        from_events.notes.remove(0);
     }
-    heard.notes.push(diagnostic);
+    from_events.notes.push(diagnostic);
 }
 
 /// Follows the store until the feed is dropped.
@@ -550,7 +559,7 @@ mod tests {
     #[test]
     fn stored_progress_is_a_continuation_when_it_can_be() {
         let mut turn = LiveTurn::default();
-        let so_far = |said: &str| SoFar { said: said.to_owned(), events: String::new() };
+        let so_far = |said: &str| AttemptProgress { reply: said.to_owned(), events: String::new() };
         assert!(turn.replace(so_far("one")));
         assert!(turn.replace(so_far("one two")));
         assert!(!turn.replace(so_far("one two")));

@@ -4,7 +4,7 @@ use convoke_agent::thread::{RequestRecord, ThreadStore as _};
 use convoke_core::ledger::Ledger;
 use serde_json::{Value, json};
 
-use crate::progress::SoFar;
+use crate::progress::AttemptProgress;
 use crate::store::{AnyStore, Store, StoreError};
 use crate::{Attempt, ContentRef, SessionId, ThreadId, Turn, TurnId};
 
@@ -64,20 +64,20 @@ impl SentTurn {
     }
 
     /// Reads the stored events and the partial reply of the attempt. A finished reply is a message.
-    pub async fn came_back(
+    pub async fn read_progress(
         &self,
         store: &impl Store,
         session: SessionId,
-    ) -> Result<SoFar, StoreError> {
+    ) -> Result<AttemptProgress, StoreError> {
         let Attempt { turn, number, ended, .. } = &self.attempt;
         let Some(ended) = ended else {
-            return Ok(SoFar::read(&store.progress(session, *turn, *number).await?));
+            return Ok(AttemptProgress::read(&store.progress(session, *turn, *number).await?));
         };
         let text = async |of: Option<ContentRef>| match of {
             Some(of) => store.content(of.hash).await,
             None => Ok(String::new()),
         };
-        Ok(SoFar { said: text(ended.partial).await?, events: text(ended.events).await? })
+        Ok(AttemptProgress { reply: text(ended.partial).await?, events: text(ended.events).await? })
     }
 }
 

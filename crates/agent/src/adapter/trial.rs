@@ -58,8 +58,11 @@ pub async fn trial(
         private_dir: private.path().to_owned(),
         policy,
     };
-    let mut witness =
-        Witness { dialogue: call.dialogue, events: BTreeSet::new(), unknown: BTreeSet::new() };
+    let mut witness = EventRecorder {
+        dialogue: call.dialogue,
+        events: BTreeSet::new(),
+        unknown: BTreeSet::new(),
+    };
     let (turn, side) = AgentTurn::open(Redactor::for_env(&launch.env));
     // The events are not needed, but dropping the turn would cancel it.
     let reading = tokio::spawn(turn.result());
@@ -98,13 +101,13 @@ fn left(args: Vec<OsString>, without: &[String]) -> Vec<OsString> {
 }
 
 /// Records the kind of every event and delegates to the dialogue.
-struct Witness {
+struct EventRecorder {
     dialogue: Box<dyn Dialogue>,
     events: BTreeSet<String>,
     unknown: BTreeSet<String>,
 }
 
-impl Witness {
+impl EventRecorder {
     fn note(&mut self, line: &[u8]) {
         let Ok(event) = serde_json::from_slice::<Value>(line) else { return };
         let kind = event["type"].as_str().or_else(|| event["method"].as_str());
@@ -116,7 +119,7 @@ impl Witness {
     }
 }
 
-impl Dialogue for Witness {
+impl Dialogue for EventRecorder {
     fn open(&mut self) -> Input {
         self.dialogue.open()
     }
@@ -138,12 +141,12 @@ impl Dialogue for Witness {
         self.dialogue.interrupt()
     }
 
-    fn patience(&self) -> Option<Duration> {
-        self.dialogue.patience()
+    fn silence_limit(&self) -> Option<Duration> {
+        self.dialogue.silence_limit()
     }
 
-    fn out_of_patience(&mut self) -> Option<Input> {
-        self.dialogue.out_of_patience()
+    fn on_silence(&mut self) -> Option<Input> {
+        self.dialogue.on_silence()
     }
 
     fn dismiss(&mut self, sink: &mut Sink<'_>) -> Input {

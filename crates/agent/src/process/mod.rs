@@ -72,12 +72,12 @@ pub trait Dialogue: Send {
     }
 
     /// Returns the longest silence in the current step of the dialogue, where it is shorter than the turn's.
-    fn patience(&self) -> Option<Duration> {
+    fn silence_limit(&self) -> Option<Duration> {
         None
     }
 
     /// Returns the input after that silence; `None` if the turn has timed out.
-    fn out_of_patience(&mut self) -> Option<Input> {
+    fn on_silence(&mut self) -> Option<Input> {
         None
     }
 

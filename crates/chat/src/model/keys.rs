@@ -30,7 +30,7 @@ impl Chat {
             return self.key_on_page(key.code, ctrl);
         }
         match key.code {
-            KeyCode::F(1) => return self.intend(UserAction::Help),
+            KeyCode::F(1) => return self.act(UserAction::Help),
             KeyCode::F(3) => {
                 self.show_question();
                 return None;

@@ -397,7 +397,7 @@ impl Chat {
                 self.editor.insert(&line);
                 self.remark(too_many())
             }
-            Ok(user_action) => self.intend(user_action),
+            Ok(user_action) => self.act(user_action),
             Err(why) => {
                 // Put the line back for correction.
                 self.editor.insert(&line);
@@ -406,7 +406,7 @@ impl Chat {
         }
     }
 
-    fn intend(&mut self, user_action: UserAction) -> Option<Effect> {
+    fn act(&mut self, user_action: UserAction) -> Option<Effect> {
         match user_action {
             UserAction::Say { text, to } => Some(self.say(&text, to)),
             UserAction::Edit(text) => {

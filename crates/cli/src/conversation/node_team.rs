@@ -59,7 +59,7 @@ impl NodeTeam {
         };
         let ResolvedTeam { team_agents, rehearsal_servers, diagnostics } = resolver.fill().await?;
         // The people are at other machines.
-        team_agents.nobody_answers();
+        team_agents.refuse_unanswered();
         Ok(Self { team_agents, diagnostics, keep: Box::new(rehearsal_servers) })
     }
 

@@ -116,14 +116,14 @@ pub(super) async fn steps(
     InAttempt { app, id, sent }: InAttempt,
     form: Form,
 ) -> ApiResult<Response> {
-    let so_far = sent.came_back(&app.store, id).await?;
+    let so_far = sent.read_progress(&app.store, id).await?;
     if form == Form::Json {
         let events: Vec<Value> = so_far
             .events
             .lines()
             .map(|line| serde_json::from_str(line).unwrap_or_default())
             .collect();
-        let json = || json!({"events": events, "partial": so_far.said});
+        let json = || json!({"events": events, "partial": so_far.reply});
         return Ok(reply(Form::Json, json, || html! {}));
     }
     let requests = requests_of(&app.store, id, &sent.turn, Some(sent.attempt.number)).await?;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use convoke_agent::milliseconds;
 use convoke_agent::thread::RequestRecord;
-use convoke_session::progress::SoFar;
+use convoke_session::progress::AttemptProgress;
 use convoke_session::{Attempt, Millis};
 use maud::{Markup, html};
 use serde_json::Value;
@@ -24,7 +24,11 @@ const WIDTH: f64 = 880.0;
 const ROW: usize = 26;
 
 /// Renders the events of an attempt.
-pub fn steps(attempt: &Attempt, requests: &[RequestRecord<()>], so_far: &SoFar) -> Markup {
+pub fn steps(
+    attempt: &Attempt,
+    requests: &[RequestRecord<()>],
+    so_far: &AttemptProgress,
+) -> Markup {
     let events: Vec<StoredEvent> =
         so_far.events.lines().take(MOST_EVENTS).map(StoredEvent::parse).collect();
     let is_cut = so_far.events.lines().nth(MOST_EVENTS).is_some();
@@ -33,7 +37,7 @@ pub fn steps(attempt: &Attempt, requests: &[RequestRecord<()>], so_far: &SoFar) 
         ol.events { @for event in &events { (event.render(attempt.began_at)) } }
         @if is_cut { p.faint { "The first " (number(MOST_EVENTS as u64)) " events; the JSON form has all." } }
         @if events.is_empty() { p.faint { "No events are stored." } }
-        @if !so_far.said.is_empty() { h3 { "The unfinished reply" } pre.text { (exact(beginning(&so_far.said, REPLY_SHOWN).0, false)) } }
+        @if !so_far.reply.is_empty() { h3 { "The unfinished reply" } pre.text { (exact(beginning(&so_far.reply, REPLY_SHOWN).0, false)) } }
     }
 }
 

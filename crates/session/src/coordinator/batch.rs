@@ -102,7 +102,7 @@ impl<S: Store> Coordinator<S> {
         let mut prepared = Vec::new();
         let mut failed = Vec::new();
         for turn in batch {
-            self.guard.took_turn();
+            self.guard.count_turn();
             match self.prepare(turn).await? {
                 Ok(ready) => prepared.push(ready),
                 Err(unprepared) => failed.push(self.refuse(&next, unprepared).await?),
@@ -300,7 +300,7 @@ impl<S: Store> Coordinator<S> {
                     self.end_recording(&running.turn, recording, &mut finished).await;
                 }
                 let end = self.end(&running, finished).await?;
-                let is_told = self.tell_askers(&mut batch, &running.turn, &end).await?;
+                let is_told = self.answer_askers(&mut batch, &running.turn, &end).await?;
                 match end {
                     StoredEnd::Done(guarded) => stop = guarded.or(stop),
                     // The asker decides how to continue.

@@ -141,8 +141,8 @@ impl TeamAgents {
     }
 
     /// Refuses questions that no rule answers: there is no person to ask.
-    pub fn nobody_answers(&self) {
-        self.agents.values().for_each(|agent| agent.approvals.nobody_is_there());
+    pub fn refuse_unanswered(&self) {
+        self.agents.values().for_each(|agent| agent.approvals.refuse_unanswered());
     }
 
     /// Returns whether other processes run the turns of a member.

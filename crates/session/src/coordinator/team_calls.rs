@@ -328,7 +328,7 @@ impl<S: Store> Coordinator<S> {
         let Some(turn) = next.queue.remove(turn) else {
             return Ok(Err("the question was dropped from the queue".to_owned()));
         };
-        self.guard.took_turn();
+        self.guard.count_turn();
         match self.prepare(turn).await? {
             Ok(ready) => {
                 self.begin(batch, next, vec![ready]).await?;
@@ -343,7 +343,7 @@ impl<S: Store> Coordinator<S> {
     }
 
     /// Sends the answer of an ended turn to the turns that asked for it. Returns whether there was one.
-    pub(super) async fn tell_askers(
+    pub(super) async fn answer_askers(
         &mut self,
         batch: &mut Batch,
         turn: &Turn,

@@ -38,7 +38,7 @@ impl Guard {
     }
 
     /// Counts a turn.
-    pub fn took_turn(&mut self) {
+    pub fn count_turn(&mut self) {
         self.turns += 1;
     }
 

@@ -38,7 +38,7 @@ use crate::machine;
 use crate::outcome::{Outcome, UsageError};
 use crate::requests::Wanted;
 use crate::terminal::stderr;
-use crate::threads::BroughtBack;
+use crate::threads::RestoredItems;
 
 /// Runs `convoke ask`.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
@@ -116,7 +116,7 @@ async fn perform(arguments: &Arguments, task: Task) -> anyhow::Result<Outcome> {
         Task::Forget(thread) => return threads::forget(&store, &thread, arguments).await,
         Task::Undo(thread) => {
             let undone = undo_compaction(&store, &thread).await?;
-            output::write_undone(&thread, &BroughtBack::from(undone), arguments)?;
+            output::write_undone(&thread, &RestoredItems::from(undone), arguments)?;
             return Ok(Outcome::Done);
         }
         Task::Compact(thread) => (None, Some(thread)),

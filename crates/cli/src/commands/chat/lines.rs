@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{Receiver, channel};
 
-use crate::commands::run::{self, Answers, Finale, Reached, Show, conclude, drive};
+use crate::commands::run::{self, Answers, Reached, RunEnd, Show, conclude, drive};
 use crate::commands::serve::page::{self, SessionPage};
 use crate::conversation::attachments::ProjectAttachments;
 use crate::conversation::{self, Conversation};
@@ -60,7 +60,7 @@ pub(super) async fn converse(arguments: &run::Arguments) -> anyhow::Result<Outco
     let listened = Box::pin(chat.listen()).await;
     let LineChat { conversation, mut show, reached, stop, speaker, misunderstood, form, .. } = chat;
     let stop = stop.unwrap_or(StopReason::Idle { person: speaker });
-    let finale = Finale { stop, reached, elapsed: began.elapsed() };
+    let finale = RunEnd { stop, reached, elapsed: began.elapsed() };
     let is_kept = conversation.is_kept().await?;
     let outcome = match listened {
         Ok(()) if !is_kept && form == Form::Text => {
@@ -131,14 +131,14 @@ impl LineChat {
             }
             match self.parser().understand(&line, &self.to) {
                 Ok(UserAction::Quit) => return Ok(()),
-                Ok(user_action) => match self.intend(user_action).await {
+                Ok(user_action) => match self.act(user_action).await {
                     Err(error) if error.is::<UsageError>() => {
-                        self.misunderstand(&line, &error.to_string())?;
+                        self.reject(&line, &error.to_string())?;
                     }
                     done => done?,
                 },
                 // An invalid line must not lose the lines that follow.
-                Err(why) => self.misunderstand(&line, &why)?,
+                Err(why) => self.reject(&line, &why)?,
             }
         }
         Ok(())
@@ -148,7 +148,7 @@ impl LineChat {
         InputParser::new(self.conversation.coordinator.team_agents().team())
     }
 
-    fn misunderstand(&mut self, line: &str, why: &str) -> anyhow::Result<()> {
+    fn reject(&mut self, line: &str, why: &str) -> anyhow::Result<()> {
         self.misunderstood += 1;
         match self.form {
             Form::Text => Ok(writeln!(stderr(), "convoke: `{}`: {why}", printable(line))?),
@@ -156,7 +156,7 @@ impl LineChat {
         }
     }
 
-    async fn intend(&mut self, user_action: UserAction) -> anyhow::Result<()> {
+    async fn act(&mut self, user_action: UserAction) -> anyhow::Result<()> {
         match user_action {
             UserAction::Say { text, to } => {
                 let to = self.parser().meant(&self.speaker, to);

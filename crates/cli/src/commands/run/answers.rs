@@ -49,7 +49,7 @@ pub(super) enum Line {
 
 /// The result of reading a line.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Heard {
+pub(super) enum LineResult {
     /// It answered a question, or no question was open.
     Done,
     /// It was not an answer.
@@ -83,7 +83,7 @@ impl Answers {
             if can_hear {
                 lines = Some(read_lines());
             } else if page.is_none() {
-                team_agents.nobody_answers();
+                team_agents.refuse_unanswered();
             }
         }
         Self { form, lines, open: VecDeque::new(), page, has_interjected: false }
@@ -95,7 +95,7 @@ impl Answers {
         page: Option<SessionPage>,
     ) -> Self {
         if page.is_none() {
-            conversation.coordinator.team_agents().nobody_answers();
+            conversation.coordinator.team_agents().refuse_unanswered();
         }
         let (form, open) = (Form::Word, VecDeque::new());
         Self { form, lines: None, open, page, has_interjected: false }
@@ -137,7 +137,7 @@ impl Answers {
     }
 
     /// Carries out a line.
-    pub(super) fn hear(&mut self, line: Line, controls: &Controls) -> Heard {
+    pub(super) fn carry_out(&mut self, line: Line, controls: &Controls) -> LineResult {
         let text = match line {
             Line::Text(text) => text,
             Line::End => {
@@ -145,35 +145,35 @@ impl Answers {
                 for id in std::mem::take(&mut self.open) {
                     controls.answer(&id, PermissionAnswer::Never);
                 }
-                return Heard::Done;
+                return LineResult::Done;
             }
             Line::Request(request) => {
                 self.has_interjected |= interject(controls, request);
-                return Heard::Done;
+                return LineResult::Done;
             }
         };
         match self.form {
-            Form::Json if text.trim().is_empty() => Heard::Done,
+            Form::Json if text.trim().is_empty() => LineResult::Done,
             Form::Json => match serde_json::from_str::<Written>(&text) {
                 Ok(written) if written.kind == "permission" => {
                     if !self.open.contains(&written.id) {
-                        return Heard::NotOpen;
+                        return LineResult::NotOpen;
                     }
                     controls.answer(&written.id, written.answer);
-                    Heard::Done
+                    LineResult::Done
                 }
-                _ => Heard::NotUnderstood,
+                _ => LineResult::NotUnderstood,
             },
             Form::Word => {
-                let Some(id) = self.open.front() else { return Heard::Done };
+                let Some(id) = self.open.front() else { return LineResult::Done };
                 let answer = match text.trim().to_ascii_lowercase().as_str() {
                     "o" | "once" => PermissionAnswer::Once,
                     "s" | "session" => PermissionAnswer::Session,
                     "n" | "never" | "no" => PermissionAnswer::Never,
-                    _ => return Heard::NotUnderstood,
+                    _ => return LineResult::NotUnderstood,
                 };
                 controls.answer(id, answer);
-                Heard::Done
+                LineResult::Done
             }
         }
     }

@@ -49,7 +49,7 @@ pub(super) enum Quiet {
 pub(super) struct View<W> {
     out: W,
     layout: Layout,
-    at_work: Vec<AtWork>,
+    at_work: Vec<RunningAgent>,
     queue: Vec<Queued>,
     live: bool,
     /// The turns queued by the newest message, until the end of its turn is shown.
@@ -60,7 +60,7 @@ pub(super) struct View<W> {
 }
 
 /// A running agent.
-struct AtWork {
+struct RunningAgent {
     turn: TurnId,
     member: MemberName,
     since: Instant,
@@ -254,7 +254,7 @@ impl<W: Write> View<W> {
                     }
                 }
                 let line = if *state == TurnState::Done {
-                    paint.faint(&self.went_on(&elapsed))
+                    paint.faint(&self.next_members(&elapsed))
                 } else {
                     let kept = result.partial.map_or_else(String::new, |partial| {
                         format!("; {} bytes of its reply are kept", number(partial.bytes))
@@ -307,7 +307,7 @@ impl<W: Write> View<W> {
         if self.at_work.is_empty() || !is_free {
             return Ok(());
         }
-        let parts: Vec<String> = self.at_work.iter().map(AtWork::line).collect();
+        let parts: Vec<String> = self.at_work.iter().map(RunningAgent::line).collect();
         let mut line = format!("  {}", parts.join("   "));
         let mut width = 0;
         let is_over = |c: char| {
@@ -378,7 +378,7 @@ impl<W: Write> View<W> {
     fn begin(&mut self, turn: TurnId, member: &MemberName, about: &str) -> io::Result<()> {
         self.queue.retain(|queued| queued.turn != turn);
         self.heading(member, about)?;
-        self.at_work.push(AtWork {
+        self.at_work.push(RunningAgent {
             turn,
             member: member.clone(),
             since: Instant::now(),
@@ -434,7 +434,7 @@ impl<W: Write> View<W> {
     /// Shows that a request is retried. The partial text of the failed attempt does not count.
     fn retry(&mut self, index: usize, retry: &str) -> io::Result<()> {
         self.clear_live()?;
-        let AtWork { member, text, pieces, .. } = &mut self.at_work[index];
+        let RunningAgent { member, text, pieces, .. } = &mut self.at_work[index];
         *pieces = false;
         text.finish(&mut self.out)?;
         let name = if self.layout.parallel { format!("{member}: ") } else { String::new() };
@@ -461,7 +461,7 @@ impl<W: Write> View<W> {
     }
 
     /// Returns the members that run next.
-    fn went_on(&mut self, elapsed: &str) -> String {
+    fn next_members(&mut self, elapsed: &str) -> String {
         let called = std::mem::take(&mut self.called);
         let waits = self
             .queue
@@ -497,7 +497,7 @@ impl Queued {
     }
 }
 
-impl AtWork {
+impl RunningAgent {
     fn note(&mut self, event: &convoke_agent::event::Event<'static>) {
         self.events += 1;
         match &event.kind {
