@@ -22,6 +22,7 @@ use super::output::Output;
 use super::prompt::{Prompt, fenced};
 use super::updates::{Updates, chunk, safe};
 use crate::commands::run::{addressees, retry};
+use crate::conversation::attachments::ProjectAttachments;
 use crate::conversation::{self, Conversation, ConversationOptions};
 
 /// The maximum number of earlier messages that an editor gets.
@@ -99,6 +100,7 @@ impl EditorSession {
         let state = Rc::new(State::default());
         let (prompts, asked) = unbounded_channel();
         let replies = Replies {
+            attachments: ProjectAttachments::of(&conversation, host_environment),
             id: id.clone(),
             conversation,
             events,
@@ -188,6 +190,7 @@ struct Replies {
     /// What the person is told with the first answer.
     notes: Vec<String>,
     state: Rc<State>,
+    attachments: ProjectAttachments,
 }
 
 impl Replies {
@@ -220,8 +223,13 @@ impl Replies {
 
     /// Answers a prompt, and returns why it stopped.
     async fn reply(&mut self, text: &str) -> anyhow::Result<&'static str> {
-        if text.trim() == "/who" {
+        if let Some(after) = text.trim().strip_prefix("/who")
+            && after.chars().next().is_none_or(char::is_whitespace)
+        {
             self.who();
+            if !after.trim().is_empty() {
+                self.say("\n\n*`/who` takes no text; what followed it was not sent.*");
+            }
             return Ok("end_turn");
         }
         let parser = InputParser::new(self.conversation.coordinator.team_agents().team());
@@ -234,6 +242,10 @@ impl Replies {
         };
         match action {
             UserAction::Say { text, to } => {
+                if let Err(why) = self.attachments.check_first_name(&text) {
+                    self.say(&why);
+                    return Ok("end_turn");
+                }
                 let to = parser.meant(&self.speaker, to);
                 let message = PersonMessage::new(self.speaker.clone(), text).to(to);
                 self.conversation.coordinator.accept(message).await?;
@@ -254,7 +266,8 @@ impl Replies {
             }
             UserAction::Undo { turn, is_confirmed } => self.undo(turn, is_confirmed).await,
             UserAction::Look(what, member) => self.look(what, member).await?,
-            UserAction::Cancel | UserAction::Quit => self.say("No turn is running."),
+            UserAction::Cancel => self.say("No turn is running."),
+            UserAction::Quit => self.say("Close the session in the editor."),
             UserAction::Edit(_) => self.say("Write the message here."),
             UserAction::Help => {
                 let lines = COMMANDS.map(|(name, about, _)| format!("- `/{name}`: {about}"));
@@ -266,7 +279,7 @@ impl Replies {
 
     /// Runs the conversation until it stops, and writes its events.
     async fn drive(&mut self) -> anyhow::Result<&'static str> {
-        let Self { id, conversation, events, output, .. } = self;
+        let Self { id, conversation, events, output, state, .. } = self;
         let controls = conversation.coordinator.controls();
         let mut updates = Updates::default();
         let mut show = |event: &SessionEventKind| {
@@ -289,6 +302,10 @@ impl Replies {
         let running = conversation.coordinator.run();
         tokio::pin!(running);
         let stop = loop {
+            // A conversation that starts forgets what was cancelled before: a cancel that came first is repeated.
+            if state.is_cancelled.get() {
+                controls.cancel_turn();
+            }
             tokio::select! {
                 biased;
                 Some(event) = events.recv() => show(&event.kind),
