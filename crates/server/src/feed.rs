@@ -426,7 +426,7 @@ impl Feed {
                 from_events.questions.retain(|question| question.turn != turn);
             }
             SessionEventKind::Diagnostic { diagnostic, .. } => {
-                add_note(&mut from_events, diagnostic)
+                add_note(&mut from_events, diagnostic);
             }
             SessionEventKind::Stopped(stop) => from_events.stop = Some(stop),
             _ => {}

@@ -60,7 +60,7 @@ fn play_whole(wire: Wire, reply: &Reply, facts: &Facts) -> Vec<SendStep> {
     let mut steps: Vec<SendStep> = waits.collect();
     match reply.end {
         End::Done | End::MaxTokens | End::Refused | End::Failed => {
-            steps.push(SendStep::Send(bytes))
+            steps.push(SendStep::Send(bytes));
         }
         End::Cut => steps.extend([SendStep::Send(bytes.slice(..bytes.len() / 2)), SendStep::Cut]),
         End::Hang => steps.push(SendStep::Hang),
