@@ -84,7 +84,7 @@ fn a_prompt_of_a_team_without_a_person_names_the_user_that_it_gets() {
     assert!(project.output(&["run", "--rehearse", "hello"], b"").status.success());
     let sent = project.output(&["sessions", "show", "last", "--turn", "1", "--prompt"], b"");
     let sent = String::from_utf8(sent.stdout).unwrap();
-    let briefing = |prompt: &str| prompt.split("[").next().unwrap().to_owned();
+    let briefing = |prompt: &str| prompt.split('[').next().unwrap().to_owned();
     assert_eq!(briefing(&before), briefing(&sent));
 }
 
