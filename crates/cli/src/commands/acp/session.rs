@@ -14,7 +14,7 @@ use convoke_session::{
     ShownMessage, Store as _, TurnId,
 };
 use serde_json::{Value, json};
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::JoinHandle;
 
 use super::INTERNAL_ERROR;
@@ -53,7 +53,7 @@ pub(super) fn commands() -> Value {
 pub(super) struct EditorSession {
     id: String,
     controls: Controls,
-    prompts: UnboundedSender<(Value, Prompt)>,
+    prompts: Sender<(Value, Prompt)>,
     state: Rc<State>,
     past: Vec<ShownMessage>,
     people: Vec<MemberName>,
@@ -98,7 +98,8 @@ impl EditorSession {
         let id = conversation.coordinator.session().to_string();
         let controls = conversation.coordinator.controls();
         let state = Rc::new(State::default());
-        let (prompts, asked) = unbounded_channel();
+        // A prompt is taken only while no other one runs.
+        let (prompts, asked) = channel(1);
         let replies = Replies {
             attachments: ProjectAttachments::of(&conversation, host_environment),
             id: id.clone(),
@@ -139,8 +140,8 @@ impl EditorSession {
     pub(super) fn prompt(&mut self, id: Value, prompt: Prompt) {
         self.state.is_busy.set(true);
         self.state.is_cancelled.set(false);
-        // The task ends with this handle only.
-        let _ = self.prompts.send((id, prompt));
+        // The task ends with this handle only, and waits for a prompt where the session is not busy.
+        let _ = self.prompts.try_send((id, prompt));
     }
 
     /// Cancels the running prompt. Nothing happens where none runs.
@@ -194,7 +195,7 @@ struct Replies {
 }
 
 impl Replies {
-    async fn answer(mut self, mut prompts: UnboundedReceiver<(Value, Prompt)>) {
+    async fn answer(mut self, mut prompts: Receiver<(Value, Prompt)>) {
         while let Some((id, prompt)) = prompts.recv().await {
             for left_out in &prompt.left_out {
                 let note = format!("left out, because members read text only: {left_out}");
