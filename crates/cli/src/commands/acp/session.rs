@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 use std::rc::Rc;
 
 use convoke_chat::{InputParser, PromptView, UserAction, read_last_prompt};
-use convoke_core::marker::strip_all_markers;
 use convoke_inspect::HostEnvironment;
 use convoke_session::event::StopReason;
 use convoke_session::event_queue::{EventQueue, EventReceiver};
@@ -187,10 +186,9 @@ async fn past(conversation: &Conversation) -> anyhow::Result<Vec<ShownMessage>> 
     let first = MessageNumber(last.0.saturating_sub(MESSAGES as u64));
     let policy = coordinator.team_agents().team().context.text;
     let messages = store.messages_after(id, first, MESSAGES).await?;
-    let shown = messages.into_iter().map(|message| {
-        let text = strip_all_markers(&message.message.said.content, policy).into_owned();
-        ShownMessage::new(&message, text)
-    });
+    let shown = messages
+        .iter()
+        .map(|message| ShownMessage::new(message, message.message.text(policy).into_owned()));
     Ok(shown.collect())
 }
 
@@ -270,7 +268,7 @@ impl Replies {
                 retry(&mut self.conversation).await?;
                 return self.drive().await;
             }
-            UserAction::GoOn => return self.drive().await,
+            UserAction::Continue => return self.drive().await,
             UserAction::Address(to) => {
                 self.say(&format!("The next messages go to {}.", to.join(", ")));
                 self.to = to;
