@@ -151,7 +151,8 @@ pub(crate) fn named<'v>(
 pub(super) fn hidden(home: &Path, own: Option<Vendor>) -> Vec<PathBuf> {
     let of_presets = PRESETS.iter().flat_map(|preset| preset.directory.iter().chain(preset.state));
     // What is made in a directory that holds something hidden cannot be read, and programs make caches.
-    let of_presets = of_presets.filter(|name| !IN_CACHES.iter().any(|cache| name.starts_with(cache)));
+    let of_presets =
+        of_presets.filter(|name| !IN_CACHES.iter().any(|cache| name.starts_with(cache)));
     let in_home = OF_USER.iter().chain(OF_OTHER_AGENTS).chain(of_presets);
     let others = Vendor::ALL.into_iter().filter(|vendor| Some(*vendor) != own);
     let of_vendors = others.flat_map(|vendor| {
