@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs::{self, File};
+use std::io::ErrorKind::NotFound;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -71,7 +72,7 @@ impl Changes {
     pub fn records(&self, session: &str) -> Result<Vec<Record>, ChangesError> {
         let records = self.session(session);
         for directory in records.directories()? {
-            if directory.is_dir() {
+            if directory.is_dir() || self.is_recorded(&directory) {
                 let place = self.place(&directory)?;
                 let _lock = place.lock()?;
                 place.recover()?;
@@ -123,7 +124,13 @@ impl Changes {
 
     /// Opens the store of a directory.
     pub(crate) fn place(&self, directory: &Path) -> Result<Place, ChangesError> {
-        let directory = Disk.canonicalize(directory).map_err(ChangesError::io(directory))?;
+        let directory = match Disk.canonicalize(directory) {
+            // A directory that was recorded and is gone can be restored.
+            Err(error) if error.kind() == NotFound && self.is_recorded(directory) => {
+                directory.to_owned()
+            }
+            found => found.map_err(ChangesError::io(directory))?,
+        };
         if directory.parent().is_none() || self.host.home.starts_with(&directory) {
             return Err(ChangesError::NotAProject { path: directory });
         }
@@ -136,6 +143,11 @@ impl Changes {
         let place = Place { changes: self.clone(), directory, store, git };
         place.create(workspace.is_some())?;
         Ok(place)
+    }
+
+    /// Tells whether there is a store of a directory, by the path that it had when it was recorded.
+    fn is_recorded(&self, directory: &Path) -> bool {
+        self.store_of(&store_name(directory)).join("directory").exists()
     }
 
     /// Returns the directory of a store.

@@ -177,12 +177,16 @@ impl RunningTurn {
 
 impl Place {
     /// Compares the directory with the last state and stores the contents that changed since an earlier one. What that
-    /// still waits for is left to the background copy.
+    /// still waits for is left to the background copy. A directory that is gone has nothing in it.
     pub(crate) fn record_state(
         &self,
         earlier: &Manifest,
         last: &Manifest,
     ) -> Result<Manifest, ChangesError> {
+        let found = fs::symlink_metadata(&self.directory);
+        if found.is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
+            return Ok(Manifest::default());
+        }
         let deadline = self.deadline();
         let mut state = self.scan(last, deadline)?;
         let is_left = |job: &Job| {
