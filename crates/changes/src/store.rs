@@ -19,6 +19,7 @@ use crate::manifest::Manifest;
 use crate::record::{Record, SessionRecords, private_directory, write_cache, write_whole};
 use crate::scan::Scan;
 use crate::tree_path::hex;
+use crate::workspace::WorkspacePath;
 use convoke_files::failpoint::Failpoint;
 
 /// The attributes of every file: its bytes are recorded as they are.
@@ -124,13 +125,15 @@ impl Changes {
 
     /// Opens the store of a directory.
     pub(crate) fn place(&self, directory: &Path) -> Result<Place, ChangesError> {
-        let directory = match Disk.canonicalize(directory) {
+        let named = directory;
+        let directory = match Disk.canonicalize(named) {
             // A directory that was recorded and is gone can be restored.
-            Err(error) if error.kind() == NotFound && self.is_recorded(directory) => {
-                directory.to_owned()
-            }
-            found => found.map_err(ChangesError::io(directory))?,
+            Err(error) if error.kind() == NotFound && self.is_recorded(named) => named.to_owned(),
+            found => found.map_err(ChangesError::io(named))?,
         };
+        if self.is_workspace(named) && directory != named {
+            return Err(ChangesError::Replaced { path: named.to_owned() });
+        }
         if directory.parent().is_none() || self.host.home.starts_with(&directory) {
             return Err(ChangesError::NotAProject { path: directory });
         }
@@ -148,6 +151,13 @@ impl Changes {
     /// Tells whether there is a store of a directory, by the path that it had when it was recorded.
     fn is_recorded(&self, directory: &Path) -> bool {
         self.store_of(&store_name(directory)).join("directory").exists()
+    }
+
+    /// Opens the store of a workspace whose working tree may be gone. Only what is recorded may be read.
+    pub(crate) fn recorded_place(&self, workspace: &WorkspacePath, tree: &Path) -> Place {
+        let store = workspace.store();
+        let git = self.repository_of(tree, &store);
+        Place { changes: self.clone(), directory: tree.to_owned(), store, git }
     }
 
     /// Returns the directory of a store.

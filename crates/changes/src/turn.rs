@@ -13,6 +13,7 @@ use crate::content::{Job, fill, pending};
 use crate::error::ChangesError;
 use crate::manifest::Manifest;
 use crate::record::{Author, Record, RecordId, TurnKey};
+use crate::repository::Repository;
 use crate::scan::now;
 use crate::store::{Changes, Place};
 
@@ -39,6 +40,8 @@ pub struct RunningTurn {
     key: TurnKey,
     began: i64,
     before: Manifest,
+    /// The repository before the turn. A workspace has one of its own, which is the agent's.
+    repository: Option<Repository>,
     marker: Marker,
 }
 
@@ -94,7 +97,12 @@ impl Changes {
         }
         let began = milliseconds();
         let marker = Marker::create(&place, &key, began)?;
-        let turn = RunningTurn { place: place.clone(), key, began, before, marker };
+        let repository = if self.is_workspace(&place.directory) {
+            None
+        } else {
+            Repository::find(&place.directory, &place.host().home)
+        };
+        let turn = RunningTurn { place: place.clone(), key, began, before, repository, marker };
         Ok(Begun { turn, person, is_complete })
     }
 }
@@ -132,6 +140,7 @@ impl RunningTurn {
             shared_with: self.shared_with()?,
             unread: after.unreadable(&self.place.directory),
             applied: None,
+            repository: self.repository.take().and_then(Repository::change),
         };
         self.place.changes.session(&self.key.session).add(&mut record)?;
         if after != last {
@@ -184,9 +193,12 @@ impl Place {
         last: &Manifest,
     ) -> Result<Manifest, ChangesError> {
         let found = fs::symlink_metadata(&self.directory);
-        if found.is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
+        let is_gone = found.is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound);
+        // A workspace is restored by the next turn of its member.
+        if is_gone && !self.changes.is_workspace(&self.directory) {
             return Ok(Manifest::default());
         }
+        self.check_in_place()?;
         let deadline = self.deadline();
         let mut state = self.scan(last, deadline)?;
         let is_left = |job: &Job| {
@@ -199,6 +211,15 @@ impl Place {
             self.copy(&mut state, &jobs, deadline)?;
         }
         Ok(state)
+    }
+
+    /// Fails if an agent has put a link in the place of the directory: what lies behind it is not the project.
+    fn check_in_place(&self) -> Result<(), ChangesError> {
+        let found = Disk.canonicalize(&self.directory);
+        if found.map_err(ChangesError::io(&self.directory))? == self.directory {
+            return Ok(());
+        }
+        Err(ChangesError::Replaced { path: self.directory.clone() })
     }
 
     /// Stores what changed between two states as a person's record.
@@ -228,6 +249,7 @@ impl Place {
             shared_with: Vec::new(),
             unread: new.unreadable(&self.directory),
             applied: None,
+            repository: None,
         };
         self.changes.session(&next.session).add(&mut record)?;
         Ok(Some(record))
@@ -273,6 +295,7 @@ impl Place {
                 shared_with: Vec::new(),
                 unread: after.unreadable(&self.directory),
                 applied: None,
+                repository: None,
             };
             let records = self.changes.session(&record.turn.session);
             let is_stored = records.load()?.iter().any(|other| {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::merge::{Merge, MergeConflict, Merged};
-use super::{Workspace, WorkspacePath};
+use super::{Workspace, WorkspacePath, WorkspaceTree};
 use crate::change::Change;
 use crate::error::ChangesError;
 use crate::git::Deadline;
@@ -75,6 +75,7 @@ impl Changes {
                 workspace: path.read()?.created,
                 state: at,
             }),
+            repository: None,
         };
         Journal::write(project, record)?.run(project)
     }
@@ -112,6 +113,9 @@ struct Places {
 impl Places {
     fn open(changes: &Changes, workspace: &Workspace) -> Result<Self, ChangesError> {
         let project: &PathBuf = &workspace.project;
+        if workspace.tree == WorkspaceTree::Missing {
+            return Err(ChangesError::Missing { path: workspace.directory.clone() });
+        }
         Ok(Self {
             workspace: changes.place(&workspace.directory)?,
             project: changes.place(project)?,

@@ -92,28 +92,10 @@ impl Changes {
         self.failpoint().reach();
         let (path, place) = (WorkspacePath::at(new), self.place(&tree)?);
         let repository = Repository::create(&path, &project.git)?;
-        let root = repository.update(state, &tree, deadline)?;
-        let mut command = repository.command(&tree);
-        command.args(["checkout-index", "-a", "-f", "-q", "-u"]);
-        Git::output(command, "checkout-index", Vec::new(), 0, deadline)?;
+        let root = check_out(&repository, state, &tree, deadline)?;
         self.failpoint().reach();
         let mut lacks = copy_unstored(project, state, &tree)?;
-        let mut added = Vec::new();
-        let mut budget = Budget::of(project.limits());
-        for written in &settings.copy {
-            let wanted = setting_path(written)?;
-            if let Some((from, to)) = addition(project, &tree, &wanted)? {
-                copy_all(&from, &to, &mut budget)?;
-                added.push(wanted);
-            }
-        }
-        for written in &settings.link {
-            let wanted = setting_path(written)?;
-            if let Some((from, to)) = addition(project, &tree, &wanted)? {
-                symlink(&from, &to).map_err(ChangesError::io(&to))?;
-                added.push(wanted);
-            }
-        }
+        let added = add_ignored(project, &tree, settings)?;
         lacks.extend(ignored(project, state).filter(|path| !added.contains(path)));
         lacks.sort_unstable();
         set_modes(state, &tree)?;
@@ -144,6 +126,73 @@ impl Changes {
         write_cache(&new.join(BASE), &own.encode(), self.failpoint())?;
         path.write(self, &description)
     }
+
+    /// Writes the working tree of a workspace again, as it was recorded last. Needs the lock of the project.
+    pub(super) fn restore_tree(
+        &self,
+        project: &Place,
+        path: &WorkspacePath,
+        tree: &Path,
+        settings: &WorkspaceSettings,
+    ) -> Result<(), ChangesError> {
+        let deadline = Deadline::within(project.limits().time * TIME_FACTOR);
+        let recorded = self.recorded_place(path, tree);
+        let _lock = recorded.lock()?;
+        let state = recorded.load()?;
+        // It lies beside the tree until it is complete. An earlier one may have been interrupted.
+        let draft = path.directory.join("restored");
+        leftover::remove_tree(&draft)?;
+        private_directory(&draft)?;
+        let repository = Repository::new(path, &project.git);
+        check_out(&repository, &state, &draft, deadline)?;
+        self.failpoint().reach();
+        add_ignored(project, &draft, settings)?;
+        set_modes(&state, &draft)?;
+        super::repository::write(&draft, &path.read()?, path, &path.directory)?;
+        fs::rename(&draft, tree).map_err(ChangesError::io(tree))?;
+        self.failpoint().reach();
+        let place = self.place(tree)?;
+        place.save(&own_manifest(&place, &state, deadline)?)
+    }
+}
+
+/// Writes the stored contents of a state into an empty directory. Returns its tree.
+fn check_out(
+    repository: &Repository<'_>,
+    state: &Manifest,
+    tree: &Path,
+    deadline: Deadline,
+) -> Result<Oid, ChangesError> {
+    let root = repository.update(state, tree, deadline)?;
+    let mut command = repository.command(tree);
+    command.args(["checkout-index", "-a", "-f", "-q", "-u"]);
+    Git::output(command, "checkout-index", Vec::new(), 0, deadline)?;
+    Ok(root)
+}
+
+/// Copies and links the ignored files that the settings name. Returns their paths.
+fn add_ignored(
+    project: &Place,
+    tree: &Path,
+    settings: &WorkspaceSettings,
+) -> Result<Vec<TreePath>, ChangesError> {
+    let mut added = Vec::new();
+    let mut budget = Budget::of(project.limits());
+    for written in &settings.copy {
+        let wanted = setting_path(written)?;
+        if let Some((from, to)) = addition(project, tree, &wanted)? {
+            copy_all(&from, &to, &mut budget)?;
+            added.push(wanted);
+        }
+    }
+    for written in &settings.link {
+        let wanted = setting_path(written)?;
+        if let Some((from, to)) = addition(project, tree, &wanted)? {
+            symlink(&from, &to).map_err(ChangesError::io(&to))?;
+            added.push(wanted);
+        }
+    }
+    Ok(added)
 }
 
 /// Scans a new working tree; its contents are known.
