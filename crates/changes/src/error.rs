@@ -9,7 +9,7 @@ use crate::tree_path::TreePath;
 #[derive(Debug, thiserror::Error)]
 pub enum ChangesError {
     /// The `git` program is missing.
-    #[error("the program `git` was not found on `PATH`; one in a directory where agents work does not count")]
+    #[error("the program `git` was not found on `PATH`")]
     NoGit,
     /// The `git` program failed.
     #[error("git {command} failed: {message}")]

@@ -1,19 +1,20 @@
-//! The redactor: what is known of secrets, and whole texts without them.
+//! The redactor: known secrets, and their removal from whole texts.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::sync::Arc;
 
+use crate::encoding::Encodings;
 use crate::known::{Known, Place};
 use crate::mask::{MARK, Masker};
-use crate::scan::Scan;
+use crate::scan::{KnownValues, Scan};
 use crate::spelling;
 use crate::stream::StreamRedactor;
 
-/// A value of fewer bytes is a word: of a variable it is not looked for, and a key only where it stands alone.
+/// The minimum length of a variable's value. A shorter key is removed only as a word of its own.
 const SHORTEST: usize = 8;
-/// A key of fewer bytes stands in too many texts to be looked for.
+/// The minimum length of a key: shorter ones occur in too many texts.
 const SHORTEST_KEY: usize = 4;
 /// Values that are given where no key is needed. People write of them.
 const PLACEHOLDERS: [&str; 16] = [
@@ -35,7 +36,7 @@ const PLACEHOLDERS: [&str; 16] = [
     "unused",
 ];
 
-/// Words in a variable's name that say its value is a secret.
+/// Words in the names of variables whose values are secrets.
 const SECRET_NAMES: &[&str] =
     &["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "COOKIE"];
 
@@ -43,7 +44,7 @@ const SECRET_NAMES: &[&str] =
 #[derive(Clone, Default)]
 pub struct Redactor {
     values: Arc<[String]>,
-    known: Option<Arc<Known>>,
+    known: Option<Arc<KnownValues>>,
 }
 
 impl std::fmt::Debug for Redactor {
@@ -83,16 +84,20 @@ impl Redactor {
         let mut spellings = BTreeMap::new();
         for value in &values {
             let place = if value.len() < SHORTEST { Place::Word } else { Place::Anywhere };
-            let mut all = spelling::in_json(value);
-            if place == Place::Anywhere {
-                all.extend(spelling::encoded(value));
-            }
+            let all = match place {
+                Place::Anywhere => vec![value.clone()],
+                Place::Word => spelling::in_json(value),
+            };
             for spelling in all {
-                let known = spellings.entry(spelling).or_insert(place);
+                let known = spellings.entry(spelling.into_bytes()).or_insert(place);
                 *known = place.min(*known);
             }
         }
-        Self { values: values.into(), known: Known::new(&spellings).map(Arc::new) }
+        let long = values.iter().map(String::as_str).filter(|value| value.len() >= SHORTEST);
+        let known = Known::new(&spellings).map(|plain| {
+            Arc::new(KnownValues { plain: Arc::new(plain), encodings: Encodings::new(long) })
+        });
+        Self { values: values.into(), known }
     }
 
     /// Returns the text without secrets; the same text when it has none. O(bytes).
@@ -123,11 +128,11 @@ impl Redactor {
     }
 
     pub(crate) fn scan(&self) -> Scan {
-        Scan::new(self.known.as_ref(), true)
+        Scan::new(self.known.as_deref(), true)
     }
 }
 
-/// Returns whether the name of a variable says that its value is a secret.
+/// Returns whether a variable holds a secret, by its name.
 pub fn is_secret_name(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
     SECRET_NAMES.iter().any(|word| name.contains(word))

@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use crate::adapter::PRESETS;
+use crate::adapter::acp::PRESETS;
 use crate::vendor::Vendor;
 
 /// Keys and tokens of the user, in the home directory.
@@ -41,47 +41,39 @@ const OF_USER: &[&str] = &[
     ".boto",
     ".fly",
     ".subversion/auth",
-    ".config/containers/auth.json",
-    ".config/doctl",
-    ".config/hub",
-    ".config/rclone",
-    ".local/share/keyrings",
-    ".local/share/kwalletd",
     ".authinfo",
     ".authinfo.gpg",
     ".bitcoin",
-    ".cache/huggingface/token",
-    ".cloudflared",
     ".composer/auth.json",
+    ".config/netlify",
+    ".config/pip/pip.conf",
+    ".electrum",
+    ".netlify",
+    ".pip/pip.conf",
+    ".cloudflared",
+    ".databrickscfg",
+    ".dockercfg",
+    ".snowflake",
+    ".terraformrc",
     ".config/.wrangler",
     ".config/age",
     ".config/composer/auth.json",
+    ".config/containers/auth.json",
+    ".config/doctl",
     ".config/heroku",
-    ".config/netlify",
-    ".config/pip/pip.conf",
+    ".config/hub",
     ".config/pypoetry/auth.toml",
+    ".config/rclone",
     ".config/stripe",
-    ".databrickscfg",
-    ".dockercfg",
-    ".electrum",
-    ".env",
-    ".huggingface/token",
-    ".ivy2/.credentials",
     ".local/share/com.vercel.cli",
-    ".netlify",
-    ".nuget/NuGet/NuGet.Config",
-    ".pip/pip.conf",
-    ".sbt/credentials",
-    ".snowflake",
-    ".terraformrc",
-    ".wrangler/config",
+    ".local/share/keyrings",
+    ".local/share/kwalletd",
     // Commands that were typed with a password or a token in them.
     ".bash_history",
     ".zsh_history",
+    ".local/share/fish/fish_history",
     ".psql_history",
     ".mysql_history",
-    ".history",
-    ".local/share/fish/fish_history",
     ".node_repl_history",
     ".python_history",
     ".rediscli_history",
@@ -116,9 +108,11 @@ const OF_VARIABLES: &[&str] = &[
     "PGPASSFILE",
 ];
 
-/// Files of agents that Convoke does not start by their names, or that are not in the table of those that it does.
+/// Where caches and logs are.
+const IN_CACHES: [&str; 2] = [".cache/", ".local/state/"];
+
+/// Directories of agents that Convoke does not start by their names; those of presets are in their table.
 const OF_OTHER_AGENTS: &[&str] = &[
-    ".aider",
     ".aider.conf.yml",
     ".cline",
     ".codeium",
@@ -132,8 +126,6 @@ const OF_OTHER_AGENTS: &[&str] = &[
     ".factory",
     ".grok",
     ".kimi",
-    ".local/share/amp",
-    ".local/share/crush",
     ".local/share/goose",
 ];
 
@@ -163,12 +155,13 @@ pub(crate) fn named<'v>(
     paths.filter(is_secret).collect()
 }
 
-/// Returns the paths that an agent cannot read; `own` is the CLI that it runs.
+/// Returns the paths that an agent cannot read; `own` is the CLI that it runs. Those of its own preset are among them.
 pub(super) fn hidden(home: &Path, own: Option<Vendor>) -> Vec<PathBuf> {
-    let in_home = OF_USER.iter().chain(OF_OTHER_AGENTS);
-    // The caller shows an agent what is its own.
     let of_presets = PRESETS.iter().flat_map(|preset| preset.directory.iter().chain(preset.state));
-    let in_home = in_home.chain(of_presets);
+    // What is made in a directory that holds something hidden cannot be read, and programs make caches.
+    let of_presets =
+        of_presets.filter(|name| !IN_CACHES.iter().any(|cache| name.starts_with(cache)));
+    let in_home = OF_USER.iter().chain(OF_OTHER_AGENTS).chain(of_presets);
     let others = Vendor::ALL.into_iter().filter(|vendor| Some(*vendor) != own);
     let of_vendors = others.flat_map(|vendor| {
         let beside = (vendor == Vendor::Claude).then_some(CLAUDE_SETTINGS);

@@ -4,9 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
-use convoke_changes::{Changes, ChangesError, Host};
-
-use crate::tree::{Tree, key, repository_of};
+use crate::tree::{Tree, repository_of};
 
 /// Makes every setting that runs a program run one that leaves a trace.
 fn set_traps(tree: &Tree) -> std::path::PathBuf {
@@ -182,30 +180,30 @@ fn git_is_the_only_program_that_starts() {
     }
 }
 
-/// A program that an agent put into a directory of the project that is on the search path.
+/// A search path with directories of the project, as an activated environment of a language has.
 #[test]
-fn a_git_of_the_recorded_directory_never_runs() {
-    let tree = Tree::repository();
-    let ran = tree.temp.path().join("ran");
-    tree.write("bin/git", &format!("#!/bin/sh\ntouch {}\nexit 1\n", ran.display()));
-    let program = tree.project().join("bin/git");
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-    // The second is a link from elsewhere to the same.
-    let elsewhere = tree.temp.path().join("elsewhere");
-    fs::create_dir(&elsewhere).unwrap();
-    std::os::unix::fs::symlink(&program, elsewhere.join("git")).unwrap();
-    let link = tree.temp.path().join("link");
-    std::os::unix::fs::symlink(tree.project().join("bin"), &link).unwrap();
-    let planted = [tree.project().join("bin"), elsewhere, link];
-    let host = |path| Host { path, ..tree.host() };
-    let data = tree.temp.path().join("data");
-    let alone = std::env::join_paths(&planted).unwrap();
-    let refused = Changes::new(&data, host(alone)).begin(&tree.project(), key(1));
-    assert!(matches!(refused, Err(ChangesError::NoGit)), "{:?}", refused.err());
-    let usual = std::env::var_os("PATH").unwrap();
-    let path = std::env::join_paths(planted.into_iter().chain(std::env::split_paths(&usual)));
-    let begun = Changes::new(&data, host(path.unwrap())).begin(&tree.project(), key(2)).unwrap();
-    tree.write("new", "x");
-    assert_eq!(begun.turn.finish().unwrap().changes.len(), 1);
-    assert!(!ran.exists());
+fn a_program_that_an_agent_plants_on_the_search_path_does_not_start() {
+    let (tree, _) = hostile();
+    let trace = tree.temp.path().join("planted-trace");
+    let planted = format!("#!/bin/sh\necho \"$0 $@\" >> {}\nexit 1\n", trace.display());
+    let elsewhere = tree.temp.path().join("linked-bin");
+    std::os::unix::fs::symlink(tree.path("bin"), &elsewhere).unwrap();
+    let own = std::env::var_os("PATH").unwrap();
+    let directories = [tree.path("bin"), tree.path("later/bin"), elsewhere];
+    let path = directories.into_iter().chain(std::env::split_paths(&own));
+    let host = convoke_changes::Host { path: std::env::join_paths(path).unwrap(), ..tree.host() };
+    let changes = convoke_changes::Changes::new(&tree.temp.path().join("data"), host);
+    let begun = changes.begin(&tree.project(), crate::tree::key(1)).unwrap();
+    for name in ["git", "git-hash-object", "sh"] {
+        for directory in ["bin", "later/bin"] {
+            let program = tree.path(directory).join(name);
+            fs::create_dir_all(program.parent().unwrap()).unwrap();
+            fs::write(&program, &planted).unwrap();
+            fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+    }
+    tree.write("a", "2");
+    let record = begun.turn.finish().unwrap();
+    changes.diffs(&tree.project(), &record.changes).unwrap();
+    assert!(!trace.exists(), "{}", fs::read_to_string(&trace).unwrap_or_default());
 }

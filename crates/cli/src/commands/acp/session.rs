@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 use std::rc::Rc;
 
 use convoke_chat::{InputParser, PromptView, UserAction, read_last_prompt};
-use convoke_core::marker::strip_all_markers;
 use convoke_inspect::HostEnvironment;
 use convoke_session::event::StopReason;
 use convoke_session::event_queue::{EventQueue, EventReceiver};
@@ -15,7 +14,7 @@ use convoke_session::{
     ShownMessage, Store as _, TurnId,
 };
 use serde_json::{Value, json};
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::JoinHandle;
 
 use super::INTERNAL_ERROR;
@@ -54,7 +53,7 @@ pub(super) fn commands() -> Value {
 pub(super) struct EditorSession {
     id: String,
     controls: Controls,
-    prompts: UnboundedSender<(Value, Prompt)>,
+    prompts: Sender<(Value, Prompt)>,
     state: Rc<State>,
     past: Vec<ShownMessage>,
     people: Vec<MemberName>,
@@ -99,7 +98,8 @@ impl EditorSession {
         let id = conversation.coordinator.session().to_string();
         let controls = conversation.coordinator.controls();
         let state = Rc::new(State::default());
-        let (prompts, asked) = unbounded_channel();
+        // A prompt is taken only while no other one runs.
+        let (prompts, asked) = channel(1);
         let replies = Replies {
             attachments: ProjectAttachments::of(&conversation, host_environment),
             id: id.clone(),
@@ -121,14 +121,26 @@ impl EditorSession {
 
     /// Writes the messages that the session has.
     pub(super) fn repeat(&self, output: &Output) {
+        let left_out = self.past.first().map_or(0, |first| first.number.0 - 1);
+        if left_out > 0 {
+            let note = format!(
+                "*{left_out} earlier messages are not shown; `convoke sessions show {}` shows them.*",
+                self.id
+            );
+            output.update(&self.id, &chunk("agent_message_chunk", &note, None));
+        }
+        let mut last = "";
         for message in &self.past {
             let is_person = self.people.contains(&message.from);
-            let (kind, text) = if is_person {
-                ("user_message_chunk", safe(&message.text))
-            } else {
-                let words = format!("\n\n**{}:** {}", message.from, safe(&message.text));
-                ("agent_message_chunk", words)
-            };
+            let kind = if is_person { "user_message_chunk" } else { "agent_message_chunk" };
+            let mut text = safe(&message.text);
+            // Editors join successive chunks of a kind.
+            if !is_person || self.people.len() > 1 {
+                text = format!("\n\n**{}:** {text}", message.from);
+            } else if last == kind {
+                text = format!("\n\n{text}");
+            }
+            last = kind;
             output.update(&self.id, &chunk(kind, &text, None));
         }
     }
@@ -140,8 +152,8 @@ impl EditorSession {
     pub(super) fn prompt(&mut self, id: Value, prompt: Prompt) {
         self.state.is_busy.set(true);
         self.state.is_cancelled.set(false);
-        // The task ends with this handle only.
-        let _ = self.prompts.send((id, prompt));
+        // The task ends with this handle only, and waits for a prompt where the session is not busy.
+        let _ = self.prompts.try_send((id, prompt));
     }
 
     /// Cancels the running prompt. Nothing happens where none runs.
@@ -174,10 +186,9 @@ async fn past(conversation: &Conversation) -> anyhow::Result<Vec<ShownMessage>> 
     let first = MessageNumber(last.0.saturating_sub(MESSAGES as u64));
     let policy = coordinator.team_agents().team().context.text;
     let messages = store.messages_after(id, first, MESSAGES).await?;
-    let shown = messages.into_iter().map(|message| {
-        let text = strip_all_markers(&message.message.said.content, policy).into_owned();
-        ShownMessage::new(&message, text)
-    });
+    let shown = messages
+        .iter()
+        .map(|message| ShownMessage::new(message, message.message.text(policy).into_owned()));
     Ok(shown.collect())
 }
 
@@ -196,7 +207,7 @@ struct Replies {
 }
 
 impl Replies {
-    async fn answer(mut self, mut prompts: UnboundedReceiver<(Value, Prompt)>) {
+    async fn answer(mut self, mut prompts: Receiver<(Value, Prompt)>) {
         while let Some((id, prompt)) = prompts.recv().await {
             for left_out in &prompt.left_out {
                 let note = format!("left out, because members read text only: {left_out}");
@@ -257,7 +268,7 @@ impl Replies {
                 retry(&mut self.conversation).await?;
                 return self.drive().await;
             }
-            UserAction::GoOn => return self.drive().await,
+            UserAction::Continue => return self.drive().await,
             UserAction::Address(to) => {
                 self.say(&format!("The next messages go to {}.", to.join(", ")));
                 self.to = to;
