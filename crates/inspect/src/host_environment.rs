@@ -27,20 +27,25 @@ impl HostEnvironment {
         self.variable("CONVOKE_LANDLOCK_ABI")?.to_str()?.parse().ok()
     }
 
-    /// Returns every executable file of this name on the `PATH`, in its order. Those in the working directory do not
-    /// count: an agent could have put them there, and they would run outside of its sandbox.
+    /// Returns every executable file of this name on the `PATH`, in its order.
     pub fn programs(&self, name: &str) -> Vec<PathBuf> {
         let path = self.variable("PATH").unwrap_or_default();
-        let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
-        let cwd = Some(real(&self.cwd)).filter(|cwd| !real(&self.home).starts_with(cwd));
-        let is_of_agents = |path: &Path| cwd.as_ref().is_some_and(|cwd| real(path).starts_with(cwd));
-        let directories = std::env::split_paths(path).filter(|entry| entry.is_absolute());
-        let directories = directories.filter(|directory| !is_of_agents(directory));
-        let candidates = directories.map(|directory| directory.join(name));
-        let mut found: Vec<PathBuf> =
-            candidates.filter(|path| is_executable(path) && !is_of_agents(path)).collect();
+        let candidates = std::env::split_paths(path).map(|directory| directory.join(name));
+        let mut found: Vec<PathBuf> = candidates.filter(|path| is_executable(path)).collect();
         found.dedup();
         found
+    }
+
+    /// Returns a program on the `PATH` that does not lie in the working directory, where an agent could have put it: it
+    /// would run outside of the agent's sandbox.
+    pub fn program_elsewhere(&self, name: &str) -> Option<PathBuf> {
+        let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let cwd = real(&self.cwd);
+        let is_in_cwd = |path: &Path| real(path).starts_with(&cwd);
+        let is_elsewhere = |path: &PathBuf| {
+            path.is_absolute() && !is_in_cwd(path) && !path.parent().is_some_and(is_in_cwd)
+        };
+        self.programs(name).into_iter().find(is_elsewhere)
     }
 
     /// Returns a program as a shell would find it: by its path, or by its name on the `PATH`.
