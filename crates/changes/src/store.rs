@@ -172,7 +172,8 @@ impl Changes {
             Some(workspace) => workspace.project_store,
             None => store_name(directory),
         };
-        Git::new(&self.host, self.store_of(&name).join("git"), scratch)
+        let of_agents = [directory, &self.workspaces];
+        Git::new(&self.host, self.store_of(&name).join("git"), scratch, &of_agents)
     }
 
     /// Reads recorded contents of a directory, each up to a limit of bytes.
