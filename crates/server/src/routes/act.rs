@@ -117,7 +117,7 @@ pub(super) async fn cancel(
 ) -> ApiResult<Json<Done>> {
     let Nothing {} = given(body)?;
     let id = session(&app, &id).await?;
-    Ok(Json(app.held.cancel(id)?))
+    Ok(Json(app.held.cancel(id).await?))
 }
 
 pub(super) async fn retry(
@@ -157,7 +157,7 @@ pub(super) async fn answer(
 ) -> ApiResult<Json<Done>> {
     let Answer { question, answer } = given(body)?;
     let id = session(&app, &id).await?;
-    Ok(Json(app.held.answer(id, &question, answer)?))
+    Ok(Json(app.held.answer(id, &question, answer).await?))
 }
 
 pub(super) async fn undo(

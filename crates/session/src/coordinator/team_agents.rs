@@ -136,13 +136,8 @@ impl TeamAgents {
     }
 
     /// Returns what answers the questions of each agent without a person.
-    pub fn approvals(&self) -> Vec<Approvals> {
+    pub(super) fn approvals(&self) -> Vec<Approvals> {
         self.agents.values().map(|agent| agent.approvals.clone()).collect()
-    }
-
-    /// Has questions refused that no rule answers, because nobody can be asked.
-    pub fn nobody_answers(&self) {
-        self.agents.values().for_each(|agent| agent.approvals.nobody_is_there());
     }
 
     /// Returns whether other processes run the turns of a member.

@@ -1,5 +1,6 @@
 //! A store in either database, chosen when the program runs.
 
+use convoke_agent::turn_input::Lease;
 use convoke_agent::thread::{
     RequestOutcome, RequestRecord, RequestTexts, Stored, ThreadAppend, ThreadLine, ThreadStore,
 };
@@ -283,6 +284,10 @@ impl SessionHold for AnyHold {
             Self::Postgres(lease) => Box::pin(lease.lost()),
         };
         lost
+    }
+
+    fn lease(&self) -> Option<Lease> {
+        either!(self, hold => hold.lease())
     }
 
     async fn release(self) {
