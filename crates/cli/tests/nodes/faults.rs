@@ -338,7 +338,8 @@ async fn every_turn_is_recorded_once_and_in_order_whatever_happens_to_the_nodes(
     // Every planned fault has happened, and every turn that one hit was tried again.
     let (before, after) = proxy.made();
     assert_eq!((hits.kills, hits.stops, hits.crashes), (rounds, rounds, rounds));
-    assert_eq!((before, after), (CUTS / 2 * rounds as u32, CUTS / 2 * rounds as u32));
+    let half = u64::from(CUTS / 2) * rounds;
+    assert_eq!((u64::from(before), u64::from(after)), (half, half));
     for (session, turn) in &hits.interrupted {
         let tried = store.attempts(*session, *turn).await.unwrap();
         assert!(tried.len() > 1, "turn {turn} of {session} was hit and has one attempt");
