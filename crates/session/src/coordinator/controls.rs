@@ -109,6 +109,13 @@ impl Controls {
         }
     }
 
+    /// Refuses a question of a turn that this process runs. Others are left to other people.
+    pub fn refuse(&self, question: &str) {
+        if let Some(question) = QuestionId::parse(question) {
+            self.answer_here(&question, PermissionAnswer::Never);
+        }
+    }
+
     /// Sets whether a person can answer questions here. Where nobody can, and nobody elsewhere, those that no rule
     /// answers are refused.
     pub fn set_attended(&self, is_attended: bool) {

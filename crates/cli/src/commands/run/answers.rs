@@ -146,6 +146,9 @@ impl Answers {
             Line::Text(text) => text,
             Line::End => {
                 self.lines = None;
+                for id in std::mem::take(&mut self.open) {
+                    controls.refuse(&id);
+                }
                 return Heard::Done;
             }
             Line::Request(request) => {
