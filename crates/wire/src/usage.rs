@@ -108,6 +108,13 @@ pub fn of_anthropic(usage: &Value, earlier: Option<Usage>) -> Option<Usage> {
     })
 }
 
+/// Returns whether counts of Anthropic leave nothing of earlier ones.
+pub(crate) fn counts_all_of_anthropic(usage: &Value) -> bool {
+    let keys =
+        ["input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens"];
+    keys.iter().all(|key| count(&usage[key]).is_some())
+}
+
 /// Reads the counts of Gemini.
 pub fn of_gemini(usage: &Value) -> Option<Usage> {
     let number = |key: &str| count(&usage[key]);

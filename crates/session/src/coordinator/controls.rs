@@ -143,17 +143,17 @@ impl Controls {
         *self.attention.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does what a person on another machine asks of a turn that this process runs.
-    pub(super) fn obey(&self, signal: &TurnSignal) {
+    /// Does what a person on another machine asks of a turn that this process runs. Returns whether it runs the turn.
+    pub(super) fn obey(&self, signal: &TurnSignal) -> bool {
         match signal {
             TurnSignal::Cancel(turn) => {
-                if self.answerers().contains_key(turn) {
+                let is_running = self.answerers().contains_key(turn);
+                if is_running {
                     self.cancel_turn();
                 }
+                is_running
             }
-            TurnSignal::Answer(question, answer) => {
-                self.answer_here(question, *answer);
-            }
+            TurnSignal::Answer(question, answer) => self.answer_here(question, *answer),
         }
     }
 

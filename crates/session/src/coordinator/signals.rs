@@ -56,9 +56,17 @@ async fn carry_out(
     has_asking_agents: bool,
 ) {
     let mut commits = None;
+    let mut given: Vec<TurnSignal> = Vec::new();
     loop {
         match store.signals(session).await {
-            Ok(signals) => signals.iter().for_each(|signal| controls.obey(signal)),
+            Ok(signals) => {
+                for signal in signals {
+                    // An answer is given once: the next question is another one.
+                    if !given.contains(&signal) && controls.obey(&signal) {
+                        given.push(signal);
+                    }
+                }
+            }
             Err(StoreError::LeaseLost { .. }) => return,
             // A server that is away is asked again.
             Err(_) => {}
