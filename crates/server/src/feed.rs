@@ -475,6 +475,10 @@ impl Feed {
             progress.push((turn.id, attempt, so_far));
         }
         let mut heard = lock(&self.heard);
+        // Somebody may have opened it here meanwhile: then its events tell more.
+        if heard.is_held {
+            return Ok(());
+        }
         heard.questions = questions;
         heard.live.retain(|turn, _| running.iter().any(|running| running.id == *turn));
         for (turn, attempt, so_far) in progress {
