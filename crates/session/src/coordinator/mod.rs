@@ -259,14 +259,13 @@ impl<S: Store> Coordinator<S> {
         let session = self.store.session(self.session).await?;
         let mut open = self.store.open_turns(self.session).await?;
         let cancelled = self.cancelled_elsewhere(&open).await?;
-        let at = self.team_agents.now();
         let mut interrupted = Vec::new();
         for turn in open.iter_mut().filter(|turn| turn.state == TurnState::Running) {
             turn.state = TurnState::Queued;
             if cancelled.contains(&turn.id) {
                 turn.state = TurnState::Cancelled;
                 turn.problem = Some(Verdict::Cancelled.to_string());
-                turn.ended_at = Some(at);
+                turn.ended_at = Some(self.team_agents.now());
             }
             interrupted.push(turn.clone());
         }
@@ -287,7 +286,7 @@ impl<S: Store> Coordinator<S> {
                 }
             }
             commit.turns = interrupted;
-            let ended: Vec<SessionEventKind> = cancelled_turns(&commit);
+            let (at, ended) = (commit.at, cancelled_turns(&commit));
             self.commit(commit).await?;
             if !ended.is_empty() {
                 self.stop = Some(StopReason::Cancelled { person: self.asker() });
