@@ -19,9 +19,9 @@ pub struct PermissionQuestion {
     pub id: String,
     /// The name of the tool.
     pub tool: String,
-    /// The command, or what would be done, in one line or a few.
+    /// The command, or a description of the action, in a few lines.
     pub summary: String,
-    /// The input of the tool, as JSON text; its JSON form is what the text says.
+    /// The input of the tool, as JSON text; serialized as the value itself.
     #[serde(serialize_with = "as_json")]
     pub input: String,
     /// The change to a file.
@@ -32,7 +32,7 @@ pub struct PermissionQuestion {
     pub is_command: bool,
 }
 
-/// Writes JSON text as what it says. A text that was cut is no JSON, and stays a text.
+/// Serializes JSON text as its value. Text that was cut is not valid JSON and stays a string.
 fn as_json<S: Serializer>(text: &str, serializer: S) -> Result<S::Ok, S::Error> {
     let value = serde_json::from_str(text).unwrap_or_else(|_| Value::from(text));
     value.serialize(serializer)
@@ -42,8 +42,7 @@ fn as_json<S: Serializer>(text: &str, serializer: S) -> Result<S::Ok, S::Error> 
 const SHOWN: usize = 64 << 10;
 
 impl PermissionQuestion {
-    /// Cuts texts that nobody would read to their end. A command that is cut is no command that a rule
-    /// could allow.
+    /// Cuts texts that are too long to read. A command that was cut matches no rule.
     pub(crate) fn shorten(&mut self) {
         let Self { id: _, tool, summary, input, diff, is_command } = self;
         for text in [tool, summary, input].into_iter().chain(diff) {
@@ -73,7 +72,7 @@ impl PermissionAnswer {
     /// Every answer, as a person is offered them.
     pub const ALL: [Self; 3] = [Self::Once, Self::Session, Self::Never];
 
-    /// Returns the word for it.
+    /// Returns the name of the answer.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Once => "once",
@@ -82,7 +81,7 @@ impl PermissionAnswer {
         }
     }
 
-    /// Returns whether the agent may do it.
+    /// Returns whether the answer allows the action.
     pub const fn allows(self) -> bool {
         matches!(self, Self::Once | Self::Session)
     }
@@ -91,6 +90,7 @@ impl PermissionAnswer {
 /// The origin of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum AnsweredBy {
     /// A person, to this question.
     Person,
@@ -98,11 +98,11 @@ pub enum AnsweredBy {
     Session,
     /// A rule of the user's `permissions.toml`.
     Rule,
-    /// Nobody in time.
+    /// No person answered in time.
     Timeout,
-    /// Without asking: there is no person to ask.
+    /// Refused without asking: there is no person to ask.
     Nobody,
-    /// Nobody: the turn was stopped, or the agent took the question back.
+    /// Not answered: the turn was stopped, or the agent withdrew the question.
     Withdrawn,
 }
 

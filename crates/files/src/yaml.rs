@@ -12,6 +12,7 @@ const MAX_DEPTH: usize = 128;
 
 /// A text that is not read as YAML.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Refused {
     /// It has more bytes than front matter may have.
     TooLong {
@@ -37,8 +38,8 @@ impl fmt::Display for Refused {
 
 impl std::error::Error for Refused {}
 
-/// Checks front matter before it is read as YAML, in one pass. Brackets count wherever they stand, in
-/// texts too: as many open ones as are refused stand in no text that a person wrote.
+/// Checks front matter before it is read as YAML, in one pass. Brackets count everywhere, in texts too: no person
+/// writes a text with as many open brackets as the limit.
 pub fn check(front_matter: &str) -> Result<(), Refused> {
     let (size, limit) = (front_matter.len() as u64, FileKind::FrontMatter.limit());
     if size > limit {

@@ -1,4 +1,4 @@
-//! What all viewers of a session share: its standing, and the texts of its running turns.
+//! The state that all viewers of a session share: its standing, and the texts of its running turns.
 //!
 //! A feed reads the store whenever the session's head has moved. For a session of this process it also sees the events
 //! as they happen; of a session of another process it reads the stored progress. Viewers have no queues: each one
@@ -14,7 +14,7 @@ use convoke_agent::event::{Event, EventKind, TextPart};
 use convoke_core::Diagnostic;
 use convoke_session::event_queue::Observer;
 use convoke_session::follow::open_questions;
-use convoke_session::progress::SoFar;
+use convoke_session::progress::AttemptProgress;
 use convoke_session::store::postgres::PostgresStore;
 use convoke_session::{
     AnyStore, MessageNumber, SessionEvent, SessionEventKind, SessionId, StopReason, Store as _,
@@ -62,7 +62,7 @@ impl Feeds {
             session,
             changed: watch::Sender::new(0),
             stored: Mutex::default(),
-            heard: Mutex::default(),
+            from_events: Mutex::default(),
             viewers: AtomicUsize::new(0),
             standing_version: AtomicU64::new(0),
             rendered: Mutex::default(),
@@ -80,11 +80,11 @@ pub(crate) struct Feed {
     /// Grows with every change.
     changed: watch::Sender<u64>,
     stored: Mutex<Option<Arc<Standing>>>,
-    heard: Mutex<Heard>,
+    from_events: Mutex<EventState>,
     viewers: AtomicUsize,
     /// Grows with every change of the standing.
     standing_version: AtomicU64,
-    /// The events that viewers were sent last.
+    /// The last rendered events.
     rendered: Mutex<Rendered>,
     /// Held while messages are read, so that many viewers read them once.
     pub reading: tokio::sync::Mutex<()>,
@@ -108,9 +108,9 @@ impl Drop for Viewer {
     }
 }
 
-/// What the events of the conversation said beside the store.
+/// State from the events of the conversation that is not stored.
 #[derive(Default)]
-struct Heard {
+struct EventState {
     /// Whether this process runs the conversation.
     is_held: bool,
     live: BTreeMap<TurnId, LiveTurn>,
@@ -126,11 +126,11 @@ pub(crate) struct LiveTurn {
     pub attempt: u32,
     /// The text so far.
     text: String,
-    /// Where the text that is being written begins.
+    /// The start of the text that is being written.
     base: usize,
     /// Whether a text is being written.
     is_open: bool,
-    /// Changes when the text is not a continuation of what it was.
+    /// Changes when the text is replaced instead of continued.
     pub generation: u64,
     pub steps: Vec<Step>,
     /// Changes with the steps.
@@ -155,7 +155,7 @@ pub(crate) struct LivePart {
     pub steps: Option<Vec<Step>>,
 }
 
-/// What a viewer has of a running turn.
+/// The part of a running turn that a viewer has.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub generation: u64,
@@ -179,7 +179,7 @@ impl LiveTurn {
             EventKind::Text { text, part: TextPart::Whole } => {
                 self.open();
                 if self.text[self.base..] != **text {
-                    // What was streamed was provisional.
+                    // The streamed text was provisional.
                     if self.text.len() > self.base {
                         self.generation += 1;
                     }
@@ -220,14 +220,14 @@ impl LiveTurn {
         }
     }
 
-    /// Takes over the stored progress of a turn of another process.
-    fn replace(&mut self, so_far: SoFar) -> bool {
+    /// Replaces the text by the stored progress of another process's turn.
+    fn replace(&mut self, so_far: AttemptProgress) -> bool {
         let mut changed = false;
-        if so_far.said != self.text {
-            if !so_far.said.starts_with(&self.text) {
+        if so_far.reply != self.text {
+            if !so_far.reply.starts_with(&self.text) {
                 self.generation += 1;
             }
-            self.text = so_far.said;
+            self.text = so_far.reply;
             changed = true;
         }
         let steps = stored_steps(&so_far.events);
@@ -282,21 +282,21 @@ impl Feed {
         Viewer(Arc::clone(self))
     }
 
-    /// Returns whether anybody watches the session.
+    /// Returns whether the session has a viewer.
     pub fn is_viewed(&self) -> bool {
         self.viewers.load(Ordering::Relaxed) > 0
     }
 
-    /// Returns the standing of the session, with what was heard; `None` until it was read.
+    /// Returns the standing of the session, with the state from events; `None` until it was read.
     pub fn standing(&self) -> Option<Standing> {
         let mut standing = Standing::clone(lock(&self.stored).as_ref()?);
-        let heard = lock(&self.heard);
-        standing.is_held_here = heard.is_held;
-        standing.live = heard.live.keys().copied().collect();
-        standing.questions.clone_from(&heard.questions);
-        standing.notes.clone_from(&heard.notes);
-        standing.problem.clone_from(&heard.problem);
-        standing.stop.clone_from(&heard.stop);
+        let from_events = lock(&self.from_events);
+        standing.is_held_here = from_events.is_held;
+        standing.live = from_events.live.keys().copied().collect();
+        standing.questions.clone_from(&from_events.questions);
+        standing.notes.clone_from(&from_events.notes);
+        standing.problem.clone_from(&from_events.problem);
+        standing.stop.clone_from(&from_events.stop);
         Some(standing)
     }
 
@@ -305,7 +305,7 @@ impl Feed {
         lock(&self.stored).as_ref().map(|standing| standing.last_message)
     }
 
-    /// Returns the event that tells the standing, with its version; `None` if the viewer has it, or until it was read.
+    /// Returns the event of the standing with its version; `None` if the viewer has it, or until it was read.
     pub fn standing_event(
         &self,
         form: Form,
@@ -328,7 +328,7 @@ impl Feed {
         Some((version, event))
     }
 
-    /// Returns the event of a message, if it was rendered lately.
+    /// Returns the event of a message, if it was rendered recently.
     pub fn message_event(&self, number: MessageNumber, form: Form) -> Option<Bytes> {
         lock(&self.rendered).messages.get(&(number, form)).cloned()
     }
@@ -342,12 +342,12 @@ impl Feed {
         }
     }
 
-    /// Returns the parts of running turns that a viewer does not have, and forgets the turns that have ended.
+    /// Returns the parts of running turns that a viewer does not have, and removes ended turns from `seen`.
     pub fn unseen(&self, seen: &mut HashMap<TurnId, Seen>) -> Vec<LivePart> {
-        let heard = lock(&self.heard);
-        seen.retain(|turn, _| heard.live.contains_key(turn));
+        let from_events = lock(&self.from_events);
+        seen.retain(|turn, _| from_events.live.contains_key(turn));
         let mut parts = Vec::new();
-        for (turn, live) in &heard.live {
+        for (turn, live) in &from_events.live {
             let is_new = !seen.contains_key(turn);
             let had = seen.entry(*turn).or_default();
             if had.generation != live.generation {
@@ -374,22 +374,22 @@ impl Feed {
 
     /// Marks the session as held by this process, or not any more.
     pub fn set_held(&self, is_held: bool) {
-        let mut heard = lock(&self.heard);
-        let (problem, stop) = (heard.problem.take(), heard.stop.take());
-        *heard = Heard { is_held, problem, stop, ..Heard::default() };
-        drop(heard);
+        let mut from_events = lock(&self.from_events);
+        let (problem, stop) = (from_events.problem.take(), from_events.stop.take());
+        *from_events = EventState { is_held, problem, stop, ..EventState::default() };
+        drop(from_events);
         self.change_standing();
     }
 
-    /// Keeps a note for the people who watch.
+    /// Adds a note for the viewers.
     pub fn note(&self, diagnostic: Diagnostic) {
-        add_note(&mut lock(&self.heard), diagnostic);
+        add_note(&mut lock(&self.from_events), diagnostic);
         self.change_standing();
     }
 
-    /// Tells viewers of an error that ended the conversation; `None` once somebody goes on.
+    /// Sets the error that ended the conversation; `None` once it continues.
     pub fn set_problem(&self, problem: Option<String>) {
-        lock(&self.heard).problem = problem;
+        lock(&self.from_events).problem = problem;
         self.change_standing();
     }
 
@@ -403,34 +403,36 @@ impl Feed {
     }
 
     fn observe(&self, event: SessionEvent) {
-        let mut heard = lock(&self.heard);
+        let mut from_events = lock(&self.from_events);
         match event.kind {
             SessionEventKind::TurnStarted { turn, attempt, .. } => {
-                heard.live.insert(turn, LiveTurn { attempt, ..LiveTurn::default() });
-                heard.stop = None;
+                from_events.live.insert(turn, LiveTurn { attempt, ..LiveTurn::default() });
+                from_events.stop = None;
             }
             SessionEventKind::Agent { turn, event, .. } => {
-                if let Some(live) = heard.live.get_mut(&turn) {
+                if let Some(live) = from_events.live.get_mut(&turn) {
                     live.add(&event);
                 }
-                drop(heard);
+                drop(from_events);
                 return self.wake();
             }
             kind @ SessionEventKind::PermissionAsked { .. } => {
-                heard.questions.extend(Question::of(kind));
+                from_events.questions.extend(Question::of(kind));
             }
             SessionEventKind::PermissionAnswered { id, .. } => {
-                heard.questions.retain(|question| question.question.id != id);
+                from_events.questions.retain(|question| question.question.id != id);
             }
             SessionEventKind::TurnEnded { turn, .. } => {
-                heard.live.remove(&turn);
-                heard.questions.retain(|question| question.turn != turn);
+                from_events.live.remove(&turn);
+                from_events.questions.retain(|question| question.turn != turn);
             }
-            SessionEventKind::Diagnostic { diagnostic, .. } => add_note(&mut heard, diagnostic),
-            SessionEventKind::Stopped(stop) => heard.stop = Some(stop),
+            SessionEventKind::Diagnostic { diagnostic, .. } => {
+                add_note(&mut from_events, diagnostic);
+            }
+            SessionEventKind::Stopped(stop) => from_events.stop = Some(stop),
             _ => {}
         }
-        drop(heard);
+        drop(from_events);
         self.change_standing();
     }
 
@@ -451,7 +453,7 @@ impl Feed {
         standing.costs = store.costs(self.session).await?;
         let running: Vec<Turn> =
             standing.open.iter().filter(|turn| turn.state == TurnState::Running).cloned().collect();
-        if !lock(&self.heard).is_held {
+        if !lock(&self.from_events).is_held {
             self.follow_progress(store, &running).await?;
         }
         *lock(&self.stored) = Some(Arc::new(standing));
@@ -469,20 +471,20 @@ impl Feed {
         for turn in running {
             let attempt =
                 store.attempts(self.session, turn.id).await?.last().map_or(1, |it| it.number);
-            let so_far = SoFar::read(&store.progress(self.session, turn.id, attempt).await?);
+            let so_far = AttemptProgress::read(&store.progress(self.session, turn.id, attempt).await?);
             let open = open_questions(turn, attempt, &so_far.events);
             questions.extend(open.into_iter().filter_map(Question::of));
             progress.push((turn.id, attempt, so_far));
         }
-        let mut heard = lock(&self.heard);
+        let mut from_events = lock(&self.from_events);
         // Somebody may have opened it here meanwhile: then its events tell more.
-        if heard.is_held {
+        if from_events.is_held {
             return Ok(());
         }
-        heard.questions = questions;
-        heard.live.retain(|turn, _| running.iter().any(|running| running.id == *turn));
+        from_events.questions = questions;
+        from_events.live.retain(|turn, _| running.iter().any(|running| running.id == *turn));
         for (turn, attempt, so_far) in progress {
-            let live = heard.live.entry(turn).or_default();
+            let live = from_events.live.entry(turn).or_default();
             if live.attempt != attempt {
                 let generation = live.generation + 1;
                 *live = LiveTurn { attempt, generation, ..LiveTurn::default() };
@@ -493,14 +495,14 @@ impl Feed {
     }
 }
 
-fn add_note(heard: &mut Heard, diagnostic: Diagnostic) {
-    if heard.notes.len() == NOTES {
-        heard.notes.remove(0);
+fn add_note(from_events: &mut EventState, diagnostic: Diagnostic) {
+    if from_events.notes.len() == NOTES {
+        from_events.notes.remove(0);
     }
-    heard.notes.push(diagnostic);
+    from_events.notes.push(diagnostic);
 }
 
-/// Follows the store until nobody has the feed any more.
+/// Follows the store until the feed is dropped.
 async fn follow(store: AnyStore, feed: Weak<Feed>) {
     let mut attendance = None;
     loop {
@@ -570,7 +572,7 @@ mod tests {
     #[test]
     fn stored_progress_is_a_continuation_when_it_can_be() {
         let mut turn = LiveTurn::default();
-        let so_far = |said: &str| SoFar { said: said.to_owned(), events: String::new() };
+        let so_far = |said: &str| AttemptProgress { reply: said.to_owned(), events: String::new() };
         assert!(turn.replace(so_far("one")));
         assert!(turn.replace(so_far("one two")));
         assert!(!turn.replace(so_far("one two")));

@@ -10,16 +10,17 @@ use serde_json::{Map, Value, json};
 pub(crate) const FIELD: &str = "teamCall";
 /// The most messages that `read_context` returns.
 pub const MOST_READ: usize = 50;
-/// The messages that `read_context` returns unless it is told how many.
+/// The messages that `read_context` returns by default.
 pub const USUALLY_READ: usize = 10;
 
 /// Returns the name of the tool that sent a message; `None` for other messages.
 pub fn sent_by(message: &ConversationMessage) -> Option<&str> {
-    message.said.extra.get(FIELD)?["tool"].as_str()
+    message.extra.get(FIELD)?["tool"].as_str()
 }
 
 /// A tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum TeamTool {
     /// Sends a message.
     Say,
@@ -161,7 +162,7 @@ impl TeamRequest {
     }
 }
 
-/// Arguments that are taken one by one.
+/// The arguments of a call, removed as they are read.
 struct Arguments(Map<String, Value>);
 
 impl Arguments {

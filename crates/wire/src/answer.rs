@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 
 use serde_json::Value;
 
+use crate::keyword::Keywords;
 use crate::sse::{Data, SseEvent, SseReader, end_of_event, end_of_last_event};
-use crate::telling::TellingWords;
 use crate::usage::{self, Usage};
 use crate::wire::Wire;
 
@@ -104,19 +104,19 @@ fn read_events(
     piece: &[u8],
     facts: &mut AnswerFacts,
 ) {
-    let mut words = TellingWords::in_text(wire, piece);
+    let mut words = Keywords::in_text(wire, piece);
     let mut is_replacing = false;
     let mut at = 0;
     while at < piece.len() {
-        let mut telling = at;
+        let mut keyword = at;
         if reader.is_between_events() {
             if !std::mem::replace(&mut is_replacing, true) {
                 replace_counts(wire, &mut words, piece, at);
             }
-            telling = words.next(at, facts.model.is_some()).unwrap_or(piece.len());
-            at += end_of_last_event(&piece[at..telling]);
+            keyword = words.next(at, facts.model.is_some()).unwrap_or(piece.len());
+            at += end_of_last_event(&piece[at..keyword]);
         }
-        let end = telling + end_of_event(&piece[telling..]);
+        let end = keyword + end_of_event(&piece[keyword..]);
         reader.push(&piece[at..end], events);
         for event in events.drain(..) {
             read_event(wire, &event, facts);
@@ -127,7 +127,7 @@ fn read_events(
 
 /// Finds the last event of a piece that counts tokens. If it leaves nothing of what the events before it counted, theirs
 /// need not be read.
-fn replace_counts(wire: Wire, words: &mut TellingWords<'_>, piece: &[u8], from: usize) {
+fn replace_counts(wire: Wire, words: &mut Keywords<'_>, piece: &[u8], from: usize) {
     let end = from + end_of_last_event(&piece[from..]);
     let Some(usage) = words.last_usage(from, end) else { return };
     let start = from + end_of_last_event(&piece[from..usage]);
@@ -156,7 +156,7 @@ fn read_event(wire: Wire, event: &SseEvent, facts: &mut AnswerFacts) {
         facts.is_complete = true;
         return;
     }
-    if TellingWords::in_text(wire, data.as_bytes()).next(0, facts.model.is_some()).is_some()
+    if Keywords::in_text(wire, data.as_bytes()).next(0, facts.model.is_some()).is_some()
         && let Ok(value) = serde_json::from_str(data)
     {
         read(wire, &value, facts);

@@ -1,4 +1,4 @@
-//! Token counts, in one form for every vendor.
+//! Token counts in a vendor-neutral form.
 
 use std::fmt;
 

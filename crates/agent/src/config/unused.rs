@@ -23,7 +23,7 @@ impl AgentKind {
         }
     }
 
-    /// Returns whether an agent of this kind can be handed an MCP server.
+    /// Returns whether an agent of this kind accepts an MCP server.
     pub const fn takes_tools(self) -> bool {
         matches!(self, Self::Claude | Self::Codex | Self::Gemini | Self::Acp)
     }

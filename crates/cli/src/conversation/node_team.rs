@@ -28,8 +28,8 @@ pub struct NodeTeam {
 }
 
 impl NodeTeam {
-    /// Resolves the agents of a session in a directory of this machine. A team file from the store decides nothing
-    /// about what runs that the user of this machine has not allowed.
+    /// Resolves the agents of a session in a directory of this machine. A team file from the store chooses nothing
+    /// that the user of this machine has not allowed.
     pub async fn resolve(
         session: &Session,
         directory: &Path,

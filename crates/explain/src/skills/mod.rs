@@ -13,7 +13,7 @@ use crate::report::as_text;
 
 pub(crate) use read::{Stated, loaded_bytes, read};
 pub(crate) use report::report;
-pub(crate) use unsearched::Unsearched;
+pub(crate) use unsearched::{Unsearched, look_ahead};
 
 /// The name of the file that describes a skill.
 pub(crate) const FILE_NAME: &str = "SKILL.md";
@@ -66,6 +66,7 @@ impl Skill {
 /// The source of a skill.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum SkillSource {
     /// The program itself.
     Builtin,
@@ -98,6 +99,7 @@ pub struct OmittedSkill {
 
 /// The rule that keeps a skill out of the list.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum SkillRule {
     /// The agent does not look there.
     Unsearched,

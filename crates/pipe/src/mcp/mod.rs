@@ -20,7 +20,7 @@ pub trait Tools: Send + Sync {
     /// Carries out a call; `None` if there is no such tool. It may take long, and others may run meanwhile.
     fn call(&self, name: &str, arguments: Map<String, Value>) -> Option<ToolResult>;
 
-    /// Returns what a client is told about the server as a whole.
+    /// Returns the instructions for clients.
     fn instructions(&self) -> &'static str;
 }
 

@@ -39,7 +39,7 @@ const REPORT_QUEUE: usize = 256;
 pub(super) struct Batch {
     runners: JoinSet<FinishedTurn>,
     pub(super) running: HashMap<Id, RunningTurn>,
-    /// The recordings of what the turns change.
+    /// The recordings of the turns' changes.
     recordings: HashMap<Id, Box<dyn Recording>>,
     reports: mpsc::Receiver<(TurnId, TurnReport)>,
     reporter: mpsc::Sender<(TurnId, TurnReport)>,
@@ -100,7 +100,7 @@ impl<S: Store> Coordinator<S> {
         let mut prepared = Vec::new();
         let mut failed = Vec::new();
         for turn in batch {
-            self.guard.took_turn();
+            self.guard.count_turn();
             match self.prepare(turn).await? {
                 Ok(ready) => prepared.push(ready),
                 Err(unprepared) => failed.push(self.refuse(&next, unprepared).await?),
@@ -109,7 +109,7 @@ impl<S: Store> Coordinator<S> {
         let mut batch = Batch::new();
         let _signals = self.watch_signals().await;
         self.begin(&mut batch, next, prepared).await?;
-        // Boxed: the largest part of what its callers hold while they wait.
+        // Boxed: it is the largest part of the callers' futures.
         let guarded = Box::pin(self.attend(batch, &mut failed)).await?;
         Ok(match (self.controls.stop_request(), failed.first()) {
             (StopRequest::Leave, _) => Some(StopReason::Left),
@@ -117,7 +117,7 @@ impl<S: Store> Coordinator<S> {
             (StopRequest::CancelTurn, Some(_)) => {
                 Some(StopReason::Cancelled { person: self.asker() })
             }
-            (StopRequest::GoOn, Some(first)) => {
+            (StopRequest::None, Some(first)) => {
                 Some(StopReason::TurnFailed { person: first.asker.clone(), turns: failed })
             }
         })
@@ -153,7 +153,7 @@ impl<S: Store> Coordinator<S> {
     ) -> Result<(), CoordinatorError> {
         if !prepared.is_empty() {
             let mut commit = self.commit_of(&next);
-            // Whoever goes on for a process that is lost runs the turn first that it began with.
+            // A process that takes over after a crash runs this turn first.
             if batch.running.is_empty() {
                 commit.offer = prepared.first().map(|ready| self.offer_of(&ready.turn));
             }
@@ -196,7 +196,7 @@ impl<S: Store> Coordinator<S> {
             turn_input.lease = self.hold.as_ref().and_then(SessionHold::lease);
             turn_input.team_tools =
                 member_agent.has_team_tools.then(|| batch.calls.tools_of(reference));
-            turn_input.keeper = ThreadWriter::Caller { turn: name_of(&turn) };
+            turn_input.thread_writer = ThreadWriter::Caller { turn: name_of(&turn) };
             let agent_turn = member_agent.agent.start(turn_input);
             self.controls.attend(turn.id, attempt.number, agent_turn.answerer());
             let runner = TurnRunner {
@@ -236,7 +236,7 @@ impl<S: Store> Coordinator<S> {
         begun.recording
     }
 
-    /// Records the state after a turn, and shows what changed. The diagnostics become the turn's own.
+    /// Records the state after a turn and emits what changed. Its diagnostics are added to the turn's.
     async fn end_recording(
         &mut self,
         turn: &Turn,
@@ -250,7 +250,7 @@ impl<S: Store> Coordinator<S> {
         }
     }
 
-    /// Shows the events of the turns and stores their results, until all have ended.
+    /// Emits the events of the turns and stores their results, until all have ended.
     async fn attend(
         &mut self,
         mut batch: Batch,
@@ -304,10 +304,10 @@ impl<S: Store> Coordinator<S> {
                     self.end_recording(&running.turn, recording, &mut finished).await;
                 }
                 let end = self.end(&running, finished).await?;
-                let is_told = self.tell_askers(&mut batch, &running.turn, &end).await?;
+                let is_told = self.answer_askers(&mut batch, &running.turn, &end).await?;
                 match end {
                     StoredEnd::Done(guarded) => stop = guarded.or(stop),
-                    // The asker decides how to go on.
+                    // The asker decides how to continue.
                     StoredEnd::Failed(_) if is_told => {}
                     StoredEnd::Failed(turn) => failed.push(turn),
                 }
@@ -327,7 +327,7 @@ impl<S: Store> Coordinator<S> {
         let (turn, member) = (running.turn.id, &running.turn.member);
         tracing::info!("turn {turn} of {member} ended: {}", finished.result.verdict);
         if self.team_agents.is_rehearsal {
-            // A program computes it from the figures of a server that bills nobody.
+            // In a rehearsal, a program computes its cost from the token counts of a server that charges nothing.
             finished.result.cost_usd = None;
         }
         let places = redact_result(&mut finished.result, &self.team_agents.redactor).await;
@@ -351,7 +351,7 @@ impl<S: Store> Coordinator<S> {
         }
     }
 
-    /// Shows an event, or stores a batch in case the turn never ends.
+    /// Emits an event, or stores a batch of events in case the turn never ends.
     async fn on_report(
         &mut self,
         batch: &Batch,
@@ -406,7 +406,7 @@ impl<S: Store> Coordinator<S> {
         commit.attempts.push(attempt);
         self.write(next, commit, &routed, effects).await?;
         self.emit_end(&turn, Some(reply_id), finished, result);
-        let repeated = self.guard.said(&turn.member, &routed.text);
+        let repeated = self.guard.count_message(&turn.member, &routed.text);
         let person = self.asker();
         let repetition =
             repeated.map(|times| StopReason::Repetition { person, member: turn.member, times });

@@ -47,8 +47,8 @@ pub(super) struct ControlQueues {
 /// A request to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum StopRequest {
-    /// None.
-    GoOn,
+    /// No request.
+    None,
     /// Cancel the running turn.
     CancelTurn,
     /// Stop at once.
@@ -61,7 +61,7 @@ impl Controls {
         let (inbox, said) = mpsc::channel(INBOX_LIMIT);
         let (answers, answered) = mpsc::channel(INBOX_LIMIT);
         let controls = Self {
-            stop_request: Arc::new(watch::Sender::new(StopRequest::GoOn)),
+            stop_request: Arc::new(watch::Sender::new(StopRequest::None)),
             inbox,
             answerers: Arc::default(),
             answers,
@@ -85,14 +85,14 @@ impl Controls {
     /// Handles Ctrl-C: once cancels the turn, twice leaves.
     pub fn interrupt(&self) {
         let next = match self.stop_request() {
-            StopRequest::GoOn => StopRequest::CancelTurn,
+            StopRequest::None => StopRequest::CancelTurn,
             StopRequest::CancelTurn | StopRequest::Leave => StopRequest::Leave,
         };
         self.raise(next);
     }
 
-    /// Adds a message while agents are running. It is stored and routed between two turns. Returns it
-    /// if [`INBOX_LIMIT`] messages already wait, or the coordinator is gone.
+    /// Adds a message while agents are running. It is stored and routed between two turns. Returns the message if
+    /// [`INBOX_LIMIT`] messages are queued already, or the coordinator was dropped.
     pub fn interject(&self, message: PersonMessage) -> Result<(), PersonMessage> {
         self.inbox.try_send(message).map_err(|error| match error {
             TrySendError::Full(message) | TrySendError::Closed(message) => message,
@@ -172,7 +172,7 @@ impl Controls {
         self.answerers().insert(turn, (attempt, answerer));
     }
 
-    /// Forgets a turn that has ended.
+    /// Removes the answerer of an ended turn.
     pub(super) fn dismiss(&self, turn: TurnId) {
         self.answerers().remove(&turn);
     }
@@ -194,7 +194,7 @@ impl Controls {
         self.stop_request.send_if_modified(|request| {
             let cancelled = *request == StopRequest::CancelTurn;
             if cancelled {
-                *request = StopRequest::GoOn;
+                *request = StopRequest::None;
             }
             cancelled
         });

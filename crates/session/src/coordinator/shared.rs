@@ -27,7 +27,7 @@ use crate::turn::TurnState;
 /// process is not.
 pub(super) const LOOK: Duration = Duration::from_secs(2);
 /// The time for which an unreachable database is asked again.
-const PATIENCE: Duration = Duration::from_mins(5);
+const RECONNECT_LIMIT: Duration = Duration::from_mins(5);
 
 /// What a process keeps of a session that it shares with others.
 pub(super) struct Sharing {
@@ -323,7 +323,7 @@ impl<S: Store> Coordinator<S> {
                 Ok(Next::Wait) => (is_asked_for, unreachable) = (false, None),
                 Err(CoordinatorError::Store(error)) if error.is_disconnected() => {
                     let since = *unreachable.get_or_insert_with(tokio::time::Instant::now);
-                    if since.elapsed() > PATIENCE {
+                    if since.elapsed() > RECONNECT_LIMIT {
                         return Err(error.into());
                     }
                     tokio::time::sleep(LOOK / 4).await;

@@ -33,7 +33,7 @@ pub struct TeamAgents {
     pub recorder: Option<Arc<dyn ChangeRecorder>>,
     /// The members whose turns other processes run, where sessions are shared.
     pub elsewhere: BTreeSet<MemberName>,
-    /// What it takes to run the turns of each member.
+    /// The requirements of each member's turns.
     pub requirements: HashMap<MemberName, TurnRequirements>,
 }
 
@@ -130,7 +130,7 @@ impl TeamAgents {
         self.agents.values().any(|agent| agent.permissions == Permissions::Ask)
     }
 
-    /// Tells whether a member works in a copy of the directory.
+    /// Returns whether a member works in a copy of the directory.
     pub fn has_workspaces(&self) -> bool {
         self.agents.values().any(|agent| agent.workspace.is_some())
     }
@@ -145,7 +145,7 @@ impl TeamAgents {
         self.elsewhere.contains(member)
     }
 
-    /// Returns what it takes to run the turns of a member.
+    /// Returns the requirements of a member's turns.
     pub(super) fn requirements_of(&self, member: &MemberName) -> TurnRequirements {
         self.requirements.get(member).cloned().unwrap_or_else(|| {
             let settings = self.team.member(member.as_str()).and_then(Member::agent);

@@ -225,6 +225,7 @@ impl Rights {
 
 /// A process was not restricted.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum LandlockError {
     /// The kernel refused a rule.
     #[error("Landlock: {0}")]

@@ -1,4 +1,4 @@
-//! Words of an event that carries facts, found without parsing it.
+//! Keywords of the events that carry facts, found without parsing.
 //!
 //! A word is a key or a value with its first quotation mark: in a text of a model every quotation mark is escaped.
 
@@ -54,17 +54,17 @@ impl Finders {
     }
 }
 
-/// The telling words of a text, in order. Each byte is looked at once for each word.
-pub(crate) struct TellingWords<'a> {
+/// The keywords of a text, in order. Searches the text once for each keyword.
+pub(crate) struct Keywords<'a> {
     text: &'a [u8],
     finders: &'static Finders,
     /// The next place of each word; `None` before the first search.
     next: [Option<usize>; MOST],
-    /// The place before which counted tokens and models tell nothing, because later ones replace them.
+    /// The place before which counted tokens and models do not count, because later ones replace them.
     replaced_before: usize,
 }
 
-impl<'a> TellingWords<'a> {
+impl<'a> Keywords<'a> {
     pub(crate) fn in_text(wire: Wire, text: &'a [u8]) -> Self {
         Self { text, finders: Finders::of(wire), next: [None; MOST], replaced_before: 0 }
     }
@@ -90,7 +90,7 @@ impl<'a> TellingWords<'a> {
     /// Returns the place of the last counted tokens before `end`.
     pub(crate) fn last_usage(&self, from: usize, end: usize) -> Option<usize> {
         let at = from + self.finders.last_usage.rfind(&self.text[from..end])?;
-        is_telling(self.text, at, at + USAGE.len()).then_some(at)
+        is_keyword(self.text, at, at + USAGE.len()).then_some(at)
     }
 
     /// Returns whether a model is named between two places.
@@ -104,11 +104,11 @@ impl<'a> TellingWords<'a> {
     }
 }
 
-/// Returns the place of a word that tells something, or the end.
+/// Returns the position of a keyword whose value is not null, or the end.
 fn find(finder: &Finder<'_>, text: &[u8], mut from: usize) -> usize {
     while let Some(at) = text.get(from..).and_then(|text| finder.find(text)) {
         let (at, end) = (from + at, from + at + finder.needle().len());
-        if is_telling(text, at, end) {
+        if is_keyword(text, at, end) {
             return at;
         }
         from = end;
@@ -116,13 +116,13 @@ fn find(finder: &Finder<'_>, text: &[u8], mut from: usize) -> usize {
     text.len()
 }
 
-/// Tells whether a word is no part of a text, where its quotation mark would be escaped, and no key of null.
-fn is_telling(text: &[u8], at: usize, end: usize) -> bool {
+/// Returns whether a word is no part of a text, where its quotation mark would be escaped, and no key of null.
+fn is_keyword(text: &[u8], at: usize, end: usize) -> bool {
     let is_escaped = at > 0 && text[at - 1] == b'\\';
     !is_escaped && !is_null(&text[end..])
 }
 
-/// Tells whether the rest of a key is followed by null, as in `"finish_reason":null`, which some providers write in every
+/// Returns whether the rest of a key is followed by null, as in `"finish_reason":null`, which some providers write in every
 /// event.
 fn is_null(rest: &[u8]) -> bool {
     let rest = after(rest, |byte| byte.is_ascii_alphabetic() || byte == b'_');
@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     fn places(text: &str, is_model_known: bool, replaced_before: usize) -> Vec<&str> {
-        let mut words = TellingWords::in_text(Wire::Chat, text.as_bytes());
+        let mut words = Keywords::in_text(Wire::Chat, text.as_bytes());
         words.replace_before(replaced_before);
         let mut found = Vec::new();
         let mut from = 0;
@@ -170,7 +170,7 @@ mod tests {
         let text = r#"{"model":"m","usage":{}}{"error":{},"usage":{}}{"usage":{}}"#;
         assert_eq!(places(text, false, 30), ["error", "usage", "usage"]);
         assert_eq!(places(text, false, text.len() - 12), ["error", "usage"]);
-        let words = TellingWords::in_text(Wire::Chat, text.as_bytes());
+        let words = Keywords::in_text(Wire::Chat, text.as_bytes());
         assert_eq!(words.last_usage(0, text.len()), Some(text.len() - 11));
         assert!(words.names_model(0, 20) && !words.names_model(20, text.len()));
     }
