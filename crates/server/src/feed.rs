@@ -461,17 +461,14 @@ impl Feed {
     }
 
     /// Reads the stored progress of turns that another process runs.
-    async fn follow_progress(
-        &self,
-        store: &AnyStore,
-        running: &[Turn],
-    ) -> Result<(), StoreError> {
+    async fn follow_progress(&self, store: &AnyStore, running: &[Turn]) -> Result<(), StoreError> {
         let mut progress = Vec::new();
         let mut questions = Vec::new();
         for turn in running {
             let attempt =
                 store.attempts(self.session, turn.id).await?.last().map_or(1, |it| it.number);
-            let so_far = AttemptProgress::read(&store.progress(self.session, turn.id, attempt).await?);
+            let so_far =
+                AttemptProgress::read(&store.progress(self.session, turn.id, attempt).await?);
             let open = open_questions(turn, attempt, &so_far.events);
             questions.extend(open.into_iter().filter_map(Question::of));
             progress.push((turn.id, attempt, so_far));

@@ -25,8 +25,8 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCompleter;
-use convoke_agent::permission::SessionAnswers;
 use convoke_agent::id::{ThreadId, now};
+use convoke_agent::permission::SessionAnswers;
 use convoke_agent::turn_input::Trust;
 use convoke_core::Diagnostic;
 use convoke_files::{Disk, FileKind, Files as _};

@@ -284,7 +284,8 @@ impl<S: Store> Coordinator<S> {
             };
             let Some(ended) = ended else { return Ok(stop) };
             // Its guardian has ended it.
-            if self.hold.as_ref().and_then(SessionHold::lease).is_some_and(|lease| lease.is_over()) {
+            if self.hold.as_ref().and_then(SessionHold::lease).is_some_and(|lease| lease.is_over())
+            {
                 return Err(StoreError::LeaseLost { session: self.session }.into());
             }
             while let Ok((turn, report)) = batch.reports.try_recv() {

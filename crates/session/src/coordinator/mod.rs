@@ -218,8 +218,7 @@ impl<S: Store> Coordinator<S> {
         observer: Box<dyn Observer>,
     ) -> Result<Self, CoordinatorError> {
         let session = store.session(id).await?;
-        let (controls, ControlQueues { inbox, answers }) =
-            Controls::new(team_agents.approvals());
+        let (controls, ControlQueues { inbox, answers }) = Controls::new(team_agents.approvals());
         let sharing = store.shared().map(|shared| Sharing::new(shared.clone()));
         let mut coordinator = Self {
             store,

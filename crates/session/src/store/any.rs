@@ -1,9 +1,9 @@
 //! A store in either database, chosen when the program runs.
 
-use convoke_agent::turn_input::Lease;
 use convoke_agent::thread::{
     RequestOutcome, RequestRecord, RequestTexts, Stored, ThreadAppend, ThreadLine, ThreadStore,
 };
+use convoke_agent::turn_input::Lease;
 
 use super::postgres::{PostgresImport, PostgresStore, SessionLease};
 use super::sqlite::{SessionLock, SqliteImport, SqliteStore};

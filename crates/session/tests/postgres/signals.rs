@@ -216,8 +216,7 @@ async fn a_question_is_refused_when_the_last_person_has_gone() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_whose_lease_was_claimed_takes_no_answer_and_no_cancel() {
     let cluster = Cluster::start();
-    let (laptop, stale, fresh) =
-        (node(&cluster).await, node(&cluster).await, node(&cluster).await);
+    let (laptop, stale, fresh) = (node(&cluster).await, node(&cluster).await, node(&cluster).await);
     let (new, gate) = (session(), Gate::closed());
     let person = follow(&laptop, &new, true).await;
     person.seen.wait_for("offered 1 cody build-server").await;

@@ -232,10 +232,7 @@ impl Replies {
 
     /// Waits for a prompt, and shows what others say and do in a session that is shared. The protocol permits updates
     /// between two prompts.
-    async fn next(
-        &mut self,
-        prompts: &mut Receiver<(Value, Prompt)>,
-    ) -> Option<(Value, Prompt)> {
+    async fn next(&mut self, prompts: &mut Receiver<(Value, Prompt)>) -> Option<(Value, Prompt)> {
         let Self { id, conversation, events, output, notes, .. } = self;
         let coordinator = &mut conversation.coordinator;
         if coordinator.store().shared().is_none() {

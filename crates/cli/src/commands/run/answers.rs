@@ -77,8 +77,8 @@ impl Answers {
     ) -> Self {
         let coordinator = &conversation.coordinator;
         // Agents on other machines may ask too.
-        let may_ask = coordinator.team_agents().has_asking_agents()
-            || coordinator.store().shared().is_some();
+        let may_ask =
+            coordinator.team_agents().has_asking_agents() || coordinator.store().shared().is_some();
         let form = if json { Form::Json } else { Form::Word };
         let can_hear = !is_input_used && (json || stdin().is_terminal());
         let mut lines = None;

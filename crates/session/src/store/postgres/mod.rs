@@ -28,8 +28,8 @@ mod write;
 
 use std::time::Duration;
 
-use sqlx::{ConnectOptions as _, Connection as _};
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions, PgSslMode};
+use sqlx::{ConnectOptions as _, Connection as _};
 
 use self::PostgresStore as SqlStore;
 use self::commits::Announcements;
