@@ -164,7 +164,7 @@ impl Nodes {
                     return place;
                 }
             }
-            assert!(begun.elapsed() < PATIENCE, "no node runs a turn");
+            assert!(begun.elapsed() < TIMEOUT, "no node runs a turn");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
@@ -184,7 +184,7 @@ impl Nodes {
                     hits.kills += 1;
                     break;
                 }
-                assert!(begun.elapsed() < PATIENCE, "no node that was killed had a turn");
+                assert!(begun.elapsed() < TIMEOUT, "no node that was killed had a turn");
             },
             Fault::Stop => loop {
                 let node = &self.running[self.busy(place, store).await];
@@ -201,7 +201,7 @@ impl Nodes {
                     break;
                 }
                 node.signal(Signal::SIGCONT);
-                assert!(begun.elapsed() < PATIENCE, "no node that was stopped had a turn");
+                assert!(begun.elapsed() < TIMEOUT, "no node that was stopped had a turn");
             },
             Fault::Crash => {
                 cluster.crash();
@@ -212,7 +212,7 @@ impl Nodes {
             Fault::Cut => {
                 proxy.cut_commits(CUTS);
                 while proxy.planned() > 0 {
-                    assert!(begun.elapsed() < PATIENCE, "{} cuts are left", proxy.planned());
+                    assert!(begun.elapsed() < TIMEOUT, "{} cuts are left", proxy.planned());
                     tokio::time::sleep(Duration::from_millis(20)).await;
                 }
             }
