@@ -4,6 +4,9 @@
 //! messages into its inbox. When the next turn is one that the holder does not run, it offers the turn and lets the
 //! session go: whoever can run the turn claims the session.
 
+use std::fmt;
+
+use convoke_agent::permission::PermissionAnswer;
 use serde::{Deserialize, Serialize};
 
 use crate::event::StopReason;
@@ -35,6 +38,42 @@ pub struct TurnOffer {
     pub requirements: TurnRequirements,
     /// The counts of the conversation since the last decision of a person.
     pub guard: Guard,
+}
+
+/// A question of the agent of a running turn. Another attempt of the turn asks its own.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct QuestionId {
+    /// The turn.
+    pub turn: TurnId,
+    /// The attempt.
+    pub attempt: u32,
+    /// The agent's id of the question.
+    pub id: String,
+}
+
+impl fmt::Display for QuestionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}.{}", self.turn, self.attempt, self.id)
+    }
+}
+
+impl QuestionId {
+    /// Parses the id that the event of a question has; `None` if it is none.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (turn, rest) = text.split_once('.')?;
+        let (attempt, id) = rest.split_once('.')?;
+        let (turn, attempt) = (TurnId(turn.parse().ok()?), attempt.parse().ok()?);
+        Some(Self { turn, attempt, id: id.to_owned() })
+    }
+}
+
+/// What a person asks of the process that runs a turn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TurnSignal {
+    /// Cancel the turn.
+    Cancel(TurnId),
+    /// An answer to a question of its agent.
+    Answer(QuestionId, PermissionAnswer),
 }
 
 /// The standing of a session between the processes that share it.

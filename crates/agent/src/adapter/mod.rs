@@ -369,6 +369,7 @@ impl CliAgent {
             call.dialogue.as_mut(),
             &turn_input.limits,
             &turn_input.approvals,
+            turn_input.lease.clone(),
             side,
         )
         .await

@@ -39,6 +39,9 @@ const AGENT: &str = "__convoke-agent";
 pub(super) const INTERRUPT: u8 = b'i';
 /// The command to kill everything.
 pub(super) const KILL: u8 = b'k';
+/// The command to kill everything after a time, which follows in milliseconds as four bytes, the highest first. The next
+/// one takes its place.
+pub(super) const ALLOW: u8 = b'a';
 
 /// The exit code of an agent that could not be started, and the beginning of its error output.
 pub(crate) const CANNOT_START: u8 = 127;
@@ -111,6 +114,8 @@ pub fn run_if_asked() -> Option<ExitCode> {
 enum GuardianEvent {
     /// One byte from Convoke.
     Command(u8),
+    /// The agent may run for this time, unless Convoke extends it.
+    Allowed(Duration),
     ConvokeIsGone,
     /// The agent has ended; the exit status, if it was reaped.
     Ended(Option<ExitStatus>),
@@ -149,8 +154,14 @@ fn guard(socket: &Path, program: &OsStr, args: impl Iterator<Item = OsString>) -
 
     let mut exit = None;
     let mut keeper_is_gone = false;
+    let mut until: Option<Instant> = None;
     loop {
-        match news.recv() {
+        let next = match until {
+            Some(until) => news.recv_timeout(until.saturating_duration_since(Instant::now())),
+            None => news.recv().map_err(Into::into),
+        };
+        match next {
+            Ok(GuardianEvent::Allowed(time)) => until = Some(Instant::now() + time),
             Ok(GuardianEvent::Ended(status)) => {
                 exit = status;
                 break;
@@ -304,7 +315,14 @@ fn let_go_of_pipes() -> io::Result<()> {
 fn listen(mut commands: UnixStream, sender: &mpsc::SyncSender<GuardianEvent>) {
     let mut byte = [0];
     while let Ok(1) = commands.read(&mut byte) {
-        if sender.send(GuardianEvent::Command(byte[0])).is_err() {
+        let mut time = [0; 4];
+        let next = match byte[0] {
+            ALLOW if commands.read_exact(&mut time).is_ok() => {
+                GuardianEvent::Allowed(Duration::from_millis(u32::from_be_bytes(time).into()))
+            }
+            command => GuardianEvent::Command(command),
+        };
+        if sender.send(next).is_err() {
             return;
         }
     }

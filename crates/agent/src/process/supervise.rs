@@ -23,7 +23,7 @@ use crate::redaction::redact_notice;
 use crate::stream::lines::{Line, Lines};
 use crate::stream::{Sink, TurnPhase, is_unconnected, reason_in_words};
 use crate::turn::{TurnResult, TurnSide};
-use crate::turn_input::Limits;
+use crate::turn_input::{Lease, Limits};
 use crate::verdict::{Ending, FailureReason, TerminationCause};
 
 /// The size of the tail of the error output that is kept.
@@ -50,12 +50,17 @@ pub async fn supervise(
     dialogue: &mut dyn Dialogue,
     limits: &Limits,
     approvals: &Approvals,
+    lease: Option<Lease>,
     side: &TurnSide,
 ) -> Result<TurnResult, StartError> {
     let (held, pipes) = GuardedChild::start(launch, guardian).await?;
     let Pipes { stdin, mut stdout, mut stderr } = pipes;
     let mut watch = Watch::new(held, stdin, dialogue, side.redactor(), *limits);
     watch.approvals = approvals.clone();
+    let mut lease = lease;
+    if let Some(lease) = &mut lease {
+        watch.held.allow(lease.left()).await;
+    }
     let mut out = vec![0; 64 << 10];
     let mut err = vec![0; 8 << 10];
     let mut err_open = true;
@@ -69,6 +74,7 @@ pub async fn supervise(
         tokio::select! {
             biased;
             () = side.cancelled(), if watch.stop.is_none() && report.is_none() => watch.stop(TerminationCause::Cancelled).await,
+            left = extended(&mut lease), if report.is_none() => watch.held.allow(left).await,
             // A slow reader does not shorten the time for remaining output.
             () = sleep_until(watch.deadline), if room || report.is_none() => {
                 if report.is_some() {
@@ -81,6 +87,7 @@ pub async fn supervise(
             (question, answer) = side.answer() => {
                 watch.person_answers(&question, answer);
             }
+            () = approvals.unattended(), if !watch.questions.is_empty() => watch.abandon_questions(),
             () = side.has_room(), if !watch.waiting.is_empty() => {
                 side.send_waiting(&mut watch.waiting);
                 watch.listen_on();
@@ -103,6 +110,18 @@ pub async fn supervise(
     let report = report.unwrap_or_else(ChildEnd::unknown);
     watch.drain(&mut stderr, &mut err).await;
     Ok(watch.close(report, side).await)
+}
+
+/// Waits until a lease is extended, and returns the time that is left; for ever without one.
+async fn extended(lease: &mut Option<Lease>) -> Duration {
+    if let Some(held) = lease
+        && let Some(left) = held.extended().await
+    {
+        return left;
+    }
+    // It is over, and nobody extends it any more.
+    *lease = None;
+    std::future::pending().await
 }
 
 /// Reads bytes; zero means the end or an error.
@@ -482,7 +501,16 @@ impl Watch<'_> {
         }
     }
 
-    /// Refuses questions whose time is over.
+    /// Refuses the questions that nobody is there to answer.
+    fn abandon_questions(&mut self) {
+        for open in std::mem::take(&mut self.questions) {
+            self.turn_end += open.asked.elapsed();
+            self.answer(&open.question, PermissionAnswer::Never, AnsweredBy::Nobody);
+        }
+        self.go_on();
+    }
+
+    /// Takes no answer for a no.
     fn expire_questions(&mut self) {
         let now = Instant::now();
         let open = std::mem::take(&mut self.questions).into_iter();

@@ -5,8 +5,6 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use convoke_agent::event::{Event, EventKind};
-use convoke_agent::permission::{PermissionAnswer, PermissionQuestion};
 use convoke_agent::redaction::redact_result;
 use convoke_agent::thread::{ThreadAppend, ThreadStoreError};
 use convoke_agent::turn_input::ThreadWriter;
@@ -27,7 +25,7 @@ use crate::diagnostics;
 use crate::event::{FailedTurn, SessionEventKind, StopReason};
 use crate::event_queue::Observer;
 use crate::file_changes::{ChangeCounts, ChangedBy, Recording, TurnDirectory};
-use crate::id::{AttemptRef, MemberName, TurnId};
+use crate::id::{AttemptRef, TurnId};
 use crate::progress::Progress;
 use crate::routing::conversation::Conversation;
 use crate::routing::route;
@@ -109,6 +107,7 @@ impl<S: Store> Coordinator<S> {
             }
         }
         let mut batch = Batch::new();
+        let _signals = self.watch_signals().await;
         self.begin(&mut batch, next, prepared).await?;
         // Boxed: it is the largest part of the callers' futures.
         let guarded = Box::pin(self.attend(batch, &mut failed)).await?;
@@ -194,11 +193,12 @@ impl<S: Store> Coordinator<S> {
             let mut turn_input = member_agent.turn_input(output.prompt, output.system_flag, team);
             turn_input.ledger = Some(output.ledger);
             turn_input.attempt = Some(reference);
+            turn_input.lease = self.hold.as_ref().and_then(SessionHold::lease);
             turn_input.team_tools =
                 member_agent.has_team_tools.then(|| batch.calls.tools_of(reference));
             turn_input.thread_writer = ThreadWriter::Caller { turn: name_of(&turn) };
             let agent_turn = member_agent.agent.start(turn_input);
-            self.controls.attend(turn.id, agent_turn.answerer());
+            self.controls.attend(turn.id, attempt.number, agent_turn.answerer());
             let runner = TurnRunner {
                 turn: turn.id,
                 agent_turn,
@@ -283,6 +283,11 @@ impl<S: Store> Coordinator<S> {
                 ended = batch.runners.join_next_with_id() => ended,
             };
             let Some(ended) = ended else { return Ok(stop) };
+            // Its guardian has ended it.
+            if self.hold.as_ref().and_then(SessionHold::lease).is_some_and(|lease| lease.is_over())
+            {
+                return Err(StoreError::LeaseLost { session: self.session }.into());
+            }
             while let Ok((turn, report)) = batch.reports.try_recv() {
                 self.on_report(&batch, turn, report).await?;
             }
@@ -359,8 +364,8 @@ impl<S: Store> Coordinator<S> {
         match report {
             TurnReport::Event(event) => {
                 let at = self.team_agents.now();
-                let member = turn.member.clone();
-                self.emit(at, event_of(turn.id, member, event));
+                let kind = SessionEventKind::of_agent(turn, attempt.number, event);
+                self.emit(at, kind);
             }
             TurnReport::Batch(events) => {
                 let mut commit = self.commit_of(&self.conversation);
@@ -485,20 +490,4 @@ fn redacted(places: u64) -> Option<Diagnostic> {
         _ => format!("secrets were removed from the reply in {places} places"),
     };
     Some(Diagnostic::new(diagnostics::REPLY_REDACTED, message).with_count(places))
-}
-
-/// Converts an agent's event to an event of the conversation, with question ids that are unique across turns.
-fn event_of(turn: TurnId, member: MemberName, event: Event<'static>) -> SessionEventKind {
-    match event.kind {
-        EventKind::PermissionAsked { question, expires_at } => {
-            let question = PermissionQuestion { id: format!("{turn}.{}", question.id), ..question };
-            let answers = PermissionAnswer::ALL.to_vec();
-            SessionEventKind::PermissionAsked { turn, member, question, answers, expires_at }
-        }
-        EventKind::PermissionAnswered { id, answer, by } => {
-            let id = format!("{turn}.{id}");
-            SessionEventKind::PermissionAnswered { turn, member, id, answer, by }
-        }
-        _ => SessionEventKind::Agent { turn, member, event },
-    }
 }

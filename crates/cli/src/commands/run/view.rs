@@ -112,6 +112,9 @@ impl<W: Write> View<W> {
     /// Writes a separate line.
     pub(super) fn line(&mut self, line: &str) -> io::Result<()> {
         self.clear_live()?;
+        for at_work in &mut self.at_work {
+            at_work.text.break_line(&mut self.out)?;
+        }
         writeln!(self.out, "{line}")
     }
 
@@ -193,10 +196,12 @@ impl<W: Write> View<W> {
                 let line = self.layout.paint.faint(line);
                 self.line(&line)?;
             }
-            SessionEventKind::TurnOffered { turn, member, node } => {
+            SessionEventKind::TurnOffered { turn, member, node, problem } => {
                 let node = node.as_ref();
                 let node = node.map_or_else(|| "a node".to_owned(), |node| format!("node {node}"));
-                let line = format!("  turn {turn} of {member} waits for {}", printable(&node));
+                let problem = problem.as_ref().map(|problem| format!(": {problem}"));
+                let waits = format!("{node}{}", problem.unwrap_or_default());
+                let line = format!("  turn {turn} of {member} waits for {}", printable(&waits));
                 let line = self.layout.paint.faint(&line);
                 self.line(&line)?;
             }
@@ -227,9 +232,7 @@ impl<W: Write> View<W> {
             }
             SessionEventKind::PermissionAnswered { member, answer, by, .. } => {
                 let may = if answer.allows() { "may go on" } else { "was refused" };
-                let by = serde_json::to_value(by).unwrap_or_default();
-                let by = by.as_str().unwrap_or_default();
-                let line = format!("  {member} {may} ({}, {by})", answer.as_str());
+                let line = format!("  {member} {may} ({}, {})", answer.as_str(), by.as_str());
                 let line = self.layout.paint.faint(&line);
                 self.line(&line)?;
             }
@@ -377,6 +380,8 @@ impl<W: Write> View<W> {
 
     fn begin(&mut self, turn: TurnId, member: &MemberName, about: &str) -> io::Result<()> {
         self.queue.retain(|queued| queued.turn != turn);
+        // An attempt that was interrupted has no end of its own.
+        self.end_text(turn)?;
         self.heading(member, about)?;
         self.at_work.push(RunningAgent {
             turn,
