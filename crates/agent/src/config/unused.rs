@@ -32,6 +32,10 @@ impl AgentKind {
     /// if they do.
     pub fn unused(self, setting: &str) -> Option<Unused> {
         let (why, fix) = match (self, setting) {
+            (Self::Acp, "client-files" | "client-terminal") => return None,
+            (_, "client-files" | "client-terminal") => {
+                ("which asks no client for files or terminals", "remove it".to_owned())
+            }
             (_, "team-tools") if self.takes_tools() => return None,
             (_, "team-tools") => ("which takes no MCP server", "remove it".to_owned()),
             (Self::Claude | Self::Codex | Self::Gemini, _) => self.vendor()?.unused(setting)?,

@@ -12,7 +12,7 @@ use convoke_agent::{Agent, TurnInput, TurnResult, Verdict};
 use crate::test_host::{TestHost, codes, reason, runs, until};
 
 /// Functions of the scripts: `get` reads a message, the others write one.
-const SPEECH: &str = r#"
+pub const SPEECH: &str = r#"
 get() { read -r line || exit 0; printf '%s\n' "$line" >>got; }
 put() { printf '%s\n' "$1"; }
 answer() { put '{"jsonrpc":"2.0","id":'"$1"',"result":'"$2"'}'; }
@@ -37,7 +37,7 @@ async fn run(test: &TestHost, words: &str, turn_input: TurnInput) -> TurnResult 
     script(test, words).start(turn_input).result().await
 }
 
-fn got(test: &TestHost) -> Vec<serde_json::Value> {
+pub fn got(test: &TestHost) -> Vec<serde_json::Value> {
     let text = std::fs::read_to_string(test.path().join("got")).unwrap_or_default();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }

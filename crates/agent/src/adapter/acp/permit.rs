@@ -21,9 +21,10 @@ impl Permit {
         if permissions == Permissions::Full {
             return None;
         }
-        let may_edit = permissions > Permissions::ReadOnly;
         match call.kind.as_deref().unwrap_or("other") {
-            "edit" | "delete" | "move" if !may_edit => Some("its permissions are `read-only`"),
+            "edit" | "delete" | "move" if self.refuses_changes().is_some() => {
+                self.refuses_changes()
+            }
             "edit" | "delete" | "move" => {
                 let is_inside = call.paths().all(|path| is_below(path, cwd));
                 (!is_inside).then_some("a path lies outside of its working directory")
@@ -34,9 +35,22 @@ impl Permit {
             "read" | "search" | "think" | "fetch" => None,
             "switch_mode" => Some("its permissions decide its mode"),
             _ if is_confined => None,
-            "execute" => Some("nothing on this system confines a command to its permissions"),
+            "execute" => self.refuses_commands(),
             _ => Some("nothing on this system confines this tool to its permissions"),
         }
+    }
+}
+
+impl Permit {
+    /// Returns why no file may be changed.
+    pub(super) fn refuses_changes(&self) -> Option<&'static str> {
+        (self.permissions <= Permissions::ReadOnly).then_some("its permissions are `read-only`")
+    }
+
+    /// Returns why no command may be run.
+    pub(super) fn refuses_commands(&self) -> Option<&'static str> {
+        let is_held = self.is_confined || self.permissions == Permissions::Full;
+        (!is_held).then_some("nothing on this system confines a command to its permissions")
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
@@ -219,6 +219,12 @@ impl Call {
         });
         let diff: String = diffs.collect();
         (!diff.is_empty()).then_some(diff)
+    }
+
+    /// Returns the files that the call would replace, with their new texts.
+    pub fn new_texts(&self) -> impl Iterator<Item = (PathBuf, String)> {
+        let diffs = self.diffs();
+        diffs.filter_map(|diff| Some((diff["path"].as_str()?.into(), diff["newText"].as_str()?.into())))
     }
 
     /// Returns the files that the call names.
