@@ -273,12 +273,8 @@ impl Client {
         };
         let terminal = Terminal::start(launch, policy.as_ref(), guardian, bounds, tell)
             .map_err(|error| Refusal::new(FAILED, format!("cannot start a command: {error}")))?;
-        let open = OpenTerminal {
-            terminal,
-            waiting: Vec::new(),
-            is_released: false,
-            is_reported: false,
-        };
+        let open =
+            OpenTerminal { terminal, waiting: Vec::new(), is_released: false, is_reported: false };
         self.terminals.insert(id.clone(), open);
         Ok(json!({ "terminalId": id }))
     }

@@ -53,7 +53,9 @@ impl ClientRequest {
         let path = || text("path").map(PathBuf::from);
         let terminal = || text("terminalId");
         Some(match method {
-            "fs/read_text_file" => path().map(|path| Self::Read(path, ReadRange::of_params(params))),
+            "fs/read_text_file" => {
+                path().map(|path| Self::Read(path, ReadRange::of_params(params)))
+            }
             "fs/write_text_file" => {
                 path().and_then(|path| Ok(Self::Write { path, content: content()? }))
             }

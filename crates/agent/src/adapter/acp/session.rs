@@ -485,13 +485,7 @@ impl Session {
     }
 
     /// Acts on the answer to a question.
-    fn act(
-        &mut self,
-        id: &Value,
-        asked: Asked,
-        decision: Decision,
-        sink: &mut Sink<'_>,
-    ) -> Input {
+    fn act(&mut self, id: &Value, asked: Asked, decision: Decision, sink: &mut Sink<'_>) -> Input {
         let is_allowed = decision == Decision::Allowed;
         let done = match asked {
             Asked::Tool(options, allowed) => {

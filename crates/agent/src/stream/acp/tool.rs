@@ -224,7 +224,9 @@ impl Call {
     /// Returns the files that the call would replace, with their new texts.
     pub fn new_texts(&self) -> impl Iterator<Item = (PathBuf, String)> {
         let diffs = self.diffs();
-        diffs.filter_map(|diff| Some((diff["path"].as_str()?.into(), diff["newText"].as_str()?.into())))
+        diffs.filter_map(|diff| {
+            Some((diff["path"].as_str()?.into(), diff["newText"].as_str()?.into()))
+        })
     }
 
     /// Returns the files that the call names.
