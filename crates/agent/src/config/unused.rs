@@ -23,9 +23,9 @@ impl AgentKind {
         }
     }
 
-    /// Returns whether an agent of this kind can be handed an MCP server.
+    /// Returns whether an agent of this kind can have team tools: from an MCP server, or as functions of its model.
     pub const fn takes_tools(self) -> bool {
-        matches!(self, Self::Claude | Self::Codex | Self::Gemini | Self::Acp)
+        matches!(self, Self::Claude | Self::Codex | Self::Gemini | Self::Acp | Self::Api)
     }
 
     /// Returns why agents of this kind do not use a setting of a team file or of `agents.toml`; `None`
