@@ -32,7 +32,7 @@ impl AgentKind {
     /// if they do.
     pub fn unused(self, setting: &str) -> Option<Unused> {
         let (why, fix) = match (self, setting) {
-            (Self::Acp, "client-files" | "client-terminal") => return None,
+            (Self::Acp, "client-files" | "client-terminal" | "mode") => return None,
             (_, "client-files" | "client-terminal") => {
                 ("which asks no client for files or terminals", "remove it".to_owned())
             }
@@ -48,7 +48,6 @@ impl AgentKind {
             (Self::Api, "record") => {
                 ("whose requests are always recorded", "remove it".to_owned())
             }
-            (Self::Acp, "mode") => return None,
             (Self::Api | Self::StandIn, "workspace" | "workspace-copy" | "workspace-link") => {
                 ("which changes no files", "remove it".to_owned())
             }

@@ -253,13 +253,12 @@ impl Client {
             let message = format!("`{name}` is no name of a variable");
             return Err(Refusal::new(INVALID_PARAMS, message));
         }
-        match &mut policy {
+        if let Some(policy) = &mut policy {
             // Not in the environment of the steps that confine it, which it could change.
-            Some(policy) => policy.env.clone_from(&line.env),
-            None => {
-                let env = line.env.iter().map(|(name, value)| (name.into(), value.into()));
-                launch.env.extend(env);
-            }
+            policy.env.clone_from(&line.env);
+        } else {
+            let env = line.env.iter().map(|(name, value)| (name.into(), value.into()));
+            launch.env.extend(env);
         }
         let kept = line.kept.map_or(KEPT_OUTPUT, |asked| asked.min(KEPT_OUTPUT));
         let bounds = OutputBounds { kept, most: self.settings.output_bytes };

@@ -25,6 +25,9 @@ impl Permit {
             "edit" | "delete" | "move" if self.refuses_changes().is_some() => {
                 self.refuses_changes()
             }
+            "edit" | "delete" | "move" if !is_confined && call.paths().next().is_none() => {
+                Some("it names no path, and nothing on this system confines it")
+            }
             "edit" | "delete" | "move" => {
                 let is_inside = call.paths().all(|path| is_below(path, cwd));
                 (!is_inside).then_some("a path lies outside of its working directory")
@@ -103,6 +106,14 @@ mod tests {
                 assert_eq!(refusal(Permissions::Full, true, &call), None);
             }
         }
+    }
+
+    #[test]
+    fn an_edit_that_names_no_path_needs_the_kernel() {
+        let call = json!({"toolCallId": "1", "kind": "edit"});
+        assert_eq!(refusal(Permissions::Edit, true, &call), None);
+        assert!(refusal(Permissions::Edit, false, &call).is_some());
+        assert_eq!(refusal(Permissions::Full, false, &call), None);
     }
 
     #[test]

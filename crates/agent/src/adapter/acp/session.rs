@@ -121,6 +121,25 @@ enum Allowed {
     Command(String),
 }
 
+/// What the permissions of a member say of an action.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ruling {
+    Allowed,
+    Refused(&'static str),
+    /// A person decides.
+    Asks,
+}
+
+impl Ruling {
+    fn of(permit: Option<&Permit>, refuses: fn(&Permit) -> Option<&'static str>) -> Self {
+        match permit.map(refuses) {
+            None => Self::Asks,
+            Some(None) => Self::Allowed,
+            Some(Some(why)) => Self::Refused(why),
+        }
+    }
+}
+
 impl Session {
     /// Creates a turn.
     pub fn new(reader: Acp, settings: SessionSettings) -> Self {
@@ -192,7 +211,7 @@ impl Session {
         if version.as_u64() != Some(VERSION) {
             let message =
                 format!("the agent speaks version {version} of ACP, and Convoke version {VERSION}");
-            return self.fail(Failure::new(FailureReason::Usage, message), sink);
+            return self.fail(Failure::new(FailureReason::Other, message), sink);
         }
         let ways = result["authMethods"].as_array().map_or(&[][..], Vec::as_slice);
         self.ways_to_sign_in = ways
@@ -299,11 +318,13 @@ impl Session {
         match method {
             "session/update" => {
                 let is_ours = params["sessionId"].as_str() == self.id.as_deref();
-                // Before the prompt, a session repeats its history.
                 if self.step == Step::Prompt && is_ours {
                     self.reader.update(&params["update"], line, sink);
                 } else if self.step == Step::Prompt {
                     self.reader.unknown("session/update of another session", line, sink);
+                } else if !self.repeats_history && Acp::is_content(&params["update"]) {
+                    // No part of the reply to a prompt that was not sent.
+                    self.reader.unknown("session/update before the prompt", line, sink);
                 }
                 Input::nothing()
             }
@@ -326,7 +347,7 @@ impl Session {
         sink: &mut Sink<'_>,
     ) -> Input {
         if method == "session/request_permission" {
-            return self.ask(id, params, sink);
+            return self.ask(id, params, line, sink);
         }
         match ClientRequest::parse(method, params) {
             Some(Ok(request)) if self.client.offers(&request) => {
@@ -338,14 +359,12 @@ impl Session {
             _ => {}
         }
         // What is not advertised is asked for all the same by some, who do without.
-        if !method.starts_with("fs/") && !method.starts_with("terminal/") {
-            self.reader.unknown(method, line, sink);
-        }
+        self.reader.unknown(method, line, sink);
         let message = format!("`{method}` is not offered");
         respond(id, "error", &json!({ "code": UNKNOWN_METHOD, "message": message }))
     }
 
-    fn ask(&mut self, id: &Value, params: &Value, sink: &mut Sink<'_>) -> Input {
+    fn ask(&mut self, id: &Value, params: &Value, line: &str, sink: &mut Sink<'_>) -> Input {
         let offered = params["options"].as_array().map_or(&[][..], Vec::as_slice);
         let of_kind = |kind: &str| {
             let option = offered.iter().find(|option| option["kind"] == kind);
@@ -360,6 +379,10 @@ impl Session {
             || self.step != Step::Prompt
             || self.open.len() >= OPEN_QUESTIONS
         {
+            if !self.is_cancelling {
+                let name = "session/request_permission outside of the prompt";
+                self.reader.unknown(name, line, sink);
+            }
             return answer(id, options, Decision::Withdrawn);
         }
         let call = self.reader.call(&params["toolCall"], sink);
@@ -369,7 +392,10 @@ impl Session {
                     self.reader.refuse(&call, why, sink);
                     answer(id, options, Decision::Refused)
                 }
-                None => answer(id, options, Decision::Allowed),
+                None => {
+                    self.note_missing_option(&options, sink);
+                    answer(id, options, Decision::Allowed)
+                }
             };
         }
         let question = self.question(id, &call);
@@ -438,8 +464,8 @@ impl Session {
             is_command: false,
         };
         let allowed = Allowed::Change(change.path.clone(), change.content.clone());
-        let refused = self.settings.permit.as_ref().map(Permit::refuses_changes);
-        self.decide(question, Asked::Change(change), &allowed, refused, sink)
+        let ruling = Ruling::of(self.settings.permit.as_ref(), Permit::refuses_changes);
+        self.decide(question, Asked::Change(change), &allowed, ruling, sink)
     }
 
     /// Starts a command, or has a person asked.
@@ -453,27 +479,26 @@ impl Session {
             diff: None,
             is_command: true,
         };
-        let refused = self.settings.permit.as_ref().map(Permit::refuses_commands);
-        self.decide(question, Asked::Command(line), &Allowed::Command(text), refused, sink)
+        let ruling = Ruling::of(self.settings.permit.as_ref(), Permit::refuses_commands);
+        self.decide(question, Asked::Command(line), &Allowed::Command(text), ruling, sink)
     }
 
-    /// Decides by the permissions of the member, by what a person allowed before, or has a person asked. `refused` is the
-    /// decision of the permissions; `None` if they ask.
+    /// Decides by the permissions of the member, by what a person allowed before, or has a person asked.
     fn decide(
         &mut self,
         question: PermissionQuestion,
         asked: Asked,
         allowed: &Allowed,
-        refused: Option<Option<&'static str>>,
+        ruling: Ruling,
         sink: &mut Sink<'_>,
     ) -> Input {
         let id: Value = serde_json::from_str(&question.id).unwrap_or_default();
-        if let Some(Some(why)) = refused {
+        if let Ruling::Refused(why) = ruling {
             self.deny(&format!("{}: {why}", question.summary), sink);
             return refuse(&id, &Refusal::new(FAILED, format!("refused: {why}")));
         }
         let known = self.allowed.iter().position(|it| it == allowed);
-        if refused.is_some() || known.is_some() {
+        if ruling == Ruling::Allowed || known.is_some() {
             known.map(|known| self.allowed.remove(known));
             return self.act(&id, asked, Decision::Allowed, sink);
         }
@@ -491,6 +516,7 @@ impl Session {
             Asked::Tool(options, allowed) => {
                 if is_allowed {
                     self.allowed.extend(allowed);
+                    self.note_missing_option(&options, sink);
                 }
                 return answer(id, options, decision);
             }
@@ -504,6 +530,13 @@ impl Session {
             self.deny(&refusal.message, sink);
         }
         respond_to(id, done)
+    }
+
+    /// Reports a call that is allowed and cannot be: what is allowed here holds once.
+    fn note_missing_option(&mut self, options: &Options, sink: &mut Sink<'_>) {
+        if options.allow.is_none() {
+            self.deny("a call: the agent offers no option that allows it once", sink);
+        }
     }
 
     /// Reports that something was not done for the agent.
