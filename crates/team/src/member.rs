@@ -69,6 +69,8 @@ pub struct AgentSettings {
     pub record: Option<Record>,
     /// Whether it gets tools with which it reaches its team; the team's setting when it has none.
     pub team_tools: Option<bool>,
+    /// The session mode of an ACP agent; `None` for the user's own setting.
+    pub mode: Option<String>,
     /// Whether an ACP agent can read and write files through Convoke; `None` for the user's own setting.
     pub client_files: Option<bool>,
     /// Whether an ACP agent can run commands through Convoke; `None` for the user's own setting.

@@ -39,8 +39,8 @@ impl TeamTool {
     pub const fn description(self) -> &'static str {
         match self {
             Self::Say => {
-                "Sends a message to a teammate, to a person, or to `all`. The recipients take their turns after yours; \
-                 do not wait for them. The same message of one turn is sent once, however often it is called."
+                "Sends a message to a teammate, to a person, or to `all`. Teammates take their turns after yours, and people \
+                 read it; do not wait for them. The same message of one turn is sent once, however often it is called."
             }
             Self::Ask => {
                 "Asks a teammate that is an agent, and waits for the answer, which is the result. The teammate takes \

@@ -183,9 +183,9 @@ async fn a_command_is_confined_like_its_agent() {
     // A library that does not exist would be complained about by each step that loads it.
     let env = r#","env":[{"name":"LD_PRELOAD","value":"/nowhere.so"},{"name":"A","value":"b"}]"#;
     let script = format!(
-        r#"begin
+        "begin
         create 'echo x >inside; echo x >{path}/planted; echo $A' '{env}'; on wait_for_exit 1; on output 1
-        say done; done_with"#
+        say done; done_with"
     );
     for permissions in [Permissions::Edit, Permissions::ReadOnly] {
         let _ = std::fs::remove_file(test.path().join("got"));

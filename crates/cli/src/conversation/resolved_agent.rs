@@ -44,6 +44,7 @@ pub(super) fn resolve_agent(
     }
     definition.args.extend(allowed.args.iter().cloned());
     definition.env.extend(allowed.env.clone());
+    definition.mode = allowed.mode.clone().or(definition.mode);
     definition.client_files = allowed.client_files.unwrap_or(definition.client_files);
     definition.client_terminal = allowed.client_terminal.unwrap_or(definition.client_terminal);
     let permissions = allowed.sandbox.or(definition.permissions).unwrap_or_default();

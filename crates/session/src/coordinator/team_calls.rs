@@ -282,7 +282,7 @@ impl<S: Store> Coordinator<S> {
             team.resolve(to).ok_or_else(|| format!("no agent has the name `{to}`; {}", hint()))?;
         if team.is_person(asked) {
             return Err(format!(
-                "{asked} is a person, who answers between turns; use `say`, or end your reply with [NEXT: {asked}]"
+                "{asked} is a person, who answers between turns; use `say`, or end your reply with `[NEXT: {asked}]`"
             ));
         }
         if self.sharing.is_some() && self.team_agents.is_elsewhere(asked) {

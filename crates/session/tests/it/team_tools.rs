@@ -316,6 +316,27 @@ async fn a_cancel_ends_the_asker_and_the_asked() {
     assert_eq!(states, [TurnState::Cancelled, TurnState::Cancelled]);
 }
 
+#[tokio::test]
+async fn a_message_to_a_person_does_not_stop_the_others() {
+    let max = works(|turn_input| async move {
+        for text in ["one", "two"] {
+            call(&turn_input, "say", json!({"to": "lee", "text": text})).await;
+        }
+        call(&turn_input, "say", json!({"to": "all", "text": "three"})).await;
+        "done".to_owned()
+    });
+    let session = TestSession::working(TOOLS, &[("max", max), ("sarah", replies("thanks"))]).await;
+    let (coordinator, stop) = run(&session, "Go [NEXT: max]").await;
+    assert_eq!(stop, idle());
+    let said = session.transcript();
+    assert_eq!(said[1..], ["max: one", "max: two", "max: three", "max: done", "sarah: thanks"]);
+    let two = session.store.message(session.session, MessageNumber(3)).await.unwrap().message;
+    assert_eq!(two.addressees(), ["lee"]);
+    let turns = session.store.turns_after(session.session, TurnId(0), 10).await.unwrap();
+    assert!(turns.iter().all(|turn| turn.state == TurnState::Done), "{turns:?}");
+    drop(coordinator);
+}
+
 /// Works forever, and says that it was cancelled by being dropped.
 fn waits(ended: &Arc<AtomicU32>) -> Work {
     struct Ended(Arc<AtomicU32>);

@@ -387,16 +387,12 @@ impl Session {
         }
         let call = self.reader.call(&params["toolCall"], sink);
         if let Some(permit) = &self.settings.permit {
-            return match permit.refusal(&call, &self.settings.cwd) {
-                Some(why) => {
-                    self.reader.refuse(&call, why, sink);
-                    answer(id, options, Decision::Refused)
-                }
-                None => {
-                    self.note_missing_option(&options, sink);
-                    answer(id, options, Decision::Allowed)
-                }
-            };
+            if let Some(why) = permit.refusal(&call, &self.settings.cwd) {
+                self.reader.refuse(&call, why, sink);
+                return answer(id, options, Decision::Refused);
+            }
+            self.note_missing_option(&options, sink);
+            return answer(id, options, Decision::Allowed);
         }
         let question = self.question(id, &call);
         let mut allowed = Vec::new();

@@ -180,7 +180,7 @@ fn what_is_known_of_calls_is_bounded_and_goes_when_they_end() {
             "rawInput": { "text": "x".repeat(1 << 20) },
         });
         reader.update(&update, "", &mut |event| {
-            steps.push(matches!(event.kind, EventKind::ToolStarted { .. }))
+            steps.push(matches!(event.kind, EventKind::ToolStarted { .. }));
         });
     };
     for id in 0..100 {

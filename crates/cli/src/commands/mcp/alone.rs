@@ -64,6 +64,13 @@ impl Tools for DirectoryTools {
         arguments: Map<String, Value>,
         _: &Cancellation,
     ) -> Option<ToolResult> {
+        let tool = self.list().into_iter().find(|tool| tool.name == name)?;
+        if let Some(unknown) =
+            arguments.keys().find(|key| tool.schema["properties"].get(key.as_str()).is_none())
+        {
+            let text = format!("`{name}` has no argument `{unknown}`");
+            return Some(ToolResult { text, is_error: true });
+        }
         let given = Value::Object(arguments);
         let result = match name {
             "explain" => explained(&given),
