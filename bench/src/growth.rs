@@ -2,7 +2,7 @@
 //!
 //! A reader of untrusted input has a row for each kind of input that made it, or one like it, slow. To add one: a name, the
 //! largest input that the reader takes, how an input of a given size is made, and how it is read. All times are processor
-//! time, the least of several runs.
+//! time, the least of several runs. In a process under Valgrind instructions are counted instead.
 
 mod files;
 mod search;
@@ -13,6 +13,7 @@ use std::hint::black_box;
 
 use convoke_redact::Redactor;
 
+use crate::instructions;
 use crate::measure::Stopwatch;
 use crate::table::{self, number, ratio, throughput, time};
 
@@ -91,11 +92,23 @@ pub fn run() {
     }
 }
 
+/// Prints the table of all readers with instructions instead of times.
+pub fn count_instructions() {
+    if let Err(error) = instructions::run_counted("growth", KEEP_MEMORY) {
+        println!("instructions were not counted: {error}");
+    }
+}
+
 /// Prints the table of all readers, and that of imported requests.
 fn print() {
+    let [total, rate] = if instructions::directory().is_some() {
+        ["instructions at the limit", "a byte"]
+    } else {
+        ["time at the limit", "throughput"]
+    };
     table::begin(
         "Growth of readers: the worst step from n to 2n, from 64 KiB or an eighth of the limit on",
-        &["reader", "input", "limit", "time at the limit", "throughput", "2n / n", "within 2.5"],
+        &["reader", "input", "limit", total, rate, "2n / n", "within 2.5"],
     );
     for reader in READERS.iter().chain(files::READERS).chain(streams::READERS) {
         let smallest = (reader.limit / 8).min(64 * KIB);
@@ -103,7 +116,9 @@ fn print() {
     }
     search::rows();
     sessions::rows();
-    sessions::requests();
+    if instructions::directory().is_none() {
+        sessions::requests();
+    }
 }
 
 /// Reads an input once, for a program that counts instructions.
@@ -120,11 +135,11 @@ fn row(titles: [&str; 2], smallest: usize, limit: usize, cost: impl Fn(usize) ->
     let mut size = smallest;
     let mut before = cost(size);
     let mut worst: f64 = 0.0;
-    let mut most_copies: Option<f64> = None;
+    let mut misses = Vec::new();
     while size < limit {
         size *= 2;
         let mut now = cost(size);
-        // Whatever else the machine does only adds to a time, so the least of a few counts.
+        // Whatever else the machine does only adds to a cost, so the least of a few counts.
         for _ in 0..RETRIES {
             if now <= MOST * before {
                 break;
@@ -132,25 +147,38 @@ fn row(titles: [&str; 2], smallest: usize, limit: usize, cost: impl Fn(usize) ->
             now = now.min(cost(size));
         }
         if now > MOST * before {
-            let copies = now / copy_cost(size);
-            most_copies = Some(most_copies.map_or(copies, |most| most.max(copies)));
+            misses.push((size, now));
         }
         worst = worst.max(now / before);
         before = now;
     }
-    let [name, input] = titles.map(str::to_owned);
-    let growth = ratio(worst, 1.0);
-    let verdict = match most_copies {
-        None => "yes".to_owned(),
-        Some(copies) if copies <= COPIES => format!("{copies:.1} copies"),
-        Some(_) => "NO".to_owned(),
+    let (figures, verdict) = if instructions::directory().is_some() {
+        let a_byte = format!("{:.1}", before / table::float(size));
+        let verdict = if misses.is_empty() { "yes" } else { "NO" };
+        ([table::millions(before), a_byte], verdict.to_owned())
+    } else {
+        ([time(before), throughput(size, before)], timed_verdict(&misses))
     };
-    let figures = [number(size), time(before), throughput(size, before)];
-    table::row(&[[name, input].as_slice(), &figures, &[growth, verdict]].concat());
+    let [name, input] = titles.map(str::to_owned);
+    let [cost, rate] = figures;
+    table::row(&[name, input, number(size), cost, rate, ratio(worst, 1.0), verdict]);
+}
+
+/// Says whether all steps were within the limit, or else how many copies of their inputs they took.
+fn timed_verdict(misses: &[(usize, f64)]) -> String {
+    let copies = misses.iter().map(|&(size, time)| time / copy_cost(size)).fold(0.0, f64::max);
+    match misses {
+        [] => "yes".to_owned(),
+        _ if copies <= COPIES => format!("{copies:.1} copies"),
+        _ => "NO".to_owned(),
+    }
 }
 
 fn cost(reader: &Reader, size: usize) -> f64 {
     let input = (reader.make)(size);
+    if instructions::directory().is_some() {
+        return least(1, || (reader.read)(&input));
+    }
     // A slow reader needs no repetition.
     let once = least(1, || (reader.read)(&input));
     let batch = if once < SHORT { (BYTES_A_RUN / size).max(1) } else { 1 };
@@ -163,8 +191,13 @@ fn copy_cost(size: usize) -> f64 {
     least(RUNS, || drop(black_box(text.clone())))
 }
 
-/// Returns the nanoseconds of the fastest of some runs.
+/// Returns the nanoseconds of the fastest of some runs, or the instructions of one where they are counted.
 fn least(runs: usize, mut run: impl FnMut()) -> f64 {
+    if let Some(directory) = instructions::directory() {
+        // What is set up once is no part of the growth.
+        run();
+        return instructions::count(&directory, run);
+    }
     let mut once = || {
         let watch = Stopwatch::start();
         run();

@@ -20,6 +20,7 @@ mod confine;
 mod context;
 mod growth;
 mod history;
+mod instructions;
 mod markers;
 mod measure;
 mod nodes;
@@ -55,6 +56,13 @@ fn main() -> ExitCode {
         && read == "read"
     {
         growth::read_once(name, input, size.parse().unwrap_or_default());
+        return ExitCode::SUCCESS;
+    }
+    if let [group, option] = &wanted[..]
+        && group == "growth"
+        && option == "--instructions"
+    {
+        growth::count_instructions();
         return ExitCode::SUCCESS;
     }
     if let Some(unknown) = wanted.iter().find(|name| !GROUPS.iter().any(|(n, _)| n == name)) {

@@ -34,6 +34,11 @@ pub fn throughput(bytes: usize, nanos: f64) -> String {
     }
 }
 
+/// Writes a count of millions.
+pub fn millions(count: f64) -> String {
+    format!("{:.1} million", count / 1e6)
+}
+
 /// Writes how often one time goes into another.
 pub fn ratio(nanos: f64, of: f64) -> String {
     format!("{:.2}×", nanos / of)

@@ -174,13 +174,13 @@ impl Eq for Approvals {}
 
 /// Answers the questions of a turn, from any task.
 #[derive(Debug, Clone)]
-pub struct Answerer(pub(crate) mpsc::UnboundedSender<(String, PermissionAnswer)>);
+pub struct Answerer(pub(crate) mpsc::Sender<(String, PermissionAnswer)>);
 
 impl Answerer {
     /// Answers a question. An answer to a question that is not open is ignored.
     pub fn answer(&self, question: &str, answer: PermissionAnswer) {
-        // A turn that has ended has no questions.
-        let _ = self.0.send((question.to_owned(), answer));
+        // A turn that has ended has no questions, and one that takes no answers asks none.
+        let _ = self.0.try_send((question.to_owned(), answer));
     }
 }
 

@@ -19,6 +19,8 @@ use crate::verdict::{Failure, FailureReason, Verdict};
 
 /// The maximum number of queued events; the agent waits for a slower reader.
 const EVENT_QUEUE: usize = 256;
+/// The maximum number of queued answers. A turn takes them at once, also those to questions that are not open.
+const ANSWER_QUEUE: usize = 256;
 
 /// An agent: takes one turn at a time.
 pub trait Agent: Send + Sync {
@@ -118,7 +120,7 @@ impl AgentTurn {
         let (event_sender, events) = mpsc::channel(EVENT_QUEUE);
         let (result_sender, result) = oneshot::channel();
         let (cancel, cancelled) = watch::channel(false);
-        let (answers_sender, answers) = mpsc::unbounded_channel();
+        let (answers_sender, answers) = mpsc::channel(ANSWER_QUEUE);
         let (canceller, answerer) = (Canceller(Arc::new(cancel)), Answerer(answers_sender));
         let turn = Self { events, result, canceller, answerer };
         let answers = Mutex::new(answers);
@@ -134,7 +136,7 @@ pub struct TurnSide {
     events: mpsc::Sender<Event<'static>>,
     result: oneshot::Sender<TurnResult>,
     cancelled: watch::Receiver<bool>,
-    answers: Mutex<mpsc::UnboundedReceiver<(String, PermissionAnswer)>>,
+    answers: Mutex<mpsc::Receiver<(String, PermissionAnswer)>>,
     redactor: Redactor,
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -198,9 +199,15 @@ impl Content {
 /// A path that is new but was ignored before is none: it was there, and nobody recorded it.
 pub(crate) fn changes(before: &Manifest, after: &Manifest) -> Vec<Change> {
     let mut changes = BTreeMap::new();
+    let is_shared = |one: &Arc<Directory>, other: Option<&Arc<Directory>>| {
+        other.is_some_and(|other| Arc::ptr_eq(one, other))
+    };
     for (path, old) in &before.directories {
         let new = after.directories.get(path);
-        let node = new.map(Node::of_directory);
+        if is_shared(old, new) {
+            continue;
+        }
+        let node = new.map(|new| Node::of_directory(new));
         if !path.is_root() && node != Some(Node::of_directory(old)) && !is_hidden(after, path) {
             changes.insert(path.clone(), (Some(Node::of_directory(old)), node));
         }
@@ -217,7 +224,10 @@ pub(crate) fn changes(before: &Manifest, after: &Manifest) -> Vec<Change> {
     }
     for (path, new) in &after.directories {
         let old = before.directories.get(path);
-        if old.is_none() && !path.is_root() && !was_ignored(before, path) {
+        if is_shared(new, old) {
+            continue;
+        }
+        if old.is_none() && !path.is_root() && !was_ignored(before, path, true) {
             let node = Some(Node::of_directory(new));
             changes.entry(path.clone()).or_insert((None, None)).1 = node;
         }
@@ -226,7 +236,7 @@ pub(crate) fn changes(before: &Manifest, after: &Manifest) -> Vec<Change> {
                 continue;
             }
             let path = path.join(name);
-            if !was_ignored(before, &path) {
+            if !was_ignored(before, &path, false) {
                 changes.entry(path).or_insert((None, None)).1 = Some(Node::of_file(entry));
             }
         }
@@ -247,20 +257,27 @@ pub(crate) fn joined<'a>(records: impl IntoIterator<Item = &'a [Change]>) -> Vec
     all.into_values().filter(is_change).collect()
 }
 
-/// Tells whether a path, or a directory above it, was ignored or unreadable.
-fn was_ignored(manifest: &Manifest, path: &TreePath) -> bool {
-    left_out(manifest, path).any(|left_out| left_out != LeftOut::Special)
+/// Tells whether a file or directory, or a directory above it, was ignored or unreadable. An ignored file is another thing
+/// than a directory of its name.
+fn was_ignored(manifest: &Manifest, path: &TreePath, is_directory: bool) -> bool {
+    left_out(manifest, path).any(|(at, left_out)| match left_out {
+        LeftOut::IgnoredFile => at == *path && !is_directory,
+        LeftOut::IgnoredDirectory => at != *path || is_directory,
+        LeftOut::Unreadable => true,
+        LeftOut::Special => false,
+    })
 }
 
 /// Tells whether a path lies in a directory that could not be read.
 fn is_hidden(manifest: &Manifest, path: &TreePath) -> bool {
-    left_out(manifest, path).any(|left_out| left_out == LeftOut::Unreadable)
+    left_out(manifest, path).any(|(_, left_out)| left_out == LeftOut::Unreadable)
 }
 
-fn left_out(manifest: &Manifest, path: &TreePath) -> impl Iterator<Item = LeftOut> {
+fn left_out(manifest: &Manifest, path: &TreePath) -> impl Iterator<Item = (TreePath, LeftOut)> {
     std::iter::once(path.clone()).chain(path.ancestors()).filter_map(|path| {
         let directory = manifest.directories.get(&path.parent()?)?;
-        directory.left_out.get(path.name()).copied()
+        let left_out = *directory.left_out.get(path.name())?;
+        Some((path, left_out))
     })
 }
 

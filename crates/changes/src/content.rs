@@ -3,9 +3,12 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::fs;
-use std::io::Write as _;
-use std::os::unix::ffi::OsStrExt as _;
+use std::io::{Read as _, Write as _};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use sha1::{Digest as _, Sha1};
 
 use crate::change::{Content, Oid};
 use crate::error::ChangesError;
@@ -45,12 +48,15 @@ pub(crate) struct ContentWriter {
 
 /// Returns the files of a manifest without a content.
 pub(crate) fn pending(manifest: &Manifest) -> Vec<Job> {
-    let is_pending = |entry: &FileEntry| entry.content == Content::Pending;
-    manifest
-        .files()
-        .filter(|(_, entry)| is_pending(entry))
-        .map(|(path, entry)| Job { path, kind: entry.kind, size: entry.size, stamp: entry.stamp })
-        .collect()
+    let mut jobs = Vec::new();
+    for (path, directory) in &manifest.directories {
+        let pending = directory.files.iter().filter(|(_, it)| it.content == Content::Pending);
+        jobs.extend(pending.map(|(name, &FileEntry { kind, size, stamp, .. })| {
+            let path = path.join(name);
+            Job { path, kind, size, stamp }
+        }));
+    }
+    jobs
 }
 
 /// Sets the contents of files that did not change since they were copied.
@@ -63,6 +69,42 @@ pub(crate) fn fill(manifest: &mut Manifest, copied: &Copied) {
             entry.content = *content;
         }
     }
+}
+
+/// The bytes of a file that is hashed here.
+const HASHED_BYTES: u64 = 1 << 20;
+
+/// Tells whether a small file still has its recorded content, though its stamp cannot tell.
+pub(crate) fn has_content(root: &Path, path: &TreePath, entry: &FileEntry) -> bool {
+    let Some(oid) = entry.content.oid().filter(|_| entry.size <= HASHED_BYTES) else {
+        return false;
+    };
+    let at = path.under(root);
+    let content = match entry.kind {
+        FileKind::Link => fs::read_link(&at).map(|target| target.into_os_string().into_vec()),
+        FileKind::Regular => read_small(&at),
+    };
+    let is_stamp =
+        || fs::symlink_metadata(&at).is_ok_and(|metadata| Stamp::of(&metadata) == entry.stamp);
+    content.is_ok_and(|content| blob(&content) == oid) && is_stamp()
+}
+
+fn read_small(path: &Path) -> std::io::Result<Vec<u8>> {
+    // A pipe that has taken the place of the file is not waited for.
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = fs::File::from(openat(CWD, path, flags, Mode::empty())?);
+    let mut bytes = Vec::new();
+    #[expect(clippy::disallowed_methods, reason = "bounded by `take`")]
+    file.take(HASHED_BYTES + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Returns the name that git gives a content.
+fn blob(content: &[u8]) -> Oid {
+    let mut hash = Sha1::new();
+    hash.update(format!("blob {}\0", content.len()));
+    hash.update(content);
+    Oid(hash.finalize().into())
 }
 
 impl ContentWriter {

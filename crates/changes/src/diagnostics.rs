@@ -22,6 +22,17 @@ convoke_core::diagnostic_codes! {
     WORKSPACE_CREATED = "workspace.created", Note,
         "A member works in a copy of the directory. It lacks files that git ignores.",
         "Name files to copy in `workspace-copy` and files to link to in `workspace-link`.";
+    WORKSPACE_RESTORED = "workspace.restored", Loss,
+        "The directory of a workspace was gone and was restored from its last record. Ignored files and files over the \
+         size limit are not part of a record.",
+        "Check the member's last turn, which removed it.";
+    REPOSITORY_CHANGED = "changes.repository", Note,
+        "An agent committed, changed the branch or used the stash of the repository in the directory. Undo leaves that as it is.",
+        "`git reflog` has the commits before; `git stash list` has what was stashed.";
+    REPOSITORY_REMOVED = "changes.repository-removed", Loss,
+        "An agent removed the repository (`.git`) of the directory. Convoke records files, never a repository: undo cannot \
+         restore it.",
+        "Restore `.git` from a clone or a backup.";
     WORKSPACE_UNCOMMITTED = "workspace.uncommitted", Loss,
         "The state of a workspace after a turn was not committed to its branch.",
         "The changes are recorded, and the end of the next turn commits them.";

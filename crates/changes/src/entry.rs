@@ -18,7 +18,7 @@ use crate::manifest::MODE_BITS;
 use crate::tree_path::TreePath;
 
 /// The flags of a descriptor that only names a directory.
-const NAMED: OFlags =
+pub(crate) const NAMED: OFlags =
     OFlags::DIRECTORY.union(OFlags::CLOEXEC).union(if cfg!(target_os = "linux") {
         OFlags::from_bits_retain(0o10_000_000) // O_PATH: needs no permission to read.
     } else {

@@ -74,6 +74,18 @@ pub enum ChangesError {
         /// The members of the session that have one.
         members: Vec<String>,
     },
+    /// The working tree of a workspace is gone.
+    #[error("{} is gone; the next turn of its member restores it from its last record", path.display())]
+    Missing {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// A recorded directory has been replaced by a link or a file.
+    #[error("{} is not the directory that was recorded any more: something else is in its place", path.display())]
+    Replaced {
+        /// The directory.
+        path: PathBuf,
+    },
     /// A path of the settings of workspaces leads out of the project.
     #[error("`{path}` is not a path of files below the project's directory")]
     BadPath {

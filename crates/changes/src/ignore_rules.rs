@@ -15,6 +15,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::error::ChangesError;
 use crate::git::{Deadline, Git, Host};
+use crate::manifest::Stamp;
 use crate::tracked::TrackedPaths;
 use crate::tree_path::TreePath;
 
@@ -76,15 +77,47 @@ impl WorkTree {
         }
     }
 
-    /// Returns a hash of the rules outside the recorded directory.
-    pub(crate) fn rules(&self, root: &Path) -> [u8; 32] {
-        let mut hash = Sha256::new();
-        hash.update(&self.patterns);
+    /// Returns the top of the working tree.
+    pub(crate) fn top(&self) -> &Path {
+        &self.top
+    }
+
+    /// Adds the rules that are not recorded to a hash: those outside of the working tree, and above the recorded directory.
+    pub(crate) fn hash_rules(&self, root: &Path, hash: &mut Sha256) {
+        let mut add = |part: &[u8]| {
+            hash.update((part.len() as u64).to_le_bytes());
+            hash.update(part);
+        };
+        add(self.top.as_os_str().as_bytes());
+        add(&self.patterns);
         for directory in root.ancestors().skip(1).take_while(|above| above.starts_with(&self.top)) {
-            hash.update([0]);
-            hash.update(read_patterns(&directory.join(".gitignore")));
+            add(&read_patterns(&directory.join(".gitignore")));
         }
-        hash.finalize().into()
+    }
+
+    /// Adds the stamp of the index to a hash.
+    pub(crate) fn hash_index(&self, hash: &mut Sha256) {
+        let index = self.git_dir.as_ref().map(|git_dir| git_dir.join("index"));
+        let metadata = index.and_then(|index| std::fs::metadata(index).ok());
+        let stamp = metadata.map(|metadata| Stamp::of(&metadata)).unwrap_or_default();
+        hash.update(stamp.inode.to_le_bytes());
+        hash.update(stamp.modified.to_le_bytes());
+        hash.update(stamp.changed.to_le_bytes());
+    }
+
+    /// Tells whether a recorded path, or one below it, is tracked.
+    pub(crate) fn tracks(&self, path: &TreePath) -> bool {
+        self.tracks_name(&self.path_in_tree(path))
+    }
+
+    fn tracks_name(&self, name: &[u8]) -> bool {
+        let tracked = self.tracked.get_or_init(|| match self.git_dir.as_deref() {
+            Some(git_dir) => TrackedPaths::load(git_dir),
+            None => Some(TrackedPaths::default()),
+        });
+        let is_tracked =
+            |tracked: &TrackedPaths| tracked.contains(name) || tracked.contains_below(name);
+        tracked.as_ref().is_some_and(is_tracked)
     }
 
     /// Returns those of the recorded paths that are ignored and not tracked. A directory that holds a
@@ -118,15 +151,7 @@ impl WorkTree {
         }
         let names =
             finished.stdout.split(|&byte| byte == 0).filter_map(|name| name.strip_prefix(b"./"));
-        let untracked = names.filter(|name| {
-            let tracked = self.tracked.get_or_init(|| match self.git_dir.as_deref() {
-                Some(git_dir) => TrackedPaths::load(git_dir),
-                None => Some(TrackedPaths::default()),
-            });
-            let is_tracked =
-                |tracked: &TrackedPaths| tracked.contains(name) || tracked.contains_below(name);
-            !tracked.as_ref().is_some_and(is_tracked)
-        });
+        let untracked = names.filter(|name| !self.tracks_name(name));
         Ok(untracked.map(|name| self.recorded_path(name)).collect())
     }
 

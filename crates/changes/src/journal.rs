@@ -80,7 +80,8 @@ impl Journal {
         if !is_stored {
             records.add(&mut record)?;
         }
-        let state = place.record_state(&place.load()?)?;
+        let last = place.load()?;
+        let state = place.record_state(&last, &last)?;
         place.save(&state)?;
         self.clear(place);
         Ok(record)

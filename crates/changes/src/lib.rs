@@ -27,11 +27,13 @@ mod limits;
 mod manifest;
 mod prune;
 mod record;
+mod repository;
 mod scan;
 mod store;
 mod tracked;
 mod tree_path;
 mod turn;
+mod unchanged;
 mod undo;
 mod workspace;
 
@@ -41,9 +43,12 @@ pub use diff::{FileDiff, LineCounts};
 pub use error::ChangesError;
 pub use git::Host;
 pub use limits::Limits;
-pub use record::{Applied, Author, Record, RecordId, TurnKey};
+pub use record::{Applied, Author, Direction, Record, RecordId, TurnKey, direction};
+pub use repository::{RepositoryChange, RepositoryState};
 pub use store::Changes;
 pub use tree_path::TreePath;
 pub use turn::{Begun, RunningTurn};
 pub use undo::{Conflict, LeftAlone, UndoPlan};
-pub use workspace::{ApplyPlan, Leftover, MergeConflict, Workspace, WorkspaceSettings};
+pub use workspace::{
+    ApplyPlan, Leftover, MergeConflict, Workspace, WorkspaceSettings, WorkspaceTree,
+};

@@ -1,32 +1,39 @@
 //! The manifest: the recorded state of a directory, and the cache that makes the next scan cheap.
 //!
 //! It has what git's trees lack: all permission bits, empty directories, and times in nanoseconds. The
-//! file is replaced whole; a damaged or missing one costs a new first copy and nothing else.
+//! file is replaced whole and ends with a hash of its bytes; one that is damaged, missing or of another
+//! version costs a new first copy and nothing else. States share the directories that did not change.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use convoke_files::limit::FileKind as ReadKind;
 use convoke_files::{Disk, Files as _};
+use rustix::fs::{FileType, Stat};
+use sha2::{Digest as _, Sha256};
 
 use crate::change::{Content, FileMode, Oid};
 use crate::error::ChangesError;
 use crate::tree_path::TreePath;
 
 /// The first bytes of the file; the digit is the version of the format.
-const MAGIC: &[u8] = b"convoke manifest 1\n";
-/// The last bytes of the file.
-const END: &[u8] = b"end\n";
+const MAGIC: &[u8] = b"convoke manifest 2\n";
+/// The bytes of the hash at the end of the file.
+const HASH_BYTES: usize = 32;
 /// The permission bits of a mode.
 pub(crate) const MODE_BITS: u32 = 0o7777;
 
 /// The recorded state of a directory.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Manifest {
-    /// A hash of the ignore rules that lie outside the recorded directory.
+    /// A hash of the ignore rules that lie outside the recorded directory or in the repositories in it.
     pub(crate) rules: [u8; 32],
-    pub(crate) directories: BTreeMap<TreePath, Directory>,
+    /// A hash of the stamps of the repositories' indexes.
+    pub(crate) indexes: [u8; 32],
+    /// The directories; the recorded one is empty of name. A manifest without it knows nothing.
+    pub(crate) directories: BTreeMap<TreePath, Arc<Directory>>,
     /// The indexes of repositories that the scan could not read, so that files which they track may be missing. Not
     /// stored.
     pub(crate) unreadable_indexes: Vec<PathBuf>,
@@ -68,11 +75,24 @@ pub(crate) enum FileKind {
 /// The reason why an entry is not recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LeftOut {
-    Ignored,
+    /// A file or a link that git ignores.
+    IgnoredFile,
+    /// A directory that git ignores.
+    IgnoredDirectory,
     /// A pipe, a socket or a device.
     Special,
     /// A directory that could not be read.
     Unreadable,
+}
+
+impl LeftOut {
+    pub(crate) fn ignored(is_directory: bool) -> Self {
+        if is_directory { Self::IgnoredDirectory } else { Self::IgnoredFile }
+    }
+
+    pub(crate) fn is_ignored(self) -> bool {
+        matches!(self, Self::IgnoredFile | Self::IgnoredDirectory)
+    }
 }
 
 /// The part of a file's status that changes with it.
@@ -97,6 +117,15 @@ impl Stamp {
         }
     }
 
+    pub(crate) fn of_stat(stat: &Stat) -> Self {
+        let time = |seconds: i128, nanoseconds: i128| seconds * NANOSECONDS + nanoseconds;
+        Self {
+            inode: stat.st_ino,
+            modified: time(stat.st_mtime.into(), stat.st_mtime_nsec.into()),
+            changed: time(stat.st_ctime.into(), stat.st_ctime_nsec.into()),
+        }
+    }
+
     /// Tells whether every later change will alter the stamp, seen from a time in nanoseconds: clocks of
     /// file systems advance in steps of some milliseconds, of coarse ones in seconds.
     pub(crate) fn is_settled(&self, now: i128) -> bool {
@@ -105,7 +134,25 @@ impl Stamp {
     }
 }
 
+impl Directory {
+    /// Tells whether a status is that of this directory with the same names in it.
+    pub(crate) fn has_status(&self, stat: &Stat) -> bool {
+        self.settled && self.stamp == Stamp::of_stat(stat) && self.mode == mode_of(stat)
+    }
+}
+
 impl FileEntry {
+    /// Tells whether a status is that of this file with the same content.
+    pub(crate) fn has_status(&self, stat: &Stat) -> bool {
+        let is_kind = match (self.kind, FileType::from_raw_mode(stat.st_mode)) {
+            (FileKind::Regular, FileType::RegularFile) => self.mode == mode_of(stat),
+            (FileKind::Link, FileType::Symlink) => true,
+            _ => false,
+        };
+        let has_size = u64::try_from(stat.st_size).is_ok_and(|size| size == self.size);
+        self.settled && is_kind && has_size && self.stamp == Stamp::of_stat(stat)
+    }
+
     /// Tells whether two entries have the same kind, mode and content.
     pub(crate) fn is_same_as(&self, other: &Self) -> bool {
         if self.kind != other.kind || self.mode != other.mode || self.size != other.size {
@@ -118,7 +165,16 @@ impl FileEntry {
     }
 }
 
+fn mode_of(stat: &Stat) -> FileMode {
+    FileMode::from(stat.st_mode) & MODE_BITS
+}
+
 impl Manifest {
+    /// Tells whether this is the state of a directory, and not a missing or damaged file.
+    pub(crate) fn is_known(&self) -> bool {
+        !self.directories.is_empty()
+    }
+
     /// Returns the number of files and directories.
     pub(crate) fn len(&self) -> u64 {
         self.directories.values().map(|directory| 1 + directory.files.len() as u64).sum()
@@ -126,7 +182,12 @@ impl Manifest {
 
     /// Returns a file.
     pub(crate) fn file_mut(&mut self, path: &TreePath) -> Option<&mut FileEntry> {
-        self.directories.get_mut(&path.parent()?)?.files.get_mut(path.name())
+        let directory = self.directories.get_mut(&path.parent()?)?;
+        if directory.files.contains_key(path.name()) {
+            Arc::make_mut(directory).files.get_mut(path.name())
+        } else {
+            None
+        }
     }
 
     /// Returns every file with its path.
@@ -162,6 +223,7 @@ impl Manifest {
         let mut out = Vec::with_capacity(256 + 120 * usize::try_from(self.len()).unwrap_or(0));
         out.extend_from_slice(MAGIC);
         out.extend_from_slice(&self.rules);
+        out.extend_from_slice(&self.indexes);
         number(&mut out, self.directories.len() as u64);
         for (path, directory) in &self.directories {
             bytes(&mut out, path.as_bytes());
@@ -181,13 +243,15 @@ impl Manifest {
             for (name, left_out) in &directory.left_out {
                 bytes(&mut out, name);
                 out.push(match left_out {
-                    LeftOut::Ignored => 0,
+                    LeftOut::IgnoredFile => 0,
                     LeftOut::Special => 1,
                     LeftOut::Unreadable => 2,
+                    LeftOut::IgnoredDirectory => 3,
                 });
             }
         }
-        out.extend_from_slice(END);
+        let hash = Sha256::digest(&out);
+        out.extend_from_slice(&hash);
         out
     }
 }
@@ -296,42 +360,51 @@ impl<'a> Input<'a> {
 
     fn directory(&mut self) -> Option<Directory> {
         let (mode, stamp, flags) = (self.mode()?, self.stamp()?, self.byte()?);
-        let mut directory = Directory {
+        Some(Directory {
             mode,
             stamp,
             settled: flags & 1 != 0,
             is_repository: flags & 2 != 0,
-            ..Directory::default()
-        };
-        for _ in 0..self.number()? {
-            let name = self.bytes()?.to_vec();
-            directory.files.insert(name, self.file()?);
-        }
-        for _ in 0..self.number()? {
-            directory.directories.insert(self.bytes()?.to_vec());
-        }
-        for _ in 0..self.number()? {
-            let name = self.bytes()?.to_vec();
-            let left_out = match self.byte()? {
-                0 => LeftOut::Ignored,
-                1 => LeftOut::Special,
-                _ => LeftOut::Unreadable,
-            };
-            directory.left_out.insert(name, left_out);
-        }
-        Some(directory)
+            files: self.list(|input| Some((input.bytes()?.to_vec(), input.file()?)))?,
+            directories: self.list(|input| input.bytes().map(<[u8]>::to_vec))?,
+            left_out: self.list(|input| Some((input.bytes()?.to_vec(), input.left_out()?)))?,
+        })
+    }
+
+    fn left_out(&mut self) -> Option<LeftOut> {
+        Some(match self.byte()? {
+            0 => LeftOut::IgnoredFile,
+            1 => LeftOut::Special,
+            2 => LeftOut::Unreadable,
+            3 => LeftOut::IgnoredDirectory,
+            _ => return None,
+        })
+    }
+
+    /// Reads a number of items.
+    fn list<T, C: FromIterator<T>>(
+        &mut self,
+        mut item: impl FnMut(&mut Self) -> Option<T>,
+    ) -> Option<C> {
+        let count = self.number()?;
+        (0..count).map(|_| item(self)).collect()
     }
 }
 
 fn decode(bytes: &[u8]) -> Option<Manifest> {
-    let mut input = Input(bytes.strip_prefix(MAGIC)?);
-    let rules = input.take(32)?.try_into().ok()?;
-    let mut directories = BTreeMap::new();
-    for _ in 0..input.number()? {
-        let path = TreePath::new(input.bytes()?);
-        directories.insert(path, input.directory()?);
+    let (body, hash) = bytes.split_at_checked(bytes.len().checked_sub(HASH_BYTES)?)?;
+    let mut input = Input(body.strip_prefix(MAGIC)?);
+    if Sha256::digest(body).as_slice() != hash {
+        return None;
     }
-    (input.0 == END).then_some(Manifest { rules, directories, ..Manifest::default() })
+    let rules = input.take(32)?.try_into().ok()?;
+    let indexes = input.take(32)?.try_into().ok()?;
+    let directories = input.list(|input| {
+        let path = TreePath::new(input.bytes()?);
+        Some((path, Arc::new(input.directory()?)))
+    })?;
+    let manifest = Manifest { rules, indexes, directories, unreadable_indexes: Vec::new() };
+    input.0.is_empty().then_some(manifest)
 }
 
 #[cfg(test)]
@@ -362,16 +435,27 @@ mod tests {
             ]
             .into(),
             directories: [b"\xff".to_vec()].into(),
-            left_out: [(b"x".to_vec(), LeftOut::Special), (b"y".to_vec(), LeftOut::Ignored)].into(),
+            left_out: [
+                (b"w".to_vec(), LeftOut::Unreadable),
+                (b"x".to_vec(), LeftOut::Special),
+                (b"y".to_vec(), LeftOut::IgnoredFile),
+                (b"z".to_vec(), LeftOut::IgnoredDirectory),
+            ]
+            .into(),
         };
-        let directories =
-            [(TreePath::default(), root), (TreePath::new(b"\xff"), Directory::default())];
-        let directories = directories.into();
-        let manifest = Manifest { rules: [3; 32], directories, ..Manifest::default() };
+        let below = (TreePath::new(b"\xff"), Directory::default().into());
+        let directories = [(TreePath::default(), root.into()), below].into();
+        let (rules, unreadable_indexes) = ([3; 32], Vec::new());
+        let manifest = Manifest { rules, indexes: [4; 32], directories, unreadable_indexes };
         let bytes = manifest.encode();
         assert_eq!(decode(&bytes).as_ref(), Some(&manifest));
         for end in 0..bytes.len() {
             assert_eq!(decode(&bytes[..end]), None, "{end}");
+        }
+        for at in 0..bytes.len() {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 1;
+            assert_eq!(decode(&damaged), None, "{at}");
         }
     }
 }

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::change::{Change, Content, Node};
 use crate::error::ChangesError;
+use crate::repository::RepositoryChange;
 use convoke_files::failpoint::Failpoint;
 
 /// The number of a record in its session, from 1.
@@ -68,6 +69,9 @@ pub struct Record {
     /// The merge that made the changes, or that this record took back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applied: Option<Applied>,
+    /// What the turn did to the repository that the directory lies in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repository: Option<RepositoryChange>,
 }
 
 /// A merge of a member's workspace into its project.
@@ -115,6 +119,33 @@ impl Record {
     }
 }
 
+/// Whether a record changes files, takes changes back, or restores them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// It changes files for the first time.
+    Change,
+    /// It takes changes back.
+    Undo,
+    /// It takes an undo back, and so restores the changes.
+    Restore,
+}
+
+/// Returns the direction of a record among the records of its session: an undo of an undo restores, and an undo of that
+/// undoes again.
+pub fn direction(records: &[Record], record: &Record) -> Direction {
+    let mut direction = Direction::Change;
+    let mut at = record.undoes;
+    for _ in records {
+        let Some(id) = at else { break };
+        direction = match direction {
+            Direction::Undo => Direction::Restore,
+            Direction::Change | Direction::Restore => Direction::Undo,
+        };
+        at = records.iter().find(|other| other.id == id).and_then(|other| other.undoes);
+    }
+    direction
+}
+
 /// The records of one session.
 #[derive(Debug, Clone)]
 pub(crate) struct SessionRecords {
@@ -138,6 +169,10 @@ impl SessionRecords {
         for id in self.ids()? {
             let path = self.path(id);
             let text = Disk.read(&path, FileKind::Record).map_err(ChangesError::io(&path))?;
+            // A record without changes may have been emptied by a power failure.
+            if text.is_empty() {
+                continue;
+            }
             let record: Record = serde_json::from_slice(&text)
                 .map_err(|error| ChangesError::damaged(&path, error))?;
             records.push(record);
@@ -240,7 +275,12 @@ impl SessionRecords {
         let text =
             serde_json::to_vec(record).map_err(|error| ChangesError::damaged(&path, error))?;
         let draft = draft_of(&path);
-        write_draft(&draft, &text)?;
+        if record.changes.is_empty() {
+            // Nothing is lost with it, so that a turn without changes does not wait for the disk.
+            fs::write(&draft, &text).map_err(ChangesError::io(&draft))?;
+        } else {
+            write_draft(&draft, &text)?;
+        }
         self.failpoint.reach();
         let linked = fs::hard_link(&draft, &path);
         let _ = fs::remove_file(&draft);

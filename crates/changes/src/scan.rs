@@ -1,23 +1,28 @@
 //! The scan: compares a directory with its last manifest and returns the new one.
 //!
-//! Every known file and directory is looked at once; a directory whose stamp did not change is not
-//! listed again. Names that are new go to git's ignore rules, a level of directories at a time. Contents
-//! are not read here: what changed is [`Content::Pending`] in the result.
+//! Directories that a quick look finds unchanged are taken over. In the others every file is looked at, and one whose own
+//! stamp did not change is not listed again. Names that are new go to git's ignore rules, a level of directories at a time.
+//! Contents are read here only where a stamp cannot tell; what changed is [`Content::Pending`] in the result.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::{self, Metadata};
 use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use sha2::{Digest as _, Sha256};
+
 use crate::change::Content;
+use crate::content::has_content;
 use crate::error::ChangesError;
 use crate::git::{Deadline, Git, Host};
 use crate::ignore_rules::WorkTree;
 use crate::limits::Limits;
 use crate::manifest::{Directory, FileEntry, FileKind, LeftOut, MODE_BITS, Manifest, Stamp};
 use crate::tree_path::TreePath;
+use crate::unchanged::changed_directories;
 
 /// A scan of one directory.
 pub(crate) struct Scan<'a> {
@@ -31,23 +36,21 @@ pub(crate) struct Scan<'a> {
 impl Scan<'_> {
     /// Returns the state of the directory now.
     pub(crate) fn run(&self, old: &Manifest) -> Result<Manifest, ChangesError> {
-        let outer = WorkTree::containing(self.root, self.host);
-        let rules = outer.rules(self.root);
+        let now = now();
         let mut state = Running {
             scan: self,
             old,
-            now: now(),
-            new: Manifest { rules, ..Manifest::default() },
-            work_trees: vec![outer],
+            now,
+            changed: changed_directories(self.root, old, self.deadline)?,
+            new: Manifest::default(),
+            work_trees: vec![WorkTree::containing(self.root, self.host)],
             work_tree_of: HashMap::new(),
             unknown: Vec::new(),
-            rules_changed: rules != old.rules,
+            rules_changed: false,
             count: 0,
         };
         state.visit(TreePath::default(), 0)?;
-        if state.rules_changed {
-            state.ask_again();
-        }
+        state.compare_rules();
         state.settle_unknown()?;
         let indexes = state.work_trees.iter().filter_map(WorkTree::unreadable_index);
         state.new.unreadable_indexes = indexes.collect();
@@ -78,6 +81,8 @@ struct Running<'a> {
     old: &'a Manifest,
     /// The time at which the scan began, in nanoseconds.
     now: i128,
+    /// The known directories that may differ from the old manifest.
+    changed: HashSet<&'a TreePath>,
     new: Manifest,
     /// The working trees found so far; the first contains the recorded directory.
     work_trees: Vec<WorkTree>,
@@ -94,6 +99,11 @@ impl Running<'_> {
         let mut waiting = vec![(path, work_tree)];
         while let Some((path, work_tree)) = waiting.pop() {
             self.scan.deadline.check()?;
+            let known = self.old.directories.get(&path);
+            if let Some(known) = known.filter(|_| !self.changed.contains(&path)) {
+                self.take_over(path, known, work_tree, &mut waiting)?;
+                continue;
+            }
             let at = path.under(self.scan.root);
             let metadata = match fs::symlink_metadata(&at) {
                 Ok(metadata) if metadata.is_dir() => metadata,
@@ -101,7 +111,6 @@ impl Running<'_> {
                 _ => continue,
             };
             let stamp = Stamp::of(&metadata);
-            let known = self.old.directories.get(&path);
             let unchanged = known.filter(|known| known.settled && known.stamp == stamp);
             let (names, has_git) = match unchanged {
                 Some(known) => (names_of(known), known.is_repository),
@@ -122,8 +131,9 @@ impl Running<'_> {
                 is_repository: has_git,
                 ..Directory::default()
             };
-            self.counted()?;
+            self.counted(1)?;
             for name in names {
+                let known = known.map(|known| &**known);
                 self.entry(&path, name, known, work_tree, &mut directory, &mut waiting)?;
             }
             let gone_rules = known.is_some_and(|known| {
@@ -134,8 +144,24 @@ impl Running<'_> {
                 self.rules_changed = true;
             }
             self.work_tree_of.insert(path.clone(), work_tree);
-            self.new.directories.insert(path, directory);
+            self.new.directories.insert(path, Arc::new(directory));
         }
+        Ok(())
+    }
+
+    /// Takes over an unchanged directory.
+    fn take_over(
+        &mut self,
+        path: TreePath,
+        known: &Arc<Directory>,
+        work_tree: usize,
+        waiting: &mut Vec<(TreePath, usize)>,
+    ) -> Result<(), ChangesError> {
+        self.counted(1 + known.files.len() as u64)?;
+        let work_tree = self.work_tree(&path, work_tree, known.is_repository);
+        waiting.extend(known.directories.iter().map(|name| (path.join(name), work_tree)));
+        self.work_tree_of.insert(path.clone(), work_tree);
+        self.new.directories.insert(path, known.clone());
         Ok(())
     }
 
@@ -159,7 +185,7 @@ impl Running<'_> {
             Found::Directory
         } else if let Some(kind) = file_kind(&metadata) {
             let old = known.and_then(|known| known.files.get(&name));
-            let entry = self.file(kind, &metadata, old);
+            let entry = self.file(&entry_path, kind, &metadata, old);
             if name == IGNORE_FILE && old.is_none_or(|old| old.stamp != entry.stamp) {
                 self.rules_changed = true;
             }
@@ -169,15 +195,16 @@ impl Running<'_> {
             return Ok(());
         };
         match found {
-            _ if left_out == Some(LeftOut::Ignored) => {
-                directory.left_out.insert(name, LeftOut::Ignored);
+            // A rule may hold for directories alone.
+            _ if left_out == Some(LeftOut::ignored(metadata.is_dir())) => {
+                directory.left_out.insert(name, LeftOut::ignored(metadata.is_dir()));
             }
             Found::Directory if known.is_some_and(|known| known.directories.contains(&name)) => {
                 directory.directories.insert(name);
                 waiting.push((entry_path, work_tree));
             }
             Found::File(entry) if known.is_some_and(|known| known.files.contains_key(&name)) => {
-                self.counted()?;
+                self.counted(1)?;
                 directory.files.insert(name, entry);
             }
             found => {
@@ -188,44 +215,77 @@ impl Running<'_> {
     }
 
     /// Returns the entry of a file, with its known content if the file did not change.
-    fn file(&self, kind: FileKind, metadata: &Metadata, old: Option<&FileEntry>) -> FileEntry {
-        let stamp = Stamp::of(metadata);
-        let is_unchanged = |old: &&FileEntry| old.settled && old.stamp == stamp && old.kind == kind;
-        let content = old.filter(is_unchanged).map_or(Content::Pending, |old| old.content);
-        let mode = if kind == FileKind::Link { 0o777 } else { metadata.mode() & MODE_BITS };
-        let settled = stamp.is_settled(self.now);
-        FileEntry { kind, mode, size: metadata.len(), stamp, settled, content }
+    fn file(
+        &self,
+        path: &TreePath,
+        kind: FileKind,
+        metadata: &Metadata,
+        old: Option<&FileEntry>,
+    ) -> FileEntry {
+        let mut entry = self.new_file(kind, metadata);
+        let same = old.filter(|old| old.stamp == entry.stamp && old.kind == kind);
+        let is_unchanged = |old: &&FileEntry| old.settled || has_content(self.scan.root, path, old);
+        if let Some(old) = same.filter(is_unchanged) {
+            entry.content = old.content;
+        }
+        entry
     }
 
-    /// Makes names that were ignored unknown again, after a change of the rules.
-    fn ask_again(&mut self) {
-        for (path, directory) in &mut self.new.directories {
-            let work_tree = self.work_tree_of.get(path).copied().unwrap_or_default();
-            let ignored: Vec<Vec<u8>> = directory
-                .left_out
-                .iter()
-                .filter(|(_, left_out)| **left_out == LeftOut::Ignored)
-                .map(|(name, _)| name.clone())
-                .collect();
-            for name in ignored {
-                let at = path.join(&name).under(self.scan.root);
-                let Ok(metadata) = fs::symlink_metadata(at) else { continue };
+    fn new_file(&self, kind: FileKind, metadata: &Metadata) -> FileEntry {
+        let stamp = Stamp::of(metadata);
+        let mode = if kind == FileKind::Link { 0o777 } else { metadata.mode() & MODE_BITS };
+        let (size, settled) = (metadata.len(), stamp.is_settled(self.now));
+        FileEntry { kind, mode, size, stamp, settled, content: Content::Pending }
+    }
+
+    /// Makes names that were ignored unknown again: all after a change of the rules, and the tracked ones after a change of
+    /// an index.
+    fn compare_rules(&mut self) {
+        let (mut rules, mut indexes) = (Sha256::new(), Sha256::new());
+        let mut work_trees: Vec<&WorkTree> = self.work_trees.iter().collect();
+        work_trees.sort_by_key(|work_tree| work_tree.top());
+        for work_tree in work_trees {
+            work_tree.hash_rules(self.scan.root, &mut rules);
+            work_tree.hash_index(&mut indexes);
+        }
+        (self.new.rules, self.new.indexes) = (rules.finalize().into(), indexes.finalize().into());
+        if self.rules_changed || self.new.rules != self.old.rules {
+            self.ask_again(|_, _| true);
+        } else if self.new.indexes != self.old.indexes {
+            self.ask_again(WorkTree::tracks);
+        }
+    }
+
+    fn ask_again(&mut self, is_asked: impl Fn(&WorkTree, &TreePath) -> bool) {
+        let mut asked = Vec::new();
+        for (path, directory) in &self.new.directories {
+            let number = self.work_tree_of.get(path).copied().unwrap_or_default();
+            let ignored = directory.left_out.iter().filter(|(_, left_out)| left_out.is_ignored());
+            for (name, _) in ignored {
+                let entry_path = path.join(name);
+                if !is_asked(&self.work_trees[number], &entry_path) {
+                    continue;
+                }
+                let Ok(metadata) = fs::symlink_metadata(entry_path.under(self.scan.root)) else {
+                    continue;
+                };
                 let found = if metadata.is_dir() {
                     Found::Directory
                 } else if let Some(kind) = file_kind(&metadata) {
-                    let stamp = Stamp::of(&metadata);
-                    let mode =
-                        if kind == FileKind::Link { 0o777 } else { metadata.mode() & MODE_BITS };
-                    let settled = stamp.is_settled(self.now);
-                    let (size, content) = (metadata.len(), Content::Pending);
-                    Found::File(FileEntry { kind, mode, size, stamp, settled, content })
+                    Found::File(self.new_file(kind, &metadata))
                 } else {
                     continue;
                 };
-                directory.left_out.remove(&name);
-                self.unknown.push(Unknown { directory: path.clone(), name, found, work_tree });
+                let (directory, name, work_tree) = (path.clone(), name.clone(), number);
+                asked.push(Unknown { directory, name, found, work_tree });
             }
         }
+        for unknown in &asked {
+            if let Some(directory) = self.new.directories.get_mut(&unknown.directory) {
+                Arc::make_mut(directory).left_out.remove(&unknown.name);
+            }
+        }
+        self.unknown.extend(asked);
     }
 
     /// Asks git which of the unknown names are ignored, and looks at the directories that are not, until
@@ -233,7 +293,7 @@ impl Running<'_> {
     fn settle_unknown(&mut self) -> Result<(), ChangesError> {
         while !self.unknown.is_empty() {
             let unknown = std::mem::take(&mut self.unknown);
-            let mut ignored = std::collections::HashSet::new();
+            let mut ignored = HashSet::new();
             for (number, work_tree) in self.work_trees.iter().enumerate() {
                 let paths: Vec<TreePath> = unknown
                     .iter()
@@ -245,14 +305,16 @@ impl Running<'_> {
             for Unknown { directory, name, found, work_tree } in unknown {
                 let path = directory.join(&name);
                 let Some(parent) = self.new.directories.get_mut(&directory) else { continue };
+                let parent = Arc::make_mut(parent);
                 if ignored.contains(&path) {
-                    parent.left_out.insert(name, LeftOut::Ignored);
+                    let is_directory = matches!(found, Found::Directory);
+                    parent.left_out.insert(name, LeftOut::ignored(is_directory));
                     continue;
                 }
                 match found {
                     Found::File(entry) => {
                         parent.files.insert(name, entry);
-                        self.counted()?;
+                        self.counted(1)?;
                     }
                     Found::Directory => {
                         parent.directories.insert(name);
@@ -281,6 +343,7 @@ impl Running<'_> {
     fn leave_out(&mut self, path: &TreePath, left_out: LeftOut) {
         if let Some(parent) = path.parent().and_then(|parent| self.new.directories.get_mut(&parent))
         {
+            let parent = Arc::make_mut(parent);
             parent.directories.remove(path.name());
             parent.left_out.insert(path.name().to_vec(), left_out);
             // A later scan tries again.
@@ -288,8 +351,8 @@ impl Running<'_> {
         }
     }
 
-    fn counted(&mut self) -> Result<(), ChangesError> {
-        self.count += 1;
+    fn counted(&mut self, entries: u64) -> Result<(), ChangesError> {
+        self.count += entries;
         let limit = self.scan.limits.files;
         if self.count > limit { Err(ChangesError::OverFiles { limit }) } else { Ok(()) }
     }

@@ -18,6 +18,7 @@ use crate::manifest::Manifest;
 use crate::record::{Record, SessionRecords, private_directory, write_cache, write_whole};
 use crate::scan::Scan;
 use crate::tree_path::hex;
+use crate::workspace::WorkspacePath;
 use convoke_files::failpoint::Failpoint;
 
 /// The attributes of every file: its bytes are recorded as they are.
@@ -123,7 +124,11 @@ impl Changes {
 
     /// Opens the store of a directory.
     pub(crate) fn place(&self, directory: &Path) -> Result<Place, ChangesError> {
-        let directory = Disk.canonicalize(directory).map_err(ChangesError::io(directory))?;
+        let named = directory;
+        let directory = Disk.canonicalize(named).map_err(ChangesError::io(named))?;
+        if self.is_workspace(named) && directory != named {
+            return Err(ChangesError::Replaced { path: named.to_owned() });
+        }
         if directory.parent().is_none() || self.host.home.starts_with(&directory) {
             return Err(ChangesError::NotAProject { path: directory });
         }
@@ -136,6 +141,13 @@ impl Changes {
         let place = Place { changes: self.clone(), directory, store, git };
         place.create(workspace.is_some())?;
         Ok(place)
+    }
+
+    /// Opens the store of a workspace whose working tree may be gone. Only what is recorded may be read.
+    pub(crate) fn recorded_place(&self, workspace: &WorkspacePath, tree: &Path) -> Place {
+        let store = workspace.store();
+        let git = self.repository_of(tree, &store);
+        Place { changes: self.clone(), directory: tree.to_owned(), store, git }
     }
 
     /// Returns the directory of a store.

@@ -13,6 +13,7 @@ use crate::content::{Job, fill, pending};
 use crate::error::ChangesError;
 use crate::manifest::Manifest;
 use crate::record::{Author, Record, RecordId, TurnKey};
+use crate::repository::Repository;
 use crate::scan::now;
 use crate::store::{Changes, Place};
 
@@ -39,6 +40,8 @@ pub struct RunningTurn {
     key: TurnKey,
     began: i64,
     before: Manifest,
+    /// The repository before the turn. A workspace has one of its own, which is the agent's.
+    repository: Option<Repository>,
     marker: Marker,
 }
 
@@ -94,7 +97,12 @@ impl Changes {
         }
         let began = milliseconds();
         let marker = Marker::create(&place, &key, began)?;
-        let turn = RunningTurn { place: place.clone(), key, began, before, marker };
+        let repository = if self.is_workspace(&place.directory) {
+            None
+        } else {
+            Repository::find(&place.directory, &place.host().home)
+        };
+        let turn = RunningTurn { place: place.clone(), key, began, before, repository, marker };
         Ok(Begun { turn, person, is_complete })
     }
 }
@@ -113,10 +121,12 @@ impl RunningTurn {
 
     fn record(&mut self) -> Result<Record, ChangesError> {
         let _lock = self.place.lock()?;
+        let is_current = self.marker.is_current(&self.place);
+        let last = if is_current { self.before.clone() } else { self.place.load()? };
         if let Some(copier) = self.place.copier() {
             fill(&mut self.before, &copier.copied());
         }
-        let after = self.place.record_state(&self.before)?;
+        let after = self.place.record_state(&self.before, &last)?;
         let ended = milliseconds();
         let mut record = Record {
             id: RecordId(0),
@@ -130,9 +140,12 @@ impl RunningTurn {
             shared_with: self.shared_with()?,
             unread: after.unreadable(&self.place.directory),
             applied: None,
+            repository: self.repository.take().and_then(Repository::change),
         };
         self.place.changes.session(&self.key.session).add(&mut record)?;
-        self.place.save(&after)?;
+        if after != last {
+            self.place.save(&after)?;
+        }
         self.log(ended)?;
         Ok(record)
     }
@@ -172,11 +185,16 @@ impl RunningTurn {
 }
 
 impl Place {
-    /// Scans the directory and stores the contents that changed since an earlier state. What that state
+    /// Compares the directory with the last state and stores the contents that changed since an earlier one. What that
     /// still waits for is left to the background copy.
-    pub(crate) fn record_state(&self, earlier: &Manifest) -> Result<Manifest, ChangesError> {
+    pub(crate) fn record_state(
+        &self,
+        earlier: &Manifest,
+        last: &Manifest,
+    ) -> Result<Manifest, ChangesError> {
+        self.check_in_place()?;
         let deadline = self.deadline();
-        let mut state = self.scan(&self.load()?, deadline)?;
+        let mut state = self.scan(last, deadline)?;
         let is_left = |job: &Job| {
             let parent = job.path.parent().and_then(|parent| earlier.directories.get(&parent));
             let entry = parent.and_then(|parent| parent.files.get(job.path.name()));
@@ -189,6 +207,15 @@ impl Place {
         Ok(state)
     }
 
+    /// Fails if an agent has put a link in the place of the directory: what lies behind it is not the project.
+    fn check_in_place(&self) -> Result<(), ChangesError> {
+        let found = Disk.canonicalize(&self.directory);
+        if found.map_err(ChangesError::io(&self.directory))? == self.directory {
+            return Ok(());
+        }
+        Err(ChangesError::Replaced { path: self.directory.clone() })
+    }
+
     /// Stores what changed between two states as a person's record.
     pub(crate) fn record_person(
         &self,
@@ -196,8 +223,12 @@ impl Place {
         new: &Manifest,
         next: &TurnKey,
     ) -> Result<Option<Record>, ChangesError> {
+        // Of a state that is not known, nothing is said.
+        if !old.is_known() || self.unattributed().exists() {
+            return Ok(None);
+        }
         let changes = changes(old, new);
-        if changes.is_empty() || self.unattributed().exists() {
+        if changes.is_empty() {
             return Ok(None);
         }
         let mut record = Record {
@@ -212,6 +243,7 @@ impl Place {
             shared_with: Vec::new(),
             unread: new.unreadable(&self.directory),
             applied: None,
+            repository: None,
         };
         self.changes.session(&next.session).add(&mut record)?;
         Ok(Some(record))
@@ -238,7 +270,13 @@ impl Place {
                 continue;
             };
             let before = Manifest::load(&manifest)?;
-            let after = self.record_state(&before)?;
+            if !before.is_known() {
+                // What the turn changed cannot be told any more.
+                let _ = fs::rename(&file, self.unattributed());
+                remove_both(&file, &manifest);
+                continue;
+            }
+            let after = self.record_state(&before, &self.load()?)?;
             let mut record = Record {
                 id: RecordId(0),
                 turn: times.key,
@@ -251,6 +289,7 @@ impl Place {
                 shared_with: Vec::new(),
                 unread: after.unreadable(&self.directory),
                 applied: None,
+                repository: None,
             };
             let records = self.changes.session(&record.turn.session);
             let is_stored = records.load()?.iter().any(|other| {
@@ -298,6 +337,14 @@ impl Marker {
         fs::rename(&draft, &file).map_err(ChangesError::io(&file))?;
         place.failpoint().reach();
         Ok(Self { file, manifest, _lock: lock })
+    }
+
+    /// Tells whether the stored state is still the one from which the turn began. A link to it is a name of the same file.
+    fn is_current(&self, place: &Place) -> bool {
+        use std::os::unix::fs::MetadataExt as _;
+        let file = |path: &Path| fs::metadata(path).ok().map(|file| (file.dev(), file.ino()));
+        let began = file(&self.manifest);
+        began.is_some() && began == file(&place.manifest_path())
     }
 
     fn remove(&self) {

@@ -12,7 +12,8 @@ use crate::error::ChangesError;
 use crate::git::Deadline;
 use crate::journal::Journal;
 use crate::manifest::{FileKind, MODE_BITS, Stamp};
-use crate::record::{Applied, Author, Record, RecordId, TurnKey};
+use crate::record::{Applied, Author, Direction, Record, RecordId, TurnKey, direction};
+use crate::repository::RepositoryChange;
 use crate::store::{Changes, Place};
 use crate::tree_path::TreePath;
 use crate::turn::milliseconds;
@@ -22,8 +23,10 @@ use crate::turn::milliseconds;
 pub struct UndoPlan {
     /// The turn.
     pub turn: TurnKey,
-    /// Whether this takes an earlier undo back.
+    /// Whether this takes an earlier undo back, and so restores what the turn changed.
     pub is_redo: bool,
+    /// What the turn did to the repository of the directory, which stays as it is.
+    pub repository: Option<RepositoryChange>,
     /// The merge of a workspace that is taken back or restored; `None` for a turn.
     pub applied: Option<Applied>,
     /// The directory.
@@ -91,7 +94,16 @@ impl Changes {
         }
         if self.is_workspace(&target.directory) && !target.directory.exists() {
             let turn = target.turn.turn;
-            let why = format!("turn {turn} worked in a workspace that is discarded");
+            let is_discarded =
+                self.workspaces(session)?.iter().all(|it| it.directory != target.directory);
+            let why = if is_discarded {
+                format!("turn {turn} worked in a workspace that is discarded")
+            } else {
+                let member = &target.turn.member;
+                format!(
+                    "turn {turn} worked in a directory that is gone; the next turn of {member} restores it"
+                )
+            };
             return Err(ChangesError::NothingToUndo(why));
         }
         let place = self.place(&target.directory)?;
@@ -110,7 +122,7 @@ impl Changes {
         }
         // What a person changed since the last turn is recorded first, and stays a person's.
         let old = place.load()?;
-        let now = place.record_state(&old)?;
+        let now = place.record_state(&old, &old)?;
         place.record_person(&old, &now, &plan.turn)?;
         place.save(&now)?;
         place.attribute_again();
@@ -133,6 +145,7 @@ impl Changes {
             shared_with: Vec::new(),
             unread: Vec::new(),
             applied: plan.applied.clone(),
+            repository: None,
         };
         Journal::write(&place, record)?.run(&place)
     }
@@ -142,7 +155,8 @@ impl Changes {
 struct Target {
     id: RecordId,
     turn: TurnKey,
-    is_undo: bool,
+    direction: Direction,
+    repository: Option<RepositoryChange>,
     applied: Option<Applied>,
     directory: PathBuf,
     changes: Vec<Change>,
@@ -216,7 +230,8 @@ impl Target {
         Ok(Self {
             id,
             turn: found.turn.clone(),
-            is_undo: found.undoes.is_some(),
+            direction: direction(records, found),
+            repository: found.repository.clone(),
             applied: found.applied.clone(),
             directory: found.directory.clone(),
             changes,
@@ -229,7 +244,8 @@ impl Place {
     fn plan(&self, records: &[Record], target: Target) -> Result<UndoPlan, ChangesError> {
         let mut plan = UndoPlan {
             turn: target.turn,
-            is_redo: target.is_undo,
+            is_redo: target.direction == Direction::Undo,
+            repository: target.repository,
             applied: target.applied,
             directory: target.directory,
             changes: Vec::new(),
@@ -341,8 +357,11 @@ fn changed_by(records: &[Record], after: RecordId, path: &TreePath) -> String {
         Some(Record { applied: Some(applied), undoes: None, .. }) => {
             format!("changed by applying the workspace of {}", applied.member)
         }
-        Some(record) if record.undoes.is_some() => {
+        Some(record) if direction(records, record) == Direction::Undo => {
             format!("changed by the undo of turn {}", record.turn.turn)
+        }
+        Some(record) if record.undoes.is_some() => {
+            format!("changed by restoring turn {}", record.turn.turn)
         }
         Some(record) if record.by == Author::Agent => {
             format!("changed by turn {} ({})", record.turn.turn, record.turn.member)

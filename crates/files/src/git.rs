@@ -85,9 +85,23 @@ pub fn project_root(files: &dyn Files, directory: &Path, home: Option<&Path>) ->
         root.parent().is_some()
             && !home.is_some_and(|home| home.starts_with(root))
             && files.kind(&root.join(".git")).is_ok()
-            && git_kind(files, root) != GitKind::Stray
+            && match git_kind(files, root) {
+                GitKind::Repository => has_head(files, root),
+                GitKind::Worktree(_) | GitKind::Submodule => true,
+                GitKind::Stray => false,
+            }
     };
     directory.ancestors().find(is_project).map(Path::to_owned)
+}
+
+/// Returns whether the `HEAD` of a repository names a branch or a commit, without which it is none to Git.
+fn has_head(files: &dyn Files, root: &Path) -> bool {
+    let is_commit = |text: &str| text.len() >= 40 && text.bytes().all(|it| it.is_ascii_hexdigit());
+    files.read_text(&root.join(".git/HEAD"), FileKind::Pointer).is_ok_and(|text| {
+        let text = text.trim_end();
+        text.strip_prefix("ref:").is_some_and(|name| name.trim_start().starts_with("refs/"))
+            || is_commit(text)
+    })
 }
 
 #[cfg(test)]
@@ -128,6 +142,10 @@ mod tests {
             tree.create_directory(Path::new(stray).join(".git"));
         }
         tree.write("/opt/.git", "gitdir: nowhere");
+        for (name, head) in [("empty", ""), ("words", "x\n"), ("outside", "ref: ../../etc\n")] {
+            tree.write(Path::new("/var").join(name).join(".git/HEAD"), head);
+        }
+        tree.write("/usr/.git/HEAD", "9c1185a5c5e9fc54612808977ee8f548b2258d31\n");
         let home = Path::new("/home/me");
         let cases = [
             ("/home/me/repo", Some("/home/me/repo")),
@@ -136,6 +154,10 @@ mod tests {
             ("/home/me", None),
             ("/srv/a/b", None),
             ("/opt/a", None),
+            ("/var/empty/a", None),
+            ("/var/words/a", None),
+            ("/var/outside/a", None),
+            ("/usr/a", Some("/usr")),
         ];
         for (directory, expected) in cases {
             let found = project_root(&tree, directory.as_ref(), Some(home));

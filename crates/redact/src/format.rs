@@ -1,7 +1,7 @@
 //! Formats of keys: a beginning that only keys have, and a body of known characters and length.
 //!
-//! A body of fixed length without separators needs no further look. Where words could follow the beginning (`sk-`, `glpat-`),
-//! the body must look random, too.
+//! Names can begin like keys (`sk-`, `hf_`, `glpat-`), so a body must look random, too. Where the length of a key is known,
+//! a body of that length needs to look less so.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -46,10 +46,13 @@ struct Format {
 /// The condition on a body besides its length.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Test {
-    Nothing,
-    /// No longer than that, and the end of a word.
-    Exact,
     Random,
+    /// Random, or of capitals and small letters in no order.
+    Mixed,
+    /// Random, or of just that length with all kinds of characters or with capitals and small letters in no order.
+    Length,
+    /// Of just that length, and not of words.
+    Exact,
     /// Of parts that are joined by dots.
     Dotted,
 }
@@ -76,26 +79,26 @@ static FORMATS: &[Format] = &[
     // OpenAI, Anthropic, OpenRouter, DeepSeek, Langfuse and others.
     format(&["sk-"], ALNUM | URL, 20, Test::Random),
     format(&["xai-"], ALNUM | UNDERSCORE, 32, Test::Random),
-    format(&["gsk_", "pplx-"], ALNUM, 32, Test::Nothing),
-    format(&["hf_", "api_org_"], ALNUM, 30, Test::Nothing),
+    format(&["gsk_", "pplx-"], ALNUM, 32, Test::Mixed),
+    format(&["hf_", "api_org_"], ALNUM, 30, Test::Mixed),
     format(&["nvapi-"], ALNUM | URL, 40, Test::Random),
-    format(&["r8_"], ALNUM, 34, Test::Nothing),
+    format(&["r8_"], ALNUM, 34, Test::Mixed),
     // Stripe and webhooks.
-    format(&["sk_live_", "sk_test_", "rk_live_", "rk_test_"], ALNUM, 16, Test::Random),
-    format(&["whsec_"], ALNUM | BASE64, 24, Test::Random),
+    format(&["sk_live_", "sk_test_", "rk_live_", "rk_test_"], ALNUM, 24, Test::Length),
+    format(&["whsec_"], ALNUM | BASE64, 32, Test::Length),
     // Forges and registries.
-    format(&["ghp_", "gho_", "ghu_", "ghs_", "ghr_"], ALNUM, 30, Test::Nothing),
+    format(&["ghp_", "gho_", "ghu_", "ghs_", "ghr_"], ALNUM, 30, Test::Mixed),
     format(&["github_pat_"], ALNUM | UNDERSCORE, 40, Test::Random),
     format(
         &["glpat-", "gldt-", "glrt-", "glptt-", "glft-", "glsoat-", "glcbt-", "glagent-"],
         ALNUM | URL | DOT,
-        18,
-        Test::Random,
+        20,
+        Test::Length,
     ),
-    format(&["npm_"], ALNUM, 34, Test::Nothing),
+    format(&["npm_"], ALNUM, 34, Test::Mixed),
     format(&["pypi-"], ALNUM | URL, 40, Test::Random),
-    format(&["rubygems_", "pul-"], ALNUM, 40, Test::Nothing),
-    format(&["dckr_pat_"], ALNUM | URL, 24, Test::Random),
+    format(&["rubygems_", "pul-"], ALNUM, 40, Test::Mixed),
+    format(&["dckr_pat_"], ALNUM | URL, 27, Test::Length),
     format(&["ATATT3"], ALNUM | URL | BASE64, 60, Test::Random),
     // Slack.
     format(
@@ -118,23 +121,24 @@ static FORMATS: &[Format] = &[
         40,
         Test::Exact,
     ),
-    named(&["AccountKey", "SharedAccessKey"], ALNUM | BASE64, 40, Test::Nothing),
-    format(&["AIza"], ALNUM | URL, 33, Test::Nothing),
+    named(&["AccountKey", "SharedAccessKey"], ALNUM | BASE64, 40, Test::Mixed),
+    format(&["AIza"], ALNUM | URL, 35, Test::Length),
     format(&["ya29."], ALNUM | URL | DOT, 20, Test::Random),
-    format(&["GOCSPX-"], ALNUM | URL, 24, Test::Random),
-    format(&["dop_v1_", "doo_v1_", "dor_v1_"], ALNUM, 60, Test::Nothing),
-    format(&["dapi"], ALNUM, 32, Test::Nothing),
+    format(&["GOCSPX-"], ALNUM | URL, 28, Test::Length),
+    format(&["dop_v1_", "doo_v1_", "dor_v1_"], ALNUM, 60, Test::Mixed),
+    format(&["dapi"], ALNUM, 32, Test::Mixed),
     format(&["hvs.", "hvb."], ALNUM | URL, 24, Test::Random),
     // Other services.
     format(&["SG."], ALNUM | URL | DOT, 50, Test::Random),
-    format(&["shpat_", "shpss_", "shppa_", "shpca_"], ALNUM, 32, Test::Nothing),
+    format(&["shpat_", "shpss_", "shppa_", "shpca_"], ALNUM, 32, Test::Mixed),
     format(&["sntrys_", "sntryu_"], ALNUM | URL | BASE64, 40, Test::Random),
     format(&["glsa_", "glc_"], ALNUM | UNDERSCORE | BASE64, 30, Test::Random),
-    format(&["lin_api_", "ntn_"], ALNUM, 32, Test::Nothing),
+    format(&["lin_api_", "ntn_"], ALNUM, 32, Test::Mixed),
     format(&["figd_", "PMAK-"], ALNUM | URL, 36, Test::Random),
-    format(&["AGE-SECRET-KEY-1"], UPPER | DIGIT, 50, Test::Nothing),
+    format(&["AGE-SECRET-KEY-1"], UPPER | DIGIT, 50, Test::Mixed),
     // Tokens of any service.
     format(&["eyJ"], ALNUM | URL | DOT, 40, Test::Dotted),
+    named(&["Basic", "basic"], ALNUM | BASE64, 16, Test::Mixed),
     named(&["Bearer", "bearer"], ALNUM | URL | DOT | BASE64, 20, Test::Random),
 ];
 
@@ -225,6 +229,10 @@ struct Candidate {
     /// The number of characters that may still come between a name and its value.
     glue: usize,
     is_random: bool,
+    /// The number of capitals, small letters and digits.
+    capitals: usize,
+    small: usize,
+    digits: usize,
     has_dot: bool,
     /// The last byte is a dot: it ends the sentence, unless more follows.
     ends_with_dot: bool,
@@ -317,6 +325,9 @@ impl FormatScan {
             body,
             glue: if is_name { MOST_GLUE } else { 0 },
             is_random: false,
+            capitals: 0,
+            small: 0,
+            digits: 0,
             has_dot: false,
             ends_with_dot: false,
             is_sure: false,
@@ -373,6 +384,12 @@ impl Candidate {
             return Step::More;
         }
         self.has_dot |= std::mem::take(&mut self.ends_with_dot);
+        match kind {
+            UPPER => self.capitals += 1,
+            LOWER => self.small += 1,
+            DIGIT => self.digits += 1,
+            _ => {}
+        }
         self.is_sure |= self.format().test != Test::Exact && self.is_key(at + 1);
         if !self.is_sure && at + 1 - self.start > MOST_OPEN { Step::Drop } else { Step::More }
     }
@@ -380,8 +397,10 @@ impl Candidate {
     /// Returns the key that ended before a position, at the end of a word or not.
     fn ended(&self, at: usize, ends_word: bool) -> Option<Span> {
         let end = self.end(at);
+        let is_exact = ends_word && end - self.body == self.format().length;
         let is_key = match self.format().test {
-            Test::Exact => ends_word && end - self.body == self.format().length,
+            Test::Exact => is_exact && (self.digits > 0 || self.is_random),
+            Test::Length if is_exact && (self.has_all_kinds() || self.has_mixed_case()) => true,
             _ => self.is_sure || self.is_key(end),
         };
         is_key.then_some(Span { start: self.start, end })
@@ -391,10 +410,22 @@ impl Candidate {
         let is_long = end - self.body >= self.format().length;
         is_long
             && match self.format().test {
-                Test::Nothing | Test::Exact => true,
-                Test::Random => self.is_random,
+                Test::Exact => true,
+                Test::Random | Test::Length => self.is_random,
+                Test::Mixed => self.is_random || self.has_mixed_case(),
                 Test::Dotted => self.has_dot,
             }
+    }
+}
+
+impl Candidate {
+    fn has_all_kinds(&self) -> bool {
+        self.capitals > 0 && self.small > 0 && self.digits > 0
+    }
+
+    /// Returns whether it has more capitals than the names of functions and types.
+    fn has_mixed_case(&self) -> bool {
+        self.capitals.min(self.small) * 4 >= self.capitals + self.small && self.small > 0
     }
 }
 

@@ -23,6 +23,7 @@ pub(crate) struct Known {
     places: Vec<Place>,
     /// The length of the longest end of what was read that is the beginning, and not all, of a spelling.
     open: HashMap<StateID, usize>,
+    longest: usize,
 }
 
 /// A spelling that was found: its length, and where it counts.
@@ -30,7 +31,7 @@ pub(crate) type Found = (usize, Place);
 
 impl Known {
     /// Creates an automaton for these spellings; none when there are none.
-    pub fn new(spellings: &BTreeMap<String, Place>) -> Option<Self> {
+    pub fn new(spellings: &BTreeMap<Vec<u8>, Place>) -> Option<Self> {
         if spellings.is_empty() {
             return None;
         }
@@ -38,27 +39,38 @@ impl Known {
         let automaton =
             NFA::builder().match_kind(MatchKind::Standard).build(spellings.keys()).ok()?;
         let start = automaton.start_state(Anchored::No).ok()?;
-        let run = |text: &str| {
-            text.bytes().fold(start, |state, byte| automaton.next_state(Anchored::No, state, byte))
+        let run = |text: &[u8]| {
+            let step = |state, byte: &u8| automaton.next_state(Anchored::No, state, *byte);
+            text.iter().fold(start, step)
         };
         let mut open = HashMap::new();
         for spelling in spellings.keys() {
             let mut state = start;
-            for (before, byte) in spelling.bytes().enumerate().take(spelling.len() - 1) {
-                state = automaton.next_state(Anchored::No, state, byte);
+            for (before, byte) in spelling.iter().enumerate().take(spelling.len() - 1) {
+                state = automaton.next_state(Anchored::No, state, *byte);
                 open.insert(state, before + 1);
             }
         }
         // A whole spelling that begins no other may end with the beginning of one.
-        let mut by_length: Vec<&String> = spellings.keys().collect();
+        let mut by_length: Vec<&Vec<u8>> = spellings.keys().collect();
         by_length.sort_by_key(|spelling| spelling.len());
         for spelling in by_length {
-            let mut rest = spelling.chars();
-            rest.next();
-            let shorter = open.get(&run(rest.as_str())).copied().unwrap_or(0);
+            let shorter = open.get(&run(&spelling[1..])).copied().unwrap_or(0);
             open.entry(run(spelling)).or_insert(shorter);
         }
-        Some(Self { automaton, start, places: spellings.values().copied().collect(), open })
+        let longest = spellings.keys().map(Vec::len).max().unwrap_or(0);
+        let places = spellings.values().copied().collect();
+        Some(Self { automaton, start, places, open, longest })
+    }
+
+    /// Returns the length of the longest spelling.
+    pub fn longest(&self) -> usize {
+        self.longest
+    }
+
+    /// Returns whether a spelling begins with a byte.
+    pub fn begins_with(&self, byte: u8) -> bool {
+        self.step(self.start, byte) != self.start
     }
 
     /// Returns the state before the first byte.

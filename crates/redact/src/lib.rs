@@ -1,7 +1,7 @@
 //! Redaction: removes secrets from a text before it is logged, stored or shown.
 //!
 //! Two kinds of secrets are found: *known values*, given by the caller (from an environment or a configuration), in the
-//! spellings in which programs pass them on (`spelling`); and *formats* that only secrets have: the keys of well-known
+//! spellings in which programs pass them on (`encoding`); and *formats* that only secrets have: the keys of well-known
 //! services (`format`), private keys (`pem`) and passwords in URLs (`url`).
 //!
 //! A text is read once, byte by byte, with a bounded number of steps for each byte (`scan`). Nothing depends on where
@@ -20,6 +20,8 @@
 //! ```
 
 mod boundary;
+mod encoding;
+mod escape;
 mod format;
 mod known;
 mod mask;

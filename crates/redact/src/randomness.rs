@@ -29,6 +29,8 @@ pub(crate) struct Randomness {
 struct Segment {
     length: u32,
     digits: u32,
+    /// The digits that differ from the character before.
+    varied_digits: u32,
     /// Changes between a letter and a digit.
     changes: u32,
     /// Changes from a small letter to a capital.
@@ -44,6 +46,7 @@ impl Default for Segment {
         Self {
             length: 0,
             digits: 0,
+            varied_digits: 0,
             changes: 0,
             humps: 0,
             consonants: 0,
@@ -89,7 +92,11 @@ impl Segment {
         self.changes += u32::from(is_digit != self.last.is_ascii_digit());
         self.humps += u32::from(byte.is_ascii_uppercase() && self.last.is_ascii_lowercase());
         let is_vowel = matches!(byte.to_ascii_lowercase(), b'a' | b'e' | b'i' | b'o' | b'u' | b'y');
-        self.consonants = if is_digit || is_vowel { 0 } else { self.consonants + 1 };
+        // `xxxx` stands for a key.
+        let is_repeated = byte.eq_ignore_ascii_case(&self.last);
+        self.varied_digits += u32::from(is_digit && !is_repeated);
+        let is_consonant = !is_digit && !is_vowel;
+        self.consonants = if is_consonant { self.consonants + u32::from(!is_repeated) } else { 0 };
         self.has_long_consonants |= self.consonants >= CONSONANTS;
         self.is_hex &= byte.is_ascii_hexdigit();
         self.last = byte;
@@ -103,7 +110,8 @@ impl Segment {
         let alternates =
             self.changes >= 2 && self.points() >= 6 && self.points() * 4 >= self.length;
         let letters = self.length - self.digits;
-        let is_numeric = self.digits >= SEGMENT || self.digits >= LONG_NUMBER && letters >= 4;
+        let is_numeric =
+            self.varied_digits >= SEGMENT || self.varied_digits >= LONG_NUMBER && letters >= 4;
         self.length >= SEGMENT && (alternates || is_numeric || self.has_long_consonants)
     }
 
@@ -113,7 +121,7 @@ impl Segment {
     }
 
     fn is_number(&self) -> bool {
-        self.digits == self.length && self.digits >= LONG_NUMBER
+        self.digits == self.length && self.varied_digits >= LONG_NUMBER
     }
 }
 

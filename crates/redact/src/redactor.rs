@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::sync::Arc;
 
+use crate::encoding::Encodings;
 use crate::known::{Known, Place};
 use crate::mask::{MARK, Masker};
-use crate::scan::Scan;
+use crate::scan::{KnownValues, Scan};
 use crate::spelling;
 use crate::stream::StreamRedactor;
 
@@ -43,7 +44,7 @@ const SECRET_NAMES: &[&str] =
 #[derive(Clone, Default)]
 pub struct Redactor {
     values: Arc<[String]>,
-    known: Option<Arc<Known>>,
+    known: Option<Arc<KnownValues>>,
 }
 
 impl std::fmt::Debug for Redactor {
@@ -83,16 +84,20 @@ impl Redactor {
         let mut spellings = BTreeMap::new();
         for value in &values {
             let place = if value.len() < SHORTEST { Place::Word } else { Place::Anywhere };
-            let mut all = spelling::in_json(value);
-            if place == Place::Anywhere {
-                all.extend(spelling::encoded(value));
-            }
+            let all = match place {
+                Place::Anywhere => vec![value.clone()],
+                Place::Word => spelling::in_json(value),
+            };
             for spelling in all {
-                let known = spellings.entry(spelling).or_insert(place);
+                let known = spellings.entry(spelling.into_bytes()).or_insert(place);
                 *known = place.min(*known);
             }
         }
-        Self { values: values.into(), known: Known::new(&spellings).map(Arc::new) }
+        let long = values.iter().map(String::as_str).filter(|value| value.len() >= SHORTEST);
+        let known = Known::new(&spellings).map(|plain| {
+            Arc::new(KnownValues { plain: Arc::new(plain), encodings: Encodings::new(long) })
+        });
+        Self { values: values.into(), known }
     }
 
     /// Returns the text without secrets; the same text when it has none. O(bytes).
@@ -123,7 +128,7 @@ impl Redactor {
     }
 
     pub(crate) fn scan(&self) -> Scan {
-        Scan::new(self.known.as_ref(), true)
+        Scan::new(self.known.as_deref(), true)
     }
 }
 

@@ -9,11 +9,19 @@ use std::sync::Arc;
 use aho_corasick::automaton::StateID;
 
 use crate::boundary::Boundary;
+use crate::encoding::{EncodedScan, Encodings};
 use crate::format::{FormatScan, Lead};
 use crate::known::{Known, Place};
 use crate::mask::Span;
 use crate::pem::PrivateKey;
 use crate::url::Authority;
+
+/// Known values as they are, and in other spellings.
+#[derive(Debug)]
+pub(crate) struct KnownValues {
+    pub plain: Arc<Known>,
+    pub encodings: Encodings,
+}
 
 /// Finds the secrets of one text, given in any pieces.
 #[derive(Debug, Clone)]
@@ -22,6 +30,7 @@ pub(crate) struct Scan {
     at: usize,
     boundary: Boundary,
     known: Option<(Arc<Known>, StateID)>,
+    encoded: Option<EncodedScan>,
     /// A known value that counts if the word ends here.
     word: Option<Span>,
     formats: Option<FormatScan>,
@@ -34,11 +43,12 @@ pub(crate) struct Scan {
 
 impl Scan {
     /// Begins a text in which known values are looked for, and formats if wanted.
-    pub fn new(known: Option<&Arc<Known>>, formats: bool) -> Self {
+    pub fn new(known: Option<&KnownValues>, formats: bool) -> Self {
         Self {
             at: 0,
             boundary: Boundary::default(),
-            known: known.map(|known| (Arc::clone(known), known.start())),
+            known: known.map(|known| (Arc::clone(&known.plain), known.plain.start())),
+            encoded: known.map(|known| EncodedScan::new(&known.encodings)),
             word: None,
             formats: formats.then(FormatScan::new),
             private_key: None,
@@ -61,6 +71,9 @@ impl Scan {
             self.count_steps();
             self.boundary.step(byte);
             self.step_known(byte);
+            if let Some(encoded) = &mut self.encoded {
+                encoded.step(byte, self.at, &mut self.spans);
+            }
             if self.formats.is_some() {
                 self.step_formats(byte);
             }
@@ -85,12 +98,14 @@ impl Scan {
         if let Some((known, state)) = &self.known {
             settled -= known.open_bytes(*state);
         }
+        let encoded = self.encoded.as_ref().and_then(EncodedScan::open_from);
         let word = self.word.map(|word| word.start);
         let formats = self.formats.as_ref();
         let format = formats.map(|formats| formats.open_from(self.at, &self.boundary));
         let key = self.private_key.as_ref().map(PrivateKey::open_from);
         let password = self.authority.as_ref().and_then(Authority::open_from);
-        settled = [word, format, key, password].into_iter().flatten().fold(settled, usize::min);
+        settled =
+            [encoded, word, format, key, password].into_iter().flatten().fold(settled, usize::min);
         if let Some(formats) = formats {
             formats.report(self.at, &mut self.spans);
         }
@@ -183,6 +198,12 @@ mod tests {
             "secret_access_key=",
             "aaaaaaaa",
             "aaaaaaab",
+            "\\",
+            "%25",
+            "%2525",
+            "\\u00",
+            "Y29ycm    ",
+            "Y29ycmVjdC1ob3JzZS1i\n",
             ".",
         ]
         .map(repeated)
@@ -191,11 +212,13 @@ mod tests {
 
     #[test]
     fn every_byte_costs_a_bounded_number_of_steps() {
-        let values = (8..40).map(|length| ("a".repeat(length), Place::Anywhere));
-        let known = Known::new(&values.collect::<BTreeMap<_, _>>()).map(Arc::new);
+        let values = (8..40).map(|length| ("a".repeat(length).into_bytes(), Place::Anywhere));
+        let plain = Known::new(&values.collect::<BTreeMap<_, _>>()).map(Arc::new).unwrap();
+        let encodings = Encodings::new(["correct-horse-battery"].into_iter());
+        let known = KnownValues { plain, encodings };
         for (small, large) in hostile(20_000).iter().zip(hostile(80_000)) {
             let steps = |text: &str| {
-                let mut scan = Scan::new(known.as_ref(), true);
+                let mut scan = Scan::new(Some(&known), true);
                 scan.read(text);
                 scan.steps
             };
@@ -207,8 +230,11 @@ mod tests {
 
     #[test]
     fn what_is_held_back_is_bounded() {
+        let plain = Known::new(&BTreeMap::from([(b"xxxxxxxx".to_vec(), Place::Anywhere)])).unwrap();
+        let encodings = Encodings::new(["correct-horse-battery"].into_iter());
+        let known = KnownValues { plain: Arc::new(plain), encodings };
         for text in hostile(50_000) {
-            let mut scan = Scan::new(None, true);
+            let mut scan = Scan::new(Some(&known), true);
             for piece in text.as_bytes().chunks(1000) {
                 scan.read(str::from_utf8(piece).unwrap());
                 let (settled, spans) = scan.settled();

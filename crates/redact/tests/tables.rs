@@ -58,6 +58,12 @@ fn the_formats_of_keys_are_found() {
         format!("ghr_{}", body(36)),
         format!("github_pat_{}_{}", body(22), body(59)),
         format!("glpat-{}", body(20)),
+        "glpat-cFZjIjjcbLT_8tmPjwwt".to_owned(),
+        "glpat-F_ZKByB-DSSdDJccNsqs".to_owned(),
+        "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".to_owned(),
+        "dckr_pat_J-JzUOTjw-OdQPNWlzO7-XpczBz".to_owned(),
+        "whsec_81lnnm1/8kVif/Wxci9zp5HnEtMIl+D8".to_owned(),
+        "hf_qWzRtPlKjHgFdSxCvBnMeYuIoAaBcDeFgH".to_owned(),
         format!("glrt-{}", body(20)),
         format!("npm_{}", body(36)),
         format!("pypi-AgEIcHlwaS5vcmc{}-{}_{}", body(60), body(40), body(30)),
@@ -116,6 +122,10 @@ fn values_are_found_by_their_names() {
     let token = body(40);
     let header = format!("-H 'Authorization: Bearer {token}'");
     assert_eq!(redactor.redact(&header), "-H 'Authorization: Bearer [redacted]'");
+    assert_eq!(
+        redactor.redact("Authorization: Basic dXNlcjpwYXNzd29yZDEyMw=="),
+        "Authorization: Basic [redacted]"
+    );
     assert_eq!(
         redactor.redact(&format!("AccountKey={}==;Endpoint", body(86))),
         "AccountKey=[redacted];Endpoint"
@@ -185,6 +195,17 @@ fn words_and_names_are_left_alone() {
         "github_pat_fine_grained_tokens_are_described_in_the_docs",
         "xoxb-bot-token-placeholder-for-documentation",
         "ghp_your_token_here and ghp_XXXX",
+        "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 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",
+        "gsk_createRenderNodeFromSurfaceAndMatrixWithClip",
+        "npm_packageLockfileVersionResolverForWorkspaces",
+        "pul-requestTemplateConfigurationForAllRepositories",
+        "shpat_shopifyAdminAccessTokenDocumentationPage",
+        "AIzaSyDocumentationExampleOfAnApiKeyName",
+        "sk-xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx sk-00000000000000000000000000000000",
+        "ghp_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx glpat-xxxxxxxxxxxxxxxxxxxx",
+        "xoxb-xxxxxxxxxxxx-xxxxxxxxxxxx-xxxxxxxxxxxxxxxxxxxxxxxx",
+        "AKIAAAAAAAAAAAAAAAAA ASIAPACIFICREGIONSSS ACCADEMIADELLACRUSCA",
+        "a Basic AuthenticationProviderForEveryone of the Basic understanding",
         "AKIA is how an id begins; AKIAS, AKIALONGERTHANSIXTEENLETTERS",
         "the Bearer authentication-scheme-of-the-server is described there",
         "Authorization: Bearer $TOKEN",
@@ -237,6 +258,32 @@ fn a_known_value_is_found_in_its_spellings() {
     ] {
         assert_eq!(redactor.redact(text), clean);
         assert_eq!(redactor.redact_known(text), clean);
+    }
+    for text in [
+        // At every depth of JSON, in other escapes of JSON, and in both mixed.
+        r#"corr\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\"ect\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\horse/b ttery?é"#,
+        r#"corr\\\"ect\\\\horse\u002Fb ttery?\\u00E9"#,
+        r"corr\u0022ect\u005chorse\u002fb\u0020ttery\u003f\u00e9",
+        r"corr\x22ect\x5chorse\x2fb\x20ttery\x3f\xc3\xa9",
+        // Percent-encoding of both cases, of every byte, and twice.
+        "corr%22ect%5chorse%2Fb%20ttery%3f%C3%a9",
+        "%63%6F%72%72%22%65%63%74%5C%68%6F%72%73%65%2F%62%20%74%74%65%72%79%3F%C3%A9",
+        "corr%2522ect%255Chorse%252Fb%2520ttery%253F%25C3%25A9",
+        // Hexadecimal of both cases, and with separators.
+        "636F7272226563745c686f7273652F622074746572793fC3A9",
+        "63 6f 72 72 22 65 63 74 5c 68 6f 72 73 65 2f 62\n20 74 74 65 72 79 3f c3 a9",
+        "63:6f:72:72:22:65:63:74:5c:68:6f:72:73:65:2f:62:20:74:74:65:72:79:3f:c3:a9",
+        // Base64 in lines, as they are and in JSON, and in a URL.
+        "Y29yciJlY3RcaG9y\nc2UvYiB0dGVyeT/D\nqQ==",
+        "Y29yciJlY3RcaG9y\\r\\nc2UvYiB0dGVyeT/DqQ==",
+        "Y29yciJlY3RcaG9yc2UvYiB0dGVyeT%2FDqQ%3D%3D",
+    ] {
+        assert_eq!(redactor.redact_known(text), "[redacted]", "{text}");
+        let mut stream = redactor.stream();
+        let mut shown: String =
+            text.chars().map(|c| stream.push(&c.to_string()).into_owned()).collect();
+        shown += &stream.finish();
+        assert_eq!(shown, "[redacted]", "{text}");
     }
     // `user:` before it, and more after it.
     let basic = "Basic dXNlcjpjb3JyImVjdFxob3JzZS9iIHR0ZXJ5P8OpOm1vcmU=";

@@ -102,8 +102,13 @@ pub struct TurnChanges {
     pub member: Option<MemberName>,
     /// The author: `agent` or `person`.
     pub by: &'static str,
-    /// Whether it is an undo.
+    /// Whether it is an undo, or restores what an undo took back.
     pub undo: bool,
+    /// Whether it restores what an undo took back.
+    pub restore: bool,
+    /// What the turn did to the repository of the directory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub repository: Option<String>,
     /// The member whose workspace was merged; `None` for other changes.
     pub merged: Option<String>,
     /// Whether the turn was interrupted.

@@ -91,17 +91,36 @@ impl PermissionRules {
         self.allow.is_empty() && self.never.is_empty()
     }
 
-    /// Returns the decision of the rules about a command. `never` has precedence over `allow`.
+    /// Returns the decision of the rules about a command. `never` has precedence over `allow`: a command that may be one of
+    /// `never` in another spelling is not allowed by a rule.
     pub fn answer(&self, command: &str) -> Option<RuleAnswer> {
         let command = command.trim();
-        if self.never.iter().any(|rule| begins(command, rule)) {
+        let words = words(command);
+        let is_refused = |rule: &String| {
+            begins(command, rule) || words.as_ref().is_some_and(|words| begin(words, rule))
+        };
+        if self.never.iter().any(is_refused) {
             return Some(RuleAnswer::Never);
         }
         let is_allowed = |rule: &String| match rule.strip_suffix(" *") {
             Some(_) => begins(command, rule) && is_one_command(command),
             None => command == rule.trim(),
         };
-        self.allow.iter().any(is_allowed).then_some(RuleAnswer::Allow)
+        let is_allowed = self.allow.iter().any(is_allowed) && !self.may_be_refused(command, words);
+        is_allowed.then_some(RuleAnswer::Allow)
+    }
+
+    /// Returns whether a rule of `never` is about the same program, and the command may be one that it names: because a shell
+    /// would make other words of it, or because options stand before the words of the rule.
+    fn may_be_refused(&self, command: &str, words: Option<Vec<String>>) -> bool {
+        let program = command.split_whitespace().next();
+        let rules = self.never.iter().map(|rule| prefix(rule));
+        let mut rules = rules.filter(|rule| rule.split_whitespace().next() == program);
+        let Some(words) = words else { return rules.next().is_some() };
+        rules.any(|rule| {
+            let named = rule.split_whitespace().count();
+            words.iter().take(named).skip(1).any(|word| word.starts_with('-'))
+        })
     }
 }
 
@@ -149,6 +168,41 @@ fn begins(command: &str, rule: &str) -> bool {
     rest.is_some_and(|rest| rest.is_empty() || (rule.ends_with('*') && rest.starts_with(' ')))
 }
 
+/// Returns whether the words of a command begin with those of a rule.
+fn begin(words: &[String], rule: &str) -> bool {
+    let named: Vec<&str> = prefix(rule).split_whitespace().collect();
+    let is_longer = words.len() > named.len();
+    words.len() >= named.len()
+        && words.iter().zip(&named).all(|(word, named)| word == named)
+        && (!is_longer || rule.ends_with('*'))
+}
+
+/// Splits a command into words as a shell does. `None` where the shell would do more than that: variables, patterns,
+/// substitutions, escapes.
+fn words(command: &str) -> Option<Vec<String>> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quote = None;
+    for character in command.chars() {
+        match (quote, character) {
+            (Some(open), close) if open == close => quote = None,
+            (Some('"'), '$' | '`' | '\\') => return None,
+            (Some(_), inside) => word.get_or_insert_default().push(inside),
+            (None, '\'' | '"') => {
+                word.get_or_insert_default();
+                quote = Some(character);
+            }
+            (None, blank) if blank.is_whitespace() => words.extend(word.take()),
+            (None, '$' | '`' | '\\' | '*' | '?' | '[' | ']' | '{' | '}' | '~' | '!') => {
+                return None;
+            }
+            (None, plain) => word.get_or_insert_default().push(plain),
+        }
+    }
+    words.extend(word);
+    quote.is_none().then_some(words)
+}
+
 /// Returns whether a shell would run one command and nothing else.
 fn is_one_command(command: &str) -> bool {
     !command
@@ -178,6 +232,33 @@ mod tests {
         ] {
             assert_eq!(rules.answer(command), answer, "{command}");
         }
+    }
+
+    #[test]
+    fn another_spelling_of_what_is_refused_is_not_allowed() {
+        let (allow, never) = (vec!["git *".to_owned()], vec!["git push *".to_owned()]);
+        let rules = PermissionRules { allow, never };
+        for (command, answer) in [
+            ("git status", Some(RuleAnswer::Allow)),
+            ("git log --oneline -3", Some(RuleAnswer::Allow)),
+            ("git push origin", Some(RuleAnswer::Never)),
+            ("git  push origin", Some(RuleAnswer::Never)),
+            ("git\tpush", Some(RuleAnswer::Never)),
+            ("git \"push\" origin", Some(RuleAnswer::Never)),
+            ("git 'push' origin", Some(RuleAnswer::Never)),
+            ("git pu\"\"sh origin", Some(RuleAnswer::Never)),
+            ("git pus? origin", None),
+            ("git pu\\sh origin", None),
+            ("git {push,} origin", None),
+            ("git -c a.b=c push origin", None),
+            ("git \"pu$x\"sh", None),
+            ("git 'push", None),
+            ("git commit -m 'fix the push button'", Some(RuleAnswer::Allow)),
+        ] {
+            assert_eq!(rules.answer(command), answer, "{command}");
+        }
+        let others = PermissionRules { allow: vec!["ls *".to_owned()], ..rules };
+        assert_eq!(others.answer("ls *.rs"), Some(RuleAnswer::Allow));
     }
 
     #[test]

@@ -10,6 +10,7 @@ use std::ops::Range;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::dates;
 use crate::parts::{Part, PartKind, RequestParts};
 use crate::wire::Wire;
 
@@ -268,24 +269,7 @@ fn messages(segments: &[Segment]) -> usize {
 
 /// Returns whether two texts are equal but for dates and times.
 fn without_dates(before: &Segment, after: &Segment) -> bool {
-    const NAMES: [&str; 19] = [
-        "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec", "mon",
-        "tue", "wed", "thu", "fri", "sat", "sun",
-    ];
-    let is_date = |word: &str| {
-        let letters: String = word.chars().filter(char::is_ascii_alphabetic).take(3).collect();
-        word.bytes().any(|byte| byte.is_ascii_digit())
-            || NAMES.contains(&letters.to_ascii_lowercase().as_str())
-    };
-    let mut ones = before.text.split_whitespace();
-    let mut others = after.text.split_whitespace();
-    loop {
-        match (ones.next(), others.next()) {
-            (None, None) => return before.role == after.role,
-            (Some(one), Some(other)) if one == other || (is_date(one) && is_date(other)) => {}
-            _ => return false,
-        }
-    }
+    before.role == after.role && dates::differ_in_dates_only(&before.text, &after.text)
 }
 
 #[cfg(test)]

@@ -22,6 +22,7 @@
 
 pub mod answer;
 pub mod cache;
+mod dates;
 pub mod encoding;
 pub mod exchange;
 pub mod mask;

@@ -40,7 +40,7 @@ use crate::diagnostics;
 use crate::process::guardian::Guardian;
 use crate::process::{self, Dialogue, HostAccess, Launch, PrivateDir};
 use crate::sandbox::stopped::Watched;
-use crate::sandbox::{Enforcer, ProgramState, Sandbox, SandboxSettings};
+use crate::sandbox::{Enforcer, ProgramState, Sandbox, SandboxSettings, secrets};
 use crate::stream::{is_signed_out, is_unconnected};
 use crate::team_tools::McpServer;
 use crate::team_tools::socket::TeamSocket;
@@ -241,6 +241,8 @@ impl Context<'_> {
         let mut additions = self.definition.sandbox.clone().in_home(home.as_deref());
         additions.readable.extend(self.turn_input.readable.iter().cloned());
         additions.ports.extend(&call.ports);
+        let places = (home.as_deref(), self.turn_input.cwd.as_path());
+        let secrets = secrets::named(|name| self.variable(name), self.vendor, places);
         Sandbox {
             enforcer: self.enforcer,
             permissions: self.permissions(),
@@ -253,6 +255,7 @@ impl Context<'_> {
             temp_root: &self.host.temp_root,
             settings: &self.host.sandbox,
             additions,
+            secrets,
             addresses: addresses.chain(call.addresses.iter().cloned()).collect(),
         }
     }

@@ -137,7 +137,7 @@ fn guard(socket: &Path, program: &OsStr, args: impl Iterator<Item = OsString>) -
             return ExitCode::FAILURE;
         }
     };
-    let (sender, news) = mpsc::channel();
+    let (sender, news) = mpsc::sync_channel(1);
     if let Ok(commands) = convoke.try_clone() {
         let sender = sender.clone();
         thread::spawn(move || listen(commands, &sender));
@@ -299,7 +299,7 @@ fn let_go_of_pipes() -> io::Result<()> {
 }
 
 /// Forwards Convoke's commands until the connection closes.
-fn listen(mut commands: UnixStream, sender: &mpsc::Sender<News>) {
+fn listen(mut commands: UnixStream, sender: &mpsc::SyncSender<News>) {
     let mut byte = [0];
     while let Ok(1) = commands.read(&mut byte) {
         if sender.send(News::Command(byte[0])).is_err() {

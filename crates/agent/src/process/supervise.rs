@@ -80,7 +80,8 @@ pub async fn supervise(
                 }
                 report = watch.late().await;
             }
-            (question, answer) = side.answer(), if !watch.questions.is_empty() => {
+            // Taken before any question too, so that an answer in advance is not one to a later question.
+            (question, answer) = side.answer() => {
                 watch.person_answers(&question, answer);
             }
             () = side.has_room(), if !watch.waiting.is_empty() => {

@@ -45,7 +45,7 @@ impl Gap {
             Self::Devices => "commands to devices",
             Self::Signals => "signals to other processes",
             Self::Sockets => "UDP, Multipath TCP and TCP fast open",
-            Self::Network => "network (TCP port 443 and UDP for DNS are open to commands too)",
+            Self::Network => "network (TCP port 443 and all UDP are open to commands too)",
             Self::Attributes => "chmod, chown and file times",
             Self::UnixSockets => "Unix sockets",
             Self::Git => ".git in the working directory",

@@ -12,7 +12,7 @@ mod gap;
 mod platform;
 mod policy;
 mod ports;
-mod secrets;
+pub(crate) mod secrets;
 pub(crate) mod sign_in;
 mod state;
 pub(crate) mod stopped;
@@ -217,6 +217,8 @@ pub(crate) struct Sandbox<'a> {
     pub temp_root: &'a Path,
     pub settings: &'a SandboxSettings,
     pub additions: SandboxAdditions,
+    /// Secrets that the environment names.
+    pub secrets: Vec<PathBuf>,
     /// Texts of the program's configuration, whose addresses it connects to.
     pub addresses: Vec<String>,
 }
@@ -309,7 +311,7 @@ impl Sandbox<'_> {
     fn hidden(&self) -> Vec<PathBuf> {
         let mut hidden =
             self.home.as_deref().map_or_else(Vec::new, |home| secrets::hidden(home, self.vendor));
-        hidden.extend(self.settings.private.iter().cloned());
+        hidden.extend(self.settings.private.iter().chain(&self.secrets).cloned());
         if self.permissions < Permissions::Full && !self.temp_root.starts_with(self.cwd) {
             hidden.extend(crate::process::other_private_dirs(self.temp_root, self.private_dir));
         }

@@ -1,5 +1,6 @@
 //! The paths that no agent can read: the user's secrets, and the state of other agents.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use crate::vendor::Vendor;
@@ -29,12 +30,55 @@ const OF_USER: &[&str] = &[
     ".config/sops",
     ".gem/credentials",
     ".terraform.d/credentials.tfrc.json",
+    ".npmrc",
+    ".yarnrc.yml",
+    ".m2/settings.xml",
+    ".gradle/gradle.properties",
+    ".my.cnf",
+    ".mylogin.cnf",
+    ".s3cfg",
+    ".boto",
+    ".fly",
+    ".subversion/auth",
+    ".config/containers/auth.json",
+    ".config/doctl",
+    ".config/hub",
+    ".config/rclone",
     ".local/share/keyrings",
-    // Cookies and saved passwords.
+    ".local/share/kwalletd",
+    // Commands that were typed with a password or a token in them.
+    ".bash_history",
+    ".zsh_history",
+    ".psql_history",
+    ".mysql_history",
+    // Cookies, mails and saved passwords.
     ".mozilla",
+    ".thunderbird",
     ".config/chromium",
     ".config/google-chrome",
+    ".config/microsoft-edge",
+    ".config/vivaldi",
     ".config/BraveSoftware",
+    ".config/Bitwarden",
+    ".config/Bitwarden CLI",
+    "snap/firefox",
+    "snap/chromium",
+    ".var/app",
+];
+
+/// Variables that name files and directories of secrets; those of CLIs are in their facts.
+const OF_VARIABLES: &[&str] = &[
+    "AWS_CONFIG_FILE",
+    "AWS_SHARED_CREDENTIALS_FILE",
+    "CLOUDSDK_CONFIG",
+    "COPILOT_HOME",
+    "DOCKER_CONFIG",
+    "GNUPGHOME",
+    "GOOGLE_APPLICATION_CREDENTIALS",
+    "KUBECONFIG",
+    "NETRC",
+    "NPM_CONFIG_USERCONFIG",
+    "PGPASSFILE",
 ];
 
 /// Directories of agents that Convoke does not start by their names.
@@ -59,6 +103,26 @@ const OF_MACHINE: &[&str] = &["/run/secrets"];
 
 /// Claude Code's settings and servers, which lie beside its directory.
 pub(super) const CLAUDE_SETTINGS: &str = ".claude.json";
+
+/// Returns the paths of secrets that the environment names; `own` is the CLI that the agent runs. A path that the agent works
+/// in, or above it or the home, is none.
+pub(crate) fn named<'v>(
+    variable: impl Fn(&str) -> Option<&'v OsStr>,
+    own: Option<Vendor>,
+    (home, cwd): (Option<&Path>, &Path),
+) -> Vec<PathBuf> {
+    let others = Vendor::ALL.into_iter().filter(|vendor| Some(*vendor) != own);
+    let of_vendors = others.filter_map(|vendor| vendor.facts().directory_variable);
+    let names = OF_VARIABLES.iter().copied().chain(of_vendors);
+    let paths = names.filter_map(variable).flat_map(std::env::split_paths);
+    let is_secret = |path: &PathBuf| {
+        path.is_absolute()
+            && !path.starts_with(cwd)
+            && !cwd.starts_with(path)
+            && !home.is_some_and(|home| home.starts_with(path))
+    };
+    paths.filter(is_secret).collect()
+}
 
 /// Returns the paths that an agent cannot read; `own` is the CLI that it runs.
 pub(super) fn hidden(home: &Path, own: Option<Vendor>) -> Vec<PathBuf> {

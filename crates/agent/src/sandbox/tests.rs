@@ -43,6 +43,7 @@ fn sandbox<'a>(
         temp_root: dir,
         settings,
         additions: additions.clone(),
+        secrets: Vec::new(),
         addresses: vec!["http://127.0.0.1:8080".to_owned()],
     }
 }
@@ -82,4 +83,33 @@ fn what_the_user_opens_is_not_hidden() {
     let hidden = sandbox(&settings, &additions, home).hidden();
     assert!(!hidden.contains(&home.join(".aws")) && hidden.contains(&home.join(".ssh")));
     assert!(hidden.contains(&home.join(".claude")) && !hidden.contains(&home.join(".codex")));
+}
+
+#[test]
+fn secrets_that_the_environment_names_are_hidden() {
+    let variables = [
+        ("CODEX_HOME", "/home/kim/alt/codex"),
+        ("CLAUDE_CONFIG_DIR", "/home/kim/alt/claude"),
+        ("KUBECONFIG", "/home/kim/kube:/srv/kube"),
+        ("GNUPGHOME", "/home/kim"),
+        ("DOCKER_CONFIG", "/home/kim/shop/docker"),
+        ("NETRC", "netrc"),
+        ("EDITOR", "/usr/bin/vi"),
+    ];
+    let variable = |name: &str| {
+        let found = variables.iter().find(|(known, _)| *known == name);
+        found.map(|(_, value)| std::ffi::OsStr::new(*value))
+    };
+    let of = |own| {
+        let places = (Some(Path::new("/home/kim")), Path::new("/home/kim/shop"));
+        let paths = secrets::named(variable, own, places);
+        let mut paths: Vec<String> = paths.iter().map(|it| it.display().to_string()).collect();
+        paths.sort();
+        paths
+    };
+    assert_eq!(of(Some(Vendor::Claude)), ["/home/kim/alt/codex", "/home/kim/kube", "/srv/kube"]);
+    assert_eq!(
+        of(None),
+        ["/home/kim/alt/claude", "/home/kim/alt/codex", "/home/kim/kube", "/srv/kube"]
+    );
 }

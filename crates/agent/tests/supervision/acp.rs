@@ -167,6 +167,30 @@ async fn a_question_without_an_option_that_holds_once_is_reported() {
 }
 
 #[tokio::test]
+async fn an_answer_is_none_to_a_question_that_is_asked_later() {
+    use convoke_agent::permission::PermissionAnswer;
+    let test = TestHost::new();
+    let call = r#"{"toolCallId":"1","kind":"execute","title":"List","rawInput":{"command":"ls"}}"#;
+    let words = format!("begin; ask '{call}'; get; ask '{call}'; get; say done; done_with");
+    let mut turn_input = test.turn_input("x");
+    turn_input.permissions = Permissions::Ask;
+    let mut turn = script(&test, &words).start(turn_input);
+    let answerer = turn.answerer();
+    // The second answer to the first question comes before the second question, which has the same id.
+    let mut answers = [vec![PermissionAnswer::Once; 2], vec![PermissionAnswer::Never]].into_iter();
+    while let Some(event) = turn.next().await {
+        if let EventKind::PermissionAsked { question, .. } = event.kind {
+            for answer in answers.next().expect("two questions") {
+                answerer.answer(&question.id, answer);
+            }
+        }
+    }
+    let got = got(&test);
+    let options: Vec<_> = got[3..].iter().map(|it| &it["result"]["outcome"]["optionId"]).collect();
+    assert_eq!(options, ["yes", "no"]);
+}
+
+#[tokio::test]
 async fn an_agent_that_floods_is_killed() {
     let test = TestHost::new();
     let mut turn_input = test.turn_input("x");

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::merge::{Merge, MergeConflict, Merged};
-use super::{Workspace, WorkspacePath};
+use super::{Workspace, WorkspacePath, WorkspaceTree};
 use crate::change::Change;
 use crate::error::ChangesError;
 use crate::git::Deadline;
@@ -75,6 +75,7 @@ impl Changes {
                 workspace: path.read()?.created,
                 state: at,
             }),
+            repository: None,
         };
         Journal::write(project, record)?.run(project)
     }
@@ -112,6 +113,9 @@ struct Places {
 impl Places {
     fn open(changes: &Changes, workspace: &Workspace) -> Result<Self, ChangesError> {
         let project: &PathBuf = &workspace.project;
+        if workspace.tree == WorkspaceTree::Missing {
+            return Err(ChangesError::Missing { path: workspace.directory.clone() });
+        }
         Ok(Self {
             workspace: changes.place(&workspace.directory)?,
             project: changes.place(project)?,
@@ -126,9 +130,11 @@ impl Places {
                 return Err(ChangesError::Busy { path: place.directory.clone() });
             }
         }
-        let ours = self.project.record_state(&self.project.load()?)?;
-        let theirs = self.workspace.record_state(&self.workspace.load()?)?;
-        Ok((ours, theirs))
+        let state = |place: &Place| {
+            let last = place.load()?;
+            place.record_state(&last, &last)
+        };
+        Ok((state(&self.project)?, state(&self.workspace)?))
     }
 
     fn plan(

@@ -4,6 +4,7 @@ use std::fs::{self, Permissions};
 use std::io::ErrorKind;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use convoke_files::{Disk, Files as _};
 
@@ -17,7 +18,7 @@ use crate::content::pending;
 use crate::error::ChangesError;
 use crate::git::{Deadline, Git};
 use crate::limits::Limits;
-use crate::manifest::{FileKind, LeftOut, MODE_BITS, Manifest, Stamp};
+use crate::manifest::{FileKind, MODE_BITS, Manifest, Stamp};
 use crate::record::{TurnKey, private_directory, write_cache};
 use crate::store::{Changes, Place};
 use crate::tree_path::TreePath;
@@ -91,28 +92,10 @@ impl Changes {
         self.failpoint().reach();
         let (path, place) = (WorkspacePath::at(new), self.place(&tree)?);
         let repository = Repository::create(&path, &project.git)?;
-        let root = repository.update(state, &tree, deadline)?;
-        let mut command = repository.command(&tree);
-        command.args(["checkout-index", "-a", "-f", "-q", "-u"]);
-        Git::output(command, "checkout-index", Vec::new(), 0, deadline)?;
+        let root = check_out(&repository, state, &tree, deadline)?;
         self.failpoint().reach();
         let mut lacks = copy_unstored(project, state, &tree)?;
-        let mut added = Vec::new();
-        let mut budget = Budget::of(project.limits());
-        for written in &settings.copy {
-            let wanted = setting_path(written)?;
-            if let Some((from, to)) = addition(project, &tree, &wanted)? {
-                copy_all(&from, &to, &mut budget)?;
-                added.push(wanted);
-            }
-        }
-        for written in &settings.link {
-            let wanted = setting_path(written)?;
-            if let Some((from, to)) = addition(project, &tree, &wanted)? {
-                symlink(&from, &to).map_err(ChangesError::io(&to))?;
-                added.push(wanted);
-            }
-        }
+        let added = add_ignored(project, &tree, settings)?;
         lacks.extend(ignored(project, state).filter(|path| !added.contains(path)));
         lacks.sort_unstable();
         set_modes(state, &tree)?;
@@ -143,6 +126,73 @@ impl Changes {
         write_cache(&new.join(BASE), &own.encode(), self.failpoint())?;
         path.write(self, &description)
     }
+
+    /// Writes the working tree of a workspace again, as it was recorded last. Needs the lock of the project.
+    pub(super) fn restore_tree(
+        &self,
+        project: &Place,
+        path: &WorkspacePath,
+        tree: &Path,
+        settings: &WorkspaceSettings,
+    ) -> Result<(), ChangesError> {
+        let deadline = Deadline::within(project.limits().time * TIME_FACTOR);
+        let recorded = self.recorded_place(path, tree);
+        let _lock = recorded.lock()?;
+        let state = recorded.load()?;
+        // It lies beside the tree until it is complete. An earlier one may have been interrupted.
+        let draft = path.directory.join("restored");
+        leftover::remove_tree(&draft)?;
+        private_directory(&draft)?;
+        let repository = Repository::new(path, &project.git);
+        check_out(&repository, &state, &draft, deadline)?;
+        self.failpoint().reach();
+        add_ignored(project, &draft, settings)?;
+        set_modes(&state, &draft)?;
+        super::repository::write(&draft, &path.read()?, path, &path.directory)?;
+        fs::rename(&draft, tree).map_err(ChangesError::io(tree))?;
+        self.failpoint().reach();
+        let place = self.place(tree)?;
+        place.save(&own_manifest(&place, &state, deadline)?)
+    }
+}
+
+/// Writes the stored contents of a state into an empty directory. Returns its tree.
+fn check_out(
+    repository: &Repository<'_>,
+    state: &Manifest,
+    tree: &Path,
+    deadline: Deadline,
+) -> Result<Oid, ChangesError> {
+    let root = repository.update(state, tree, deadline)?;
+    let mut command = repository.command(tree);
+    command.args(["checkout-index", "-a", "-f", "-q", "-u"]);
+    Git::output(command, "checkout-index", Vec::new(), 0, deadline)?;
+    Ok(root)
+}
+
+/// Copies and links the ignored files that the settings name. Returns their paths.
+fn add_ignored(
+    project: &Place,
+    tree: &Path,
+    settings: &WorkspaceSettings,
+) -> Result<Vec<TreePath>, ChangesError> {
+    let mut added = Vec::new();
+    let mut budget = Budget::of(project.limits());
+    for written in &settings.copy {
+        let wanted = setting_path(written)?;
+        if let Some((from, to)) = addition(project, tree, &wanted)? {
+            copy_all(&from, &to, &mut budget)?;
+            added.push(wanted);
+        }
+    }
+    for written in &settings.link {
+        let wanted = setting_path(written)?;
+        if let Some((from, to)) = addition(project, tree, &wanted)? {
+            symlink(&from, &to).map_err(ChangesError::io(&to))?;
+            added.push(wanted);
+        }
+    }
+    Ok(added)
 }
 
 /// Scans a new working tree; its contents are known.
@@ -154,7 +204,7 @@ fn own_manifest(
     let mut own = place.scan(&Manifest::default(), deadline)?;
     for (path, directory) in &mut own.directories {
         let Some(recorded) = state.directories.get(path) else { continue };
-        for (name, entry) in &mut directory.files {
+        for (name, entry) in &mut Arc::make_mut(directory).files {
             if let Some(known) = recorded.files.get(name)
                 && known.kind == entry.kind
                 && known.size == entry.size
@@ -212,7 +262,7 @@ fn copy_unstored(
 /// Returns the paths that git ignores.
 fn ignored<'a>(project: &'a Place, state: &'a Manifest) -> impl Iterator<Item = TreePath> + 'a {
     state.directories.iter().flat_map(|(path, directory)| {
-        let ignored = directory.left_out.iter().filter(|(_, why)| **why == LeftOut::Ignored);
+        let ignored = directory.left_out.iter().filter(|(_, why)| why.is_ignored());
         ignored
             .map(|(name, _)| path.join(name))
             .filter(|path| fs::symlink_metadata(path.under(&project.directory)).is_ok())

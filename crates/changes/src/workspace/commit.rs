@@ -19,7 +19,7 @@ impl Changes {
         let deadline = Deadline::within(place.limits().time * 2);
         let description = path.read()?;
         let repository = Repository::new(&path, &place.git);
-        let root = repository.update(&place.load()?, &place.directory, deadline)?;
+        let root = repository.update(&place.load_known()?, &place.directory, deadline)?;
         // The agent may have committed itself; its commits stay.
         let head = head(&place.directory, &description.branch);
         let parent = head.unwrap_or(description.commit);

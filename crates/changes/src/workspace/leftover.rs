@@ -40,6 +40,8 @@ impl Changes {
                     if !is_whole(&path) {
                         let reason = "its creation or removal was interrupted";
                         found.push(Leftover { path, reason });
+                    } else if !fs::symlink_metadata(&path).is_ok_and(|found| found.is_dir()) {
+                        found.push(Leftover { path, reason: "it is not a directory" });
                     } else if !path.join(DESCRIPTION).exists() {
                         found.push(Leftover { path, reason: "its description is missing" });
                     }

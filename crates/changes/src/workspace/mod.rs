@@ -64,8 +64,23 @@ pub struct Workspace {
     pub lacks: Vec<String>,
     /// The number of paths that it lacks.
     pub lacked: u64,
-    /// Whether it was created just now.
-    pub is_new: bool,
+    /// The state of the working tree.
+    pub tree: WorkspaceTree,
+}
+
+/// The state of a workspace's working tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WorkspaceTree {
+    /// It was created just now.
+    Created,
+    /// It was gone, and was restored from its last record just now.
+    Restored,
+    /// It is there.
+    Present,
+    /// It is gone. The next turn restores it.
+    Missing,
+    /// A link or a file has taken its place, which Convoke neither follows nor removes.
+    Replaced,
 }
 
 /// The stored description of a workspace.
@@ -112,17 +127,37 @@ impl WorkspacePath {
         Self::at(tree.parent().unwrap_or(tree))
     }
 
-    /// Returns the working tree, which has the name of the project.
+    /// Returns the path of the working tree, which has the name of the project. What is there may be gone, or
+    /// something else.
     fn tree(&self) -> Result<PathBuf, ChangesError> {
-        let tree = self.directory.join(tree_name(&self.read()?.project));
-        Disk.canonicalize(&tree).map_err(ChangesError::io(&tree))
+        Ok(self.real_directory()?.join(tree_name(&self.read()?.project)))
+    }
+
+    /// Returns the directory without links. An agent may have put a link in its place, which is not followed.
+    fn real_directory(&self) -> Result<PathBuf, ChangesError> {
+        let io = ChangesError::io(&self.directory);
+        let Some(root) = self.directory.ancestors().nth(3) else {
+            return Err(ChangesError::Replaced { path: self.directory.clone() });
+        };
+        let below = self.directory.strip_prefix(root).unwrap_or(&self.directory);
+        let expected = Disk.canonicalize(root).map_err(ChangesError::io(root))?.join(below);
+        if Disk.canonicalize(&self.directory).map_err(io)? == expected {
+            return Ok(expected);
+        }
+        Err(ChangesError::Replaced { path: self.directory.clone() })
     }
 
     /// Returns the workspace with its description.
     fn open(&self) -> Result<Workspace, ChangesError> {
         let directory = self.tree()?;
+        let tree = match fs::symlink_metadata(&directory) {
+            Ok(found) if found.is_dir() => WorkspaceTree::Present,
+            Ok(_) => WorkspaceTree::Replaced,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => WorkspaceTree::Missing,
+            Err(error) => return Err(ChangesError::io(&directory)(error)),
+        };
         let Description { member, project, branch, lacks, lacked, .. } = self.read()?;
-        Ok(Workspace { directory, project, member, branch, lacks, lacked, is_new: false })
+        Ok(Workspace { directory, project, member, branch, lacks, lacked, tree })
     }
 
     /// Returns the files of stored states.
@@ -189,13 +224,25 @@ impl Changes {
         let directory = self.member_directory(&project, turn);
         leftover::remove_broken(&directory)?;
         let path = WorkspacePath::at(&directory);
+        if fs::symlink_metadata(&directory).is_ok_and(|found| !found.is_dir()) {
+            return Err(ChangesError::Replaced { path: directory });
+        }
         if !path.description().exists() {
             self.create_workspace(&project, &directory, turn, settings)?;
-            return Ok(Workspace { is_new: true, ..path.open()? });
+            return Ok(Workspace { tree: WorkspaceTree::Created, ..path.open()? });
         }
         let workspace = path.open()?;
-        repository::repair(self, &path, &workspace.directory)?;
-        Ok(workspace)
+        match workspace.tree {
+            WorkspaceTree::Replaced => Err(ChangesError::Replaced { path: workspace.directory }),
+            WorkspaceTree::Missing => {
+                self.restore_tree(&project, &path, &workspace.directory, settings)?;
+                Ok(Workspace { tree: WorkspaceTree::Restored, ..workspace })
+            }
+            _ => {
+                repository::repair(self, &path, &workspace.directory)?;
+                Ok(workspace)
+            }
+        }
     }
 
     /// Returns the workspaces of a session, sorted by member.
@@ -203,9 +250,8 @@ impl Changes {
         let mut found = Vec::new();
         for directory in self.session_directories(session)? {
             for entry in entries(&directory)? {
-                let path = WorkspacePath::at(&entry);
-                if is_whole(&entry) && path.description().exists() {
-                    found.push(path.open()?);
+                if is_complete(&entry) {
+                    found.push(WorkspacePath::at(&entry).open()?);
                 }
             }
         }
@@ -220,9 +266,12 @@ impl Changes {
         session: &str,
         workspace: &Workspace,
     ) -> Result<Vec<Change>, ChangesError> {
-        let place = self.place(&workspace.directory)?;
+        let Some(path) = self.workspace_path(&workspace.directory) else {
+            return Err(ChangesError::Replaced { path: workspace.directory.clone() });
+        };
+        let place = self.recorded_place(&path, &workspace.directory);
         let base = place.merge_base(&self.session(session).load()?)?;
-        Ok(changes(&base, &place.load()?))
+        Ok(changes(&base, &place.load_known()?))
     }
 
     /// Tells whether a directory is the working tree of a workspace, which may be gone.
@@ -233,15 +282,18 @@ impl Changes {
     /// Removes the workspace of a member. Its records stay.
     pub fn discard(&self, session: &str, member: &str) -> Result<Workspace, ChangesError> {
         let workspace = self.workspace_of(session, member)?;
-        if let Ok(place) = self.place(&workspace.directory) {
-            let _lock = place.lock()?;
-            if place.is_busy()? {
-                return Err(ChangesError::Busy { path: place.directory });
-            }
+        let Some(path) = self.workspace_path(&workspace.directory) else {
+            return Err(ChangesError::Replaced { path: workspace.directory });
+        };
+        let place = self.recorded_place(&path, &workspace.directory);
+        let lock = place.lock()?;
+        if place.is_busy()? {
+            return Err(ChangesError::Busy { path: place.directory });
         }
-        let directory = workspace.directory.parent().unwrap_or(&workspace.directory);
-        let gone = leftover::marked(directory, leftover::GONE);
-        fs::rename(directory, &gone).map_err(ChangesError::io(directory))?;
+        drop(lock);
+        let directory = path.real_directory()?;
+        let gone = leftover::marked(&directory, leftover::GONE);
+        fs::rename(&directory, &gone).map_err(ChangesError::io(&directory))?;
         self.failpoint().reach();
         leftover::remove_tree(&gone)?;
         Ok(workspace)
@@ -288,9 +340,9 @@ impl Changes {
         let mut places = Vec::new();
         for session in entries(&self.workspaces.join(store))? {
             for directory in entries(&session)? {
-                let path = WorkspacePath::at(&directory);
-                if is_whole(&directory) && path.description().exists() {
-                    places.push(self.place(&path.tree()?)?);
+                if is_complete(&directory) {
+                    let path = WorkspacePath::at(&directory);
+                    places.push(self.recorded_place(&path, &path.tree()?));
                 }
             }
         }
@@ -334,10 +386,7 @@ impl Place {
             Some((_, applied)) => path.merged(applied.state),
             None => path.base(),
         };
-        if !file.exists() {
-            return Err(ChangesError::damaged(&file, "it is missing"));
-        }
-        Manifest::load(&file)
+        known(&file)
     }
 
     /// Returns every stored state of a workspace.
@@ -345,6 +394,20 @@ impl Place {
         let files = WorkspacePath::of_tree(&self.directory).states()?.into_iter();
         files.chain([self.manifest_path()]).map(|file| Manifest::load(&file)).collect()
     }
+}
+
+impl Place {
+    /// Reads the state of a workspace, which must not be lost.
+    fn load_known(&self) -> Result<Manifest, ChangesError> {
+        known(&self.manifest_path())
+    }
+}
+
+/// Reads a state that cannot be made again.
+fn known(file: &Path) -> Result<Manifest, ChangesError> {
+    let state = Manifest::load(file)?;
+    let lost = || ChangesError::damaged(file, "it is missing or damaged");
+    if state.is_known() { Ok(state) } else { Err(lost()) }
 }
 
 /// Tells whether a directory may hold secrets that agents cannot read where they are.
@@ -370,6 +433,13 @@ fn file_name(member: &str) -> String {
         return short;
     }
     format!("{short}-{}", hex(&Sha256::digest(member)[..4]))
+}
+
+/// Tells whether a path is the directory of a complete workspace.
+fn is_complete(path: &Path) -> bool {
+    is_whole(path)
+        && fs::symlink_metadata(path).is_ok_and(|found| found.is_dir())
+        && path.join(DESCRIPTION).exists()
 }
 
 /// Tells whether a directory is no part of a creation or removal.

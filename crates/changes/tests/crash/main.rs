@@ -13,7 +13,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use convoke_changes::{Changes, Failpoint, Host, Limits, TurnKey, Workspace, WorkspaceSettings};
+use convoke_changes::{
+    Changes, Failpoint, Host, Limits, TurnKey, Workspace, WorkspaceSettings, WorkspaceTree,
+};
 
 const SESSION: &str = "session";
 const STEP: &str = "CONVOKE_CRASH_STEP";
@@ -111,7 +113,7 @@ fn a_workspace_whose_creation_is_killed_is_created_again() {
         let (found, left) = (all.workspaces(SESSION).unwrap(), all.leftovers(&known).unwrap());
         assert!(found.len() + left.len() <= 1, "write {nth}: {found:?} {left:?}");
         let workspace = workspace(root.path(), &all);
-        assert_eq!(workspace.is_new, found.is_empty(), "write {nth}");
+        assert_eq!(workspace.tree == WorkspaceTree::Created, found.is_empty(), "write {nth}");
         assert!(all.leftovers(&known).unwrap().is_empty(), "write {nth}");
         assert_eq!(tree_of(&workspace), initial(), "write {nth}");
         assert!(all.plan_apply(SESSION, "max").unwrap().changes.is_empty(), "write {nth}");

@@ -391,3 +391,33 @@ fn unreadable_files_are_named_and_the_others_are_recorded() {
     tree.chmod("directory", 0o755);
     assert_eq!(tree.read("directory/inside"), "1");
 }
+
+#[test]
+fn what_a_turn_does_to_the_repository_is_recorded() {
+    let tree = Tree::repository();
+    let changed = |turn, act: &dyn Fn(&Tree)| {
+        let repository = tree.turn(turn, act).repository;
+        let named = repository.as_ref().map(ToString::to_string).unwrap_or_default();
+        named.replace(&tree.project().display().to_string(), "DIR")
+    };
+    assert_eq!(changed(1, &|tree| tree.write("a", "1")), "");
+    let first = tree.git(&["rev-parse", "--short=7", "HEAD"]);
+    let committed = changed(2, &|tree| {
+        tree.git(&["add", "-A"]);
+        tree.git(&["commit", "-q", "-m", "second"]);
+    });
+    let second = tree.git(&["rev-parse", "--short=7", "HEAD"]);
+    let (first, second) = (first.trim(), second.trim());
+    assert_eq!(committed, format!("HEAD of DIR was main at {first} and is main at {second}"));
+    let switched = changed(3, &|tree| drop(tree.git(&["checkout", "-q", "-b", "topic"])));
+    assert_eq!(switched, format!("HEAD of DIR was main at {second} and is topic at {second}"));
+    tree.write("a", "2");
+    let stashed = changed(4, &|tree| drop(tree.git(&["stash", "-q"])));
+    assert_eq!(stashed, "the stash of DIR has another latest entry");
+    tree.git(&["pack-refs", "--all"]);
+    assert_eq!(changed(5, &|tree| tree.write("a", "3")), "");
+    let detached = changed(6, &|tree| drop(tree.git(&["checkout", "-q", "-f", first])));
+    assert_eq!(detached, format!("HEAD of DIR was topic at {second} and is {first}"));
+    let removed = changed(7, &|tree| fs::remove_dir_all(tree.path(".git")).unwrap());
+    assert_eq!(removed, "the repository of DIR is gone: its commits, branches and stash");
+}

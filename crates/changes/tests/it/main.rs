@@ -5,6 +5,7 @@
 mod bad_cases;
 mod isolation;
 mod properties;
+mod quick;
 mod traps;
 mod tree;
 mod turns;

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use convoke_changes::{Author, ChangesError};
+use convoke_changes::{Author, ChangesError, Direction, direction};
 
 use crate::tree::{SESSION, Tree, key, shown};
 
@@ -239,4 +239,24 @@ fn a_first_copy_goes_on_while_the_turn_runs() {
     let plan = changes.plan_undo(SESSION, None).unwrap();
     assert_eq!(plan.changes.len() + plan.left_alone.len(), 1);
     assert_eq!(record.incomplete().len(), plan.left_alone.len());
+}
+
+#[test]
+fn each_undo_of_an_undo_changes_the_direction() {
+    let tree = Tree::repository();
+    tree.turn(1, |tree| tree.write("README", "changed\n"));
+    let changes = tree.changes();
+    let cases = [
+        ("read me\n", Direction::Undo),
+        ("changed\n", Direction::Restore),
+        ("read me\n", Direction::Undo),
+        ("changed\n", Direction::Restore),
+    ];
+    for (text, expected) in cases {
+        let plan = changes.plan_undo(SESSION, None).unwrap();
+        assert_eq!(plan.is_redo, expected == Direction::Restore);
+        let record = changes.undo(&plan).unwrap();
+        assert_eq!(tree.read("README"), text);
+        assert_eq!(direction(&changes.records(SESSION).unwrap(), &record), expected);
+    }
 }

@@ -6,7 +6,7 @@ use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::path::PathBuf;
 
 use convoke_changes::{
-    ApplyPlan, Changes, ChangesError, Record, TurnKey, Workspace, WorkspaceSettings,
+    ApplyPlan, Changes, ChangesError, Record, TurnKey, Workspace, WorkspaceSettings, WorkspaceTree,
 };
 
 use crate::tree::{SESSION, Tree, key, repository_of, shown, state_of};
@@ -82,7 +82,7 @@ fn a_workspace_begins_with_the_state_of_the_directory() {
     let tree = project();
     let repository = repository_of(&tree.path(".git"));
     let workspace = workspace_of(&tree);
-    assert!(workspace.is_new);
+    assert_eq!(workspace.tree, WorkspaceTree::Created);
     assert_eq!(workspace.lacks, [".env", "target/"]);
     assert_eq!(workspace.branch, format!("convoke/{SESSION}/max"));
     let wanted = |name: &str| ![".git", "target", ".env"].contains(&name);
@@ -101,7 +101,7 @@ fn a_workspace_begins_with_the_state_of_the_directory() {
     assert_eq!(fs::metadata(data).unwrap().mode() & 0o777, 0o700);
     assert!(repository_of(&tree.path(".git")) == repository);
     let again = tree.changes().workspace(&tree.project(), &key(2), &WorkspaceSettings::default());
-    assert_eq!(again.unwrap(), Workspace { is_new: false, ..workspace });
+    assert_eq!(again.unwrap(), Workspace { tree: WorkspaceTree::Present, ..workspace });
 }
 
 #[test]
@@ -435,7 +435,7 @@ fn a_discarded_workspace_is_gone_and_its_turns_are_still_shown() {
     // A new one begins with what is there now, and has no history of the old.
     tree.write("README", "later\n");
     let new = workspace_of(&tree);
-    assert!(new.is_new);
+    assert_eq!(new.tree, WorkspaceTree::Created);
     assert_eq!(fs::read_to_string(new.directory.join("README")).unwrap(), "later\n");
     assert!(changes.plan_apply(SESSION, "max").unwrap().changes.is_empty());
 }
@@ -512,7 +512,7 @@ fn over_a_limit_there_is_no_workspace() {
     tree.limits.free_bytes = u64::MAX / 2;
     assert!(matches!(create(&tree), Err(ChangesError::DiskFull { .. })));
     tree.limits.free_bytes = 0;
-    assert!(create(&tree).unwrap().is_new);
+    assert_eq!(create(&tree).unwrap().tree, WorkspaceTree::Created);
 }
 
 #[test]
@@ -549,4 +549,93 @@ fn two_members_work_at_the_same_time_without_each_other() {
     changes.apply(&plan).unwrap();
     let text = tree.read("text");
     assert!(text.contains("one\n") && text.contains("two\n"), "{text}");
+}
+
+#[test]
+fn a_link_in_place_of_a_workspace_is_not_followed() {
+    let tree = project();
+    let changes = tree.changes();
+    let workspace = workspace_of(&tree);
+    let precious = tree.temp.path().join("elsewhere/precious");
+    fs::create_dir_all(&precious).unwrap();
+    fs::write(precious.join("diary"), "dear diary\n").unwrap();
+    fs::write(precious.with_file_name("neighbour"), "mine\n").unwrap();
+    let before = state_of(precious.parent().unwrap(), |_| true);
+    let begun = changes.begin(&workspace.directory, key(1)).unwrap();
+    fs::rename(&workspace.directory, workspace.directory.with_file_name("moved")).unwrap();
+    symlink(&precious, &workspace.directory).unwrap();
+
+    let replaced = |error: ChangesError| matches!(error, ChangesError::Replaced { path } if path == workspace.directory);
+    assert!(replaced(begun.turn.finish().unwrap_err()));
+    assert!(replaced(changes.commit(&workspace.directory, &key(1)).unwrap_err()));
+    assert!(replaced(changes.begin(&workspace.directory, key(2)).unwrap_err()));
+    let again = changes.workspace(&tree.project(), &key(2), &WorkspaceSettings::default());
+    assert!(replaced(again.unwrap_err()));
+    assert!(replaced(changes.plan_apply(SESSION, "max").unwrap_err()));
+    let listed = changes.workspaces(SESSION).unwrap().remove(0);
+    assert_eq!((listed.tree, &listed.directory), (WorkspaceTree::Replaced, &workspace.directory));
+
+    changes.discard(SESSION, "max").unwrap();
+    assert_eq!(state_of(precious.parent().unwrap(), |_| true), before);
+    assert!(!workspace.directory.parent().unwrap().exists());
+}
+
+#[test]
+fn a_link_in_place_of_a_members_directory_is_a_leftover_and_not_followed() {
+    let tree = project();
+    let changes = tree.changes();
+    let directory = workspace_of(&tree).directory.parent().unwrap().to_owned();
+    let moved = tree.temp.path().join("moved");
+    fs::rename(&directory, &moved).unwrap();
+    symlink(&moved, &directory).unwrap();
+
+    assert!(changes.workspaces(SESSION).unwrap().is_empty());
+    let again = changes.workspace(&tree.project(), &key(2), &WorkspaceSettings::default());
+    assert!(matches!(again, Err(ChangesError::Replaced { .. })));
+    assert!(matches!(changes.discard(SESSION, "max"), Err(ChangesError::NoWorkspace { .. })));
+    let left = changes.leftovers(&HashSet::from([SESSION.to_owned()])).unwrap();
+    assert_eq!(left.len(), 1);
+    assert_eq!(left[0].path.file_name(), directory.file_name());
+    assert!(moved.join("workspace.json").exists());
+}
+
+#[test]
+fn a_workspace_that_its_agent_removed_is_restored_from_its_last_record() {
+    let tree = project();
+    let changes = tree.changes();
+    let workspace = workspace_of(&tree);
+    turn(&tree, &workspace, &key(1), || {
+        fs::write(workspace.directory.join("new"), "kept\n").unwrap();
+    });
+    let before = state_of(&workspace.directory, |name| name != ".git");
+    let begun = changes.begin(&workspace.directory, key(2)).unwrap();
+    fs::remove_dir_all(&workspace.directory).unwrap();
+    begun.turn.finish().unwrap_err();
+
+    let listed = changes.workspaces(SESSION).unwrap().remove(0);
+    assert_eq!(listed.tree, WorkspaceTree::Missing);
+    assert_eq!(changes.workspace_changes(SESSION, &listed).unwrap().len(), 1);
+    let planned = changes.plan_apply(SESSION, "max");
+    assert!(matches!(planned, Err(ChangesError::Missing { .. })));
+    let undo = changes.plan_undo(SESSION, Some(1)).unwrap_err().to_string();
+    assert!(undo.contains("the next turn of max restores it"), "{undo}");
+
+    let settings = WorkspaceSettings::default();
+    let restored = changes.workspace(&tree.project(), &key(3), &settings).unwrap();
+    assert_eq!(restored.tree, WorkspaceTree::Restored);
+    assert_eq!(state_of(&workspace.directory, |name| name != ".git"), before);
+    assert_eq!(git(&tree, &restored, &["status", "--short"]), "");
+    let begun = changes.begin(&workspace.directory, key(3)).unwrap();
+    assert_eq!(begun.person, None);
+    assert!(begun.turn.finish().unwrap().changes.is_empty());
+}
+
+#[test]
+fn a_workspace_without_its_directory_can_be_discarded() {
+    let tree = project();
+    let workspace = workspace_of(&tree);
+    fs::remove_dir_all(&workspace.directory).unwrap();
+    tree.changes().discard(SESSION, "max").unwrap();
+    assert!(tree.changes().workspaces(SESSION).unwrap().is_empty());
+    assert_eq!(workspace_of(&tree).tree, WorkspaceTree::Created);
 }

@@ -120,6 +120,15 @@ impl ProjectAttachments {
         ))
     }
 
+    /// Refuses a message that begins with an `@name` that is neither a member's nor a file's.
+    pub fn check_first_name(&self, text: &str) -> Result<(), String> {
+        let first = text.len() - text.trim_start().len();
+        match mentions(text).into_iter().find(|(at, _)| *at == first) {
+            Some((_, mention)) if self.meant(&mention)?.is_none() => self.check_name(&mention),
+            _ => Ok(()),
+        }
+    }
+
     fn is_member(&self, name: &str) -> bool {
         NameKey::new(name).is_all() || self.team.resolve(name).is_some()
     }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use convoke_changes::{
-    Author, Begun, Change, Changes, ChangesError, Host, Record, RunningTurn, TurnKey, UndoPlan,
-    diagnostics,
+    Author, Begun, Change, Changes, ChangesError, Direction, Host, Record, RunningTurn, TurnKey,
+    UndoPlan, diagnostics, direction,
 };
 use convoke_core::{Code, Diagnostic};
 use convoke_inspect::HostEnvironment;
@@ -171,6 +171,13 @@ fn remarks(record: &Record) -> Vec<Diagnostic> {
     let others = record.shared_with.iter();
     let others = others.map(|other| format!("turn {} of {}", other.turn, other.member)).collect();
     add(diagnostics::CHANGES_SHARED, "another turn ran in the same directory", others);
+    if let Some(repository) = &record.repository {
+        let code = match repository.after {
+            Some(_) => diagnostics::REPOSITORY_CHANGED,
+            None => diagnostics::REPOSITORY_REMOVED,
+        };
+        remarks.push(Diagnostic::new(code, repository.to_string()));
+    }
     remarks
 }
 
@@ -199,7 +206,10 @@ fn teammate_changes(
     let mut text = String::new();
     for record in records[since..].iter().filter(|record| !record.changes.is_empty()) {
         let who = match (record.by, record.undoes) {
-            _ if record.applied.is_some() => merge_name(record.undoes.is_some(), record),
+            _ if record.applied.is_some() => merge_name(direction(&records, record), record),
+            (_, Some(_)) if direction(&records, record) == Direction::Restore => {
+                format!("restoring turn {}", record.turn.turn)
+            }
             (_, Some(_)) => format!("an undo of turn {}", record.turn.turn),
             (Author::Agent, None) => {
                 let place =
@@ -223,10 +233,14 @@ fn teammate_changes(
     Ok((!text.is_empty()).then(|| text.to_owned()))
 }
 
-fn merge_name(is_undo: bool, record: &Record) -> String {
+fn merge_name(direction: Direction, record: &Record) -> String {
     let member = record.applied.as_ref().map_or("", |applied| applied.member.as_str());
-    let undo = if is_undo { "an undo of " } else { "" };
-    format!("{undo}a merge of the workspace of {member}")
+    let prefix = match direction {
+        Direction::Change => "",
+        Direction::Undo => "an undo of ",
+        Direction::Restore => "restoring ",
+    };
+    format!("{prefix}a merge of the workspace of {member}")
 }
 
 /// Shows what an undo would do, or does it.
@@ -249,6 +263,9 @@ pub fn describe(changes: &Changes, plan: &UndoPlan) -> Result<String, ChangesErr
     let mut text = format!("{} in {}:\n", title(plan), plan.directory.display());
     for line in change_lines(changes, &plan.directory, &plan.changes)? {
         let _ = writeln!(text, "  {line}");
+    }
+    if let Some(repository) = &plan.repository {
+        let _ = writeln!(text, "the repository stays as it is: {repository}");
     }
     if !plan.left_alone.is_empty() {
         text.push_str("left as they are:\n");

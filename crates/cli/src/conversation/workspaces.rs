@@ -2,7 +2,9 @@
 
 use std::fmt::Write as _;
 
-use convoke_changes::{Changes, ChangesError, TurnKey, Workspace, WorkspaceSettings, diagnostics};
+use convoke_changes::{
+    Changes, ChangesError, TurnKey, Workspace, WorkspaceSettings, WorkspaceTree, diagnostics,
+};
 use convoke_core::Diagnostic;
 use convoke_session::file_changes::{TeamWorkspaces, WorkspacesRequest};
 
@@ -29,8 +31,10 @@ pub(super) fn prepare(
         };
         let settings = WorkspaceSettings { copy: own.copy.clone(), link: own.link.clone() };
         let workspace = changes.workspace(&own.project, &turn, &settings)?;
-        if workspace.is_new {
-            team.diagnostics.push(created(&workspace));
+        match workspace.tree {
+            WorkspaceTree::Created => team.diagnostics.push(created(&workspace)),
+            WorkspaceTree::Restored => team.diagnostics.push(restored(&workspace)),
+            _ => {}
         }
         team.root = Some(workspace.directory);
     }
@@ -57,6 +61,15 @@ fn created(workspace: &Workspace) -> Diagnostic {
         lacks(workspace).map_or_else(String::new, |lacks| format!("; it lacks {lacks}"))
     );
     Diagnostic::new(diagnostics::WORKSPACE_CREATED, message)
+}
+
+fn restored(workspace: &Workspace) -> Diagnostic {
+    let message = format!(
+        "the workspace of {} was gone and is restored from its last record: {}",
+        workspace.member,
+        workspace.directory.display()
+    );
+    Diagnostic::new(diagnostics::WORKSPACE_RESTORED, message)
 }
 
 /// Returns the paths that a workspace lacks, as a list.

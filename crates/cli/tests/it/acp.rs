@@ -195,8 +195,29 @@ fn a_prompt_is_cancelled_at_any_time_and_twice() {
     let (_, response) = editor.until(id);
     assert_eq!(response["result"]["stopReason"], "cancelled", "{response}");
     wait_for("a process is left", || running(&context).is_empty());
+    // A cancel that comes before the turn has started ends it all the same.
+    for _ in 0..3 {
+        let id = editor.send_prompt(&session, "work");
+        editor.cancel(&session);
+        let (_, response) = editor.until(id);
+        assert_eq!(response["result"]["stopReason"], "cancelled", "{response}");
+        wait_for("a process is left", || running(&context).is_empty());
+    }
     // The session goes on.
     assert!(editor.prompt(&session, "/who").0.contains("**max**"));
+    assert!(editor.prompt(&session, "/who is it").0.contains("takes no text"));
+    editor.close();
+}
+
+#[test]
+fn a_name_that_no_member_has_is_sent_to_nobody() {
+    let context = TestContext::new().file("convoke.toml", TEAM);
+    let mut editor = Editor::start(&context, &["--rehearse"]);
+    let session = editor.open(&context);
+    let (said, response) = editor.prompt(&session, "@mx have a look");
+    assert_eq!(response["result"]["stopReason"], "end_turn");
+    assert!(said.contains("@mx: no member has that name") && !said.contains("**max:**"), "{said}");
+    assert!(editor.prompt(&session, "@max have a look").0.contains("**max:**"));
     editor.close();
 }
 

@@ -25,6 +25,7 @@ fn is_captured_on_its_way(cli: &str, agent: &str) {
     let calls = server.calls.lock().unwrap().clone();
     assert!(!calls.is_empty(), "{cli}");
     assert_eq!(shown["agent"], agent);
+    assert_eq!(shown["elsewhere"], Value::Null, "{cli}: other connections are not watched");
     assert_eq!(shown["requests"].as_array().unwrap().len(), calls.len(), "{cli}: {shown}");
     assert!(shown["account"]["yourBytes"].as_u64() > Some(0), "{cli}: {shown}");
     let mut files = Vec::new();
@@ -42,6 +43,28 @@ fn is_captured_on_its_way(cli: &str, agent: &str) {
         assert_eq!(credentials, 1, "{cli}: {:?}", got.headers);
     }
     has_no_credentials(&saved, cli);
+}
+
+/// A key in the command line is nowhere in a saved capture.
+#[test]
+fn a_key_on_the_command_line_is_not_saved_nor_shown() {
+    let Some(mut user) = User::new("claude-2.1.325", "claude", "read-only") else { return };
+    let server = ModelServer::start(None);
+    user.env = server.environment("claude");
+    let saved = user.home.path().join("saved");
+    let (to, prompt) = (saved.display().to_string(), format!("The key is {KEY}."));
+    let shown =
+        user.run(&["capture", "--live", "--save", &to, "--", "claude", "-p", prompt.as_str()]);
+    assert!(!server.calls.lock().unwrap().is_empty());
+    assert!(!shown.contains(KEY), "{shown}");
+    assert!(shown.contains("sent to the model's own endpoint"), "{shown}");
+    assert!(!shown.contains("othing left this machine"), "{shown}");
+    has_no_credentials(&saved, "claude");
+    let manifest = std::fs::read_to_string(saved.join("capture.json")).unwrap();
+    let yours: Value = serde_json::from_str(&manifest).unwrap();
+    let texts = yours["yours"].as_array().unwrap().iter();
+    let mut texts = texts.filter_map(|it| it["text"].as_str());
+    assert!(texts.any(|text| text.starts_with("The key is [")), "{manifest}");
 }
 
 #[test]

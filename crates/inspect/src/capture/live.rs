@@ -8,6 +8,7 @@ use convoke_agent::endpoint;
 use convoke_agent::process::PrivateDir;
 use convoke_agent::turn_input::Trust;
 use convoke_core::Diagnostic;
+use convoke_redact::Redactor;
 use convoke_rehearsal::{Answered, Recorded};
 use convoke_wire::{Exchange, ReceivedAnswer, RequestKind, SentRequest};
 
@@ -46,6 +47,8 @@ pub async fn capture_live(
                    `security.auth.selectedType` in ~/.gemini/settings.json is \"gemini-api-key\"";
         return Err(CaptureError::Relay(why.to_owned()));
     }
+    // The bodies that the relay keeps have no secrets; what stands beside them must have none either.
+    let redactor = Redactor::for_env(&env);
     env.extend(relayed.pointed.env);
     let run = child::Child {
         program: path.clone(),
@@ -82,19 +85,25 @@ pub async fn capture_live(
     };
     let (ended, ()) = tokio::join!(run, take);
     let user = UserHome::of(vendor, host_environment);
+    let redacted: Vec<String> =
+        words.iter().map(|word| redactor.redact(word).into_owned()).collect();
     let given = ownership::Given {
-        arguments: &words,
-        stdin: &options.stdin,
+        arguments: &redacted,
+        stdin: &redactor.redact(&options.stdin),
         cwd: &host_environment.cwd,
         configuration_from: Some(&user),
     };
     let program = Installed::on_disk(&path, vendor);
     let version = program.version.as_deref();
     let report = explained_with(vendor, version, &host_environment.cwd, &user, &words);
-    let yours = ownership::candidates(&given, vendor, &requests, private.path(), report.as_ref());
+    let mut yours =
+        ownership::candidates(&given, vendor, &requests, private.path(), report.as_ref());
+    for text in &mut yours {
+        redactor.redact_in_place(&mut text.text);
+    }
     Ok(Capture {
         program,
-        command: std::iter::once(as_text(name)?).chain(words.iter().cloned()).collect(),
+        command: std::iter::once(as_text(name)?).chain(redacted.iter().cloned()).collect(),
         cwd: host_environment.cwd.clone(),
         home: user.home.clone(),
         ended,

@@ -14,7 +14,7 @@ use convoke_agent::endpoint::{self, EndpointError, ModelServer};
 use convoke_agent::process::PrivateDir;
 use convoke_agent::process::guardian::Guardian;
 use convoke_core::Diagnostic;
-use convoke_rehearsal::{Recorded, Script, StartError, start};
+use convoke_rehearsal::{Answered, Recorded, Script, StartError, start};
 use convoke_wire::RequestKind;
 
 use crate::host_environment::HostEnvironment;
@@ -250,6 +250,11 @@ impl Capture {
     pub fn turn(&self) -> Option<&Recorded> {
         let calls = self.requests.iter().filter(|request| request.is_turn());
         calls.max_by_key(|request| (request.body.len(), std::cmp::Reverse(request.number)))
+    }
+
+    /// Returns whether its requests were sent to the model's own endpoint.
+    pub fn is_live(&self) -> bool {
+        self.requests.iter().any(|request| request.answered == Answered::Endpoint)
     }
 
     /// Returns the blocked hosts, with the number of tries.

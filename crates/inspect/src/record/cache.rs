@@ -105,8 +105,8 @@ pub fn compare(
     let difference = comparison.difference.map(|difference| {
         let source = difference.at.and_then(|at| source_at(record, texts, at as u64));
         let source = source.unwrap_or(Source::History { index: None });
-        let is_edited =
-            matches!(source, Source::File { .. }) && difference.cause == Cause::TextChanged;
+        let is_edited = matches!(source, Source::File { .. })
+            && matches!(difference.cause, Cause::TextChanged | Cause::DateChanged);
         let (cause, words) = if is_edited {
             ("file-edited", "the file was edited")
         } else {

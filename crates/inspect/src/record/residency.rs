@@ -94,7 +94,7 @@ fn converse(program: &Path, env: &[(OsString, OsString)], cwd: &Path) -> Option<
         .ok()?;
     let mut input = child.stdin.take()?;
     let output = child.stdout.take()?;
-    let (sender, answers) = mpsc::channel();
+    let (sender, answers) = mpsc::sync_channel(1);
     std::thread::spawn(move || {
         for line in BufReader::new(output.take(LONGEST)).lines().map_while(Result::ok) {
             if let Ok(value) = serde_json::from_str::<Value>(&line)

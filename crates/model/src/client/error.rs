@@ -49,6 +49,9 @@ pub enum CallError {
     /// An event has an invalid format; a retry would not help.
     #[error("the model's server does not support this wire format: {0}")]
     Shape(String),
+    /// The response has more of something than is taken; a retry would not help.
+    #[error("the answer of the model's server is over a limit: {0}")]
+    OverLimit(String),
     /// The response is complete but unusable.
     #[error("{0}")]
     Useless(&'static str),
@@ -116,7 +119,7 @@ impl CallError {
             Self::Lost(_) | Self::Idle(_) | Self::TimedOut(_) => FailureReason::Network,
             Self::Shape(_) => FailureReason::Server,
             Self::Useless(_) | Self::Cut(_) => FailureReason::Incomplete,
-            Self::Flood(_) => FailureReason::Flood,
+            Self::Flood(_) | Self::OverLimit(_) => FailureReason::Flood,
         }
     }
 
@@ -157,6 +160,7 @@ impl CallError {
             }
             Self::Connect(_) | Self::Lost(_) | Self::Cut(_) | Self::Idle(_) => true,
             Self::Shape(_)
+            | Self::OverLimit(_)
             | Self::Useless(_)
             | Self::Tls(_)
             | Self::TimedOut(_)
@@ -175,6 +179,7 @@ impl CallError {
                 Self::Reported { reason, message: change(&message) }
             }
             Self::Shape(words) => Self::Shape(change(&words)),
+            Self::OverLimit(words) => Self::OverLimit(change(&words)),
             Self::Connect(words) => Self::Connect(change(&words)),
             Self::Lost(words) => Self::Lost(change(&words)),
             Self::Tls(words) => Self::Tls(change(&words)),

@@ -85,7 +85,7 @@ pub(super) fn expect_short(name: &str) -> Result<(), CallError> {
         return Ok(());
     }
     let bytes = name.len();
-    Err(CallError::Shape(format!(
+    Err(CallError::OverLimit(format!(
         "an id or name has {bytes} bytes, and the most is {LONGEST_NAME}"
     )))
 }
@@ -97,7 +97,7 @@ pub(super) fn model(name: &str) -> Option<String> {
 }
 
 fn too_many(things: &str, most: usize) -> CallError {
-    CallError::Shape(format!("an answer has more than {most} {things}"))
+    CallError::OverLimit(format!("it has more than {most} {things}"))
 }
 
 fn take(room: &mut usize, amount: usize) -> Option<()> {

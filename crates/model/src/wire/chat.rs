@@ -159,9 +159,9 @@ impl Reader {
         let last = next.saturating_sub(1);
         let index = piece.index.unwrap_or(if piece.id.is_some() { next } else { last });
         if index >= MOST_CALLS as u64 {
-            return Err(CallError::Shape(format!(
-                "a call has the number {index}; an answer may have no more than {MOST_CALLS} tool calls"
-            )));
+            let most = MOST_CALLS;
+            let message = format!("a call has the number {index}, of more than {most} tool calls");
+            return Err(CallError::OverLimit(message));
         }
         let call = self.calls.entry(index).or_default();
         if let Some(id) = piece.id.filter(|id| !id.is_empty()) {

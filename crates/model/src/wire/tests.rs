@@ -114,7 +114,7 @@ fn json_of_another_form_is_told_from_what_is_no_json() {
 fn the_number_of_a_call_is_bounded() {
     let far = json!({"tool_calls": [{"index": u64::MAX, "id": "a"}, {"id": "b"}]});
     let (heard, _) = read(Wire::Chat, &[chunk(&far)]);
-    assert!(matches!(&heard[..], [ResponseDelta::Failed(CallError::Shape(_))]), "{heard:?}");
+    assert!(matches!(&heard[..], [ResponseDelta::Failed(CallError::OverLimit(_))]), "{heard:?}");
 }
 
 fn call_item(number: usize) -> Value {
@@ -142,6 +142,7 @@ fn calls_are_bounded_on_either_wire() {
         assert_eq!((heard.len(), calls(&answer).len()), (0, 256), "{wire:?}");
         let (heard, answer) = read(wire, &(0..300).map(call).collect::<Vec<_>>());
         let error = failure(&heard).to_string();
+        assert!(error.contains("over a limit: "), "{error}");
         assert!(error.contains("more than 256 tool calls"), "{error}");
         assert_eq!(calls(&answer).len(), 256, "{wire:?}");
     }
@@ -151,7 +152,7 @@ fn calls_are_bounded_on_either_wire() {
         Wire::Responses,
         &[json!({"type": "response.completed", "response": {"output": output}})],
     );
-    assert!(matches!(failure(&heard), CallError::Shape(_)));
+    assert!(matches!(failure(&heard), CallError::OverLimit(_)));
 }
 
 #[test]

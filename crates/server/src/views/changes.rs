@@ -47,13 +47,15 @@ fn workspace(workspace: &MemberWorkspace, shown: impl Fn(&Path) -> String) -> Ma
 /// Renders the changes of turns.
 pub fn turns(id: SessionId, changes: &[TurnChanges], shown: impl Fn(&Path) -> String) -> Markup {
     html! {
-        @if changes.iter().all(|it| it.files.is_empty()) { p.faint { "No changes are recorded." } }
-        @for change in changes.iter().filter(|it| !it.files.is_empty()) {
+        @let is_shown = |it: &&TurnChanges| !it.files.is_empty() || it.repository.is_some();
+        @if !changes.iter().any(|it| is_shown(&it)) { p.faint { "No changes are recorded." } }
+        @for change in changes.iter().filter(is_shown) {
             section.changes {
                 h3 { (title(id, change)) }
                 p.path.faint { (line(&shown(&change.directory))) }
+                @if let Some(repository) = &change.repository { p { (line(repository)) } }
                 @for file in &change.files { (self::file(file)) }
-                @if change.by == "agent" && !change.undo {
+                @if change.by == "agent" && !change.undo && !change.files.is_empty() {
                     p { (confirmed("Undo", &format!("/api/sessions/{id}/undo"), &json!({"turn": change.turn}))) }
                 }
             }
@@ -64,7 +66,8 @@ pub fn turns(id: SessionId, changes: &[TurnChanges], shown: impl Fn(&Path) -> St
 fn title(id: SessionId, change: &TurnChanges) -> Markup {
     let turn = html! { a href=(format!("/sessions/{id}/turns/{}", change.turn)) { "turn " (change.turn) } };
     html! {
-        @if let Some(member) = &change.merged { @if change.undo { "Undo of the merge" } @else { "Merge" } " of the workspace of " (line(member)) }
+        @if let Some(member) = &change.merged { @if change.restore { "Merge restored:" } @else if change.undo { "Undo of the merge" } @else { "Merge" } " of the workspace of " (line(member)) }
+        @else if change.restore { "Restored: " (turn) }
         @else if change.undo { "Undo of " (turn) }
         @else if let Some(member) = &change.member {
             (line(member.as_str())) ", " (turn)

@@ -75,7 +75,7 @@ impl Output {
         let options = json!([
             { "optionId": "once", "name": "Allow once", "kind": "allow_once" },
             { "optionId": "session", "name": "Allow in this session", "kind": "allow_always" },
-            { "optionId": "never", "name": "Refuse", "kind": "reject_once" },
+            { "optionId": "never", "name": "Refuse in this session", "kind": "reject_always" },
         ]);
         let params = json!({ "sessionId": session, "toolCall": call, "options": options });
         let method = "session/request_permission";

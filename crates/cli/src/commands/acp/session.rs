@@ -15,7 +15,7 @@ use convoke_session::{
     ShownMessage, Store as _, TurnId,
 };
 use serde_json::{Value, json};
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::JoinHandle;
 
 use super::INTERNAL_ERROR;
@@ -23,6 +23,7 @@ use super::output::Output;
 use super::prompt::{Prompt, fenced};
 use super::updates::{Updates, chunk, safe};
 use crate::commands::run::{addressees, retry};
+use crate::conversation::attachments::ProjectAttachments;
 use crate::conversation::{self, Conversation, ConversationOptions};
 
 /// The maximum number of earlier messages that an editor gets.
@@ -53,7 +54,7 @@ pub(super) fn commands() -> Value {
 pub(super) struct EditorSession {
     id: String,
     controls: Controls,
-    prompts: UnboundedSender<(Value, Prompt)>,
+    prompts: Sender<(Value, Prompt)>,
     state: Rc<State>,
     past: Vec<ShownMessage>,
     people: Vec<MemberName>,
@@ -98,8 +99,10 @@ impl EditorSession {
         let id = conversation.coordinator.session().to_string();
         let controls = conversation.coordinator.controls();
         let state = Rc::new(State::default());
-        let (prompts, asked) = unbounded_channel();
+        // A prompt is taken only while no other one runs.
+        let (prompts, asked) = channel(1);
         let replies = Replies {
+            attachments: ProjectAttachments::of(&conversation, host_environment),
             id: id.clone(),
             conversation,
             events,
@@ -138,8 +141,8 @@ impl EditorSession {
     pub(super) fn prompt(&mut self, id: Value, prompt: Prompt) {
         self.state.is_busy.set(true);
         self.state.is_cancelled.set(false);
-        // The task ends with this handle only.
-        let _ = self.prompts.send((id, prompt));
+        // The task ends with this handle only, and waits for a prompt where the session is not busy.
+        let _ = self.prompts.try_send((id, prompt));
     }
 
     /// Cancels the running prompt. Nothing happens where none runs.
@@ -190,10 +193,11 @@ struct Replies {
     /// What the person is told with the first answer.
     notes: Vec<String>,
     state: Rc<State>,
+    attachments: ProjectAttachments,
 }
 
 impl Replies {
-    async fn answer(mut self, mut prompts: UnboundedReceiver<(Value, Prompt)>) {
+    async fn answer(mut self, mut prompts: Receiver<(Value, Prompt)>) {
         while let Some((id, prompt)) = prompts.recv().await {
             for left_out in &prompt.left_out {
                 let note = format!("left out, because members read text only: {left_out}");
@@ -222,8 +226,13 @@ impl Replies {
 
     /// Answers a prompt, and returns why it stopped.
     async fn reply(&mut self, text: &str) -> anyhow::Result<&'static str> {
-        if text.trim() == "/who" {
+        if let Some(after) = text.trim().strip_prefix("/who")
+            && after.chars().next().is_none_or(char::is_whitespace)
+        {
             self.who();
+            if !after.trim().is_empty() {
+                self.say("\n\n*`/who` takes no text; what followed it was not sent.*");
+            }
             return Ok("end_turn");
         }
         let parser = InputParser::new(self.conversation.coordinator.team_agents().team());
@@ -236,6 +245,10 @@ impl Replies {
         };
         match action {
             UserAction::Say { text, to } => {
+                if let Err(why) = self.attachments.check_first_name(&text) {
+                    self.say(&why);
+                    return Ok("end_turn");
+                }
                 let to = parser.meant(&self.speaker, to);
                 let message = PersonMessage::new(self.speaker.clone(), text).to(to);
                 self.conversation.coordinator.accept(message).await?;
@@ -256,7 +269,8 @@ impl Replies {
             }
             UserAction::Undo { turn, is_confirmed } => self.undo(turn, is_confirmed).await,
             UserAction::Look(what, member) => self.look(what, member).await?,
-            UserAction::Cancel | UserAction::Quit => self.say("No turn is running."),
+            UserAction::Cancel => self.say("No turn is running."),
+            UserAction::Quit => self.say("Close the session in the editor."),
             UserAction::Edit(_) => self.say("Write the message here."),
             UserAction::Help => {
                 let lines = COMMANDS.map(|(name, about, _)| format!("- `/{name}`: {about}"));
@@ -268,7 +282,7 @@ impl Replies {
 
     /// Runs the conversation until it stops, and writes its events.
     async fn drive(&mut self) -> anyhow::Result<&'static str> {
-        let Self { id, conversation, events, output, .. } = self;
+        let Self { id, conversation, events, output, state, .. } = self;
         let controls = conversation.coordinator.controls();
         let mut updates = Updates::default();
         let mut show = |event: &SessionEventKind| {
@@ -291,6 +305,10 @@ impl Replies {
         let running = conversation.coordinator.run();
         tokio::pin!(running);
         let stop = loop {
+            // A conversation that starts forgets what was cancelled before: a cancel that came first is repeated.
+            if state.is_cancelled.get() {
+                controls.cancel_turn();
+            }
             tokio::select! {
                 biased;
                 Some(event) = events.recv() => show(&event.kind),

@@ -198,11 +198,13 @@ fn show(capture: &Capture, diagnostics: &[Diagnostic], as_json: bool) -> anyhow:
         });
         let elsewhere = capture.elsewhere().into_iter();
         let elsewhere = elsewhere.map(|(host, tries)| json!({"host": host, "tries": tries}));
+        // Nobody watches the other connections of a program that runs against its own endpoint.
+        let elsewhere = (!capture.is_live()).then(|| elsewhere.collect::<Vec<_>>());
         let report = json!({
             "version": 2, "agent": capture.program.agent, "agentVersion": capture.program.version,
             "path": capture.program.path, "command": capture.command, "cwd": capture.cwd,
             "ended": capture.ended, "account": account,
-            "requests": requests.collect::<Vec<_>>(), "elsewhere": elsewhere.collect::<Vec<_>>(),
+            "requests": requests.collect::<Vec<_>>(), "elsewhere": elsewhere,
             "diagnostics": diagnostics,
         });
         writeln!(out, "{report}")?;

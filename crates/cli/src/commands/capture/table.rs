@@ -88,6 +88,10 @@ fn other_calls(capture: &Capture, account: &Account, paint: Paint) -> String {
 
 /// Returns the hosts that the program tried to reach besides its model.
 fn outside(capture: &Capture, paint: Paint) -> String {
+    if capture.is_live() {
+        let sent = "  Its requests were sent to the model's own endpoint; other connections were not watched.\n";
+        return paint.faint(sent);
+    }
     let elsewhere = capture.elsewhere();
     if elsewhere.is_empty() {
         return paint.faint("  It connected to its model only, and nothing left this machine.\n");

@@ -5,7 +5,9 @@ mod workspace;
 use std::io::Write as _;
 
 use clap::Args;
-use convoke_changes::{Author, Changes, FileDiff, Record, Workspace};
+use convoke_changes::{
+    Author, Changes, Direction, FileDiff, Record, Workspace, WorkspaceTree, direction,
+};
 use convoke_session::TurnId;
 use serde_json::{Value, json};
 
@@ -58,7 +60,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     }
     if arguments.json {
         let turns: Result<Vec<Value>, _> =
-            records.iter().map(|record| record_json(&changes, record)).collect();
+            records.iter().map(|record| record_json(&changes, &records, record)).collect();
         let workspaces = workspaces_json(&changes, &session.to_string())?;
         write_json(&json!({"session": session, "turns": turns?, "workspaces": workspaces}))?;
     } else if arguments.turn.is_some() {
@@ -89,12 +91,16 @@ pub(super) fn write_diff(changes: &Changes, records: &[Record]) -> anyhow::Resul
 fn list(changes: &Changes, records: &[Record]) -> anyhow::Result<()> {
     let mut out = stdout();
     let paint = Paint::for_stream(&out);
-    if records.iter().all(|record| record.changes.is_empty()) {
+    let is_shown = |record: &&Record| !record.changes.is_empty() || record.repository.is_some();
+    if !records.iter().any(|record| is_shown(&record)) {
         writeln!(out, "no changes are recorded")?;
     }
-    for record in records.iter().filter(|record| !record.changes.is_empty()) {
-        let title = paint.strong(&title(changes, record));
+    for record in records.iter().filter(is_shown) {
+        let title = paint.strong(&title(changes, records, record));
         writeln!(out, "{title}  {}", counts(changes, record))?;
+        if let Some(repository) = &record.repository {
+            writeln!(out, "  {repository}")?;
+        }
         for line in change_lines(changes, &record.directory, &record.changes)? {
             writeln!(out, "  {line}")?;
         }
@@ -118,7 +124,12 @@ fn list_workspaces(changes: &Changes, session: &str) -> anyhow::Result<()> {
             }
         };
         writeln!(out, "workspace of {member}  {what}")?;
-        writeln!(out, "  {}", workspace.directory.display())?;
+        let tree = match workspace.tree {
+            WorkspaceTree::Missing => " is gone; the member's next turn restores it",
+            WorkspaceTree::Replaced => " is not a directory any more; move back what was there",
+            _ => "",
+        };
+        writeln!(out, "  {}{tree}", workspace.directory.display())?;
     }
     Ok(())
 }
@@ -147,13 +158,19 @@ fn workspaces_json(changes: &Changes, session: &str) -> anyhow::Result<Vec<Value
     workspaces.iter().map(json).collect()
 }
 
-fn title(changes: &Changes, record: &Record) -> String {
+fn title(changes: &Changes, records: &[Record], record: &Record) -> String {
     let turn = record.turn.turn;
+    let direction = direction(records, record);
     if let Some(applied) = &record.applied {
-        let undo = if record.undoes.is_some() { "undo of " } else { "" };
-        return format!("{undo}merge of the workspace of {}", applied.member);
+        let merge = format!("merge of the workspace of {}", applied.member);
+        return match direction {
+            Direction::Change => merge,
+            Direction::Undo => format!("undo of {merge}"),
+            Direction::Restore => format!("{merge}, restored"),
+        };
     }
     match (record.by, record.undoes) {
+        (_, Some(_)) if direction == Direction::Restore => format!("turn {turn}, restored"),
         (_, Some(_)) => format!("undo of turn {turn}"),
         (Author::Agent, None) => {
             let place =
@@ -165,7 +182,7 @@ fn title(changes: &Changes, record: &Record) -> String {
     }
 }
 
-fn record_json(changes: &Changes, record: &Record) -> anyhow::Result<Value> {
+fn record_json(changes: &Changes, records: &[Record], record: &Record) -> anyhow::Result<Value> {
     let files: Vec<Value> =
         changes.diffs(&record.directory, &record.changes)?.iter().map(file_json).collect();
     let member = (record.by == Author::Agent).then_some(&record.turn.member);
@@ -175,6 +192,8 @@ fn record_json(changes: &Changes, record: &Record) -> anyhow::Result<Value> {
         "member": member,
         "by": record.by,
         "undo": record.undoes.is_some(),
+        "restore": direction(records, record) == Direction::Restore,
+        "repository": record.repository.as_ref().map(ToString::to_string),
         "merged": record.applied.as_ref().map(|applied| &applied.member),
         "interrupted": record.interrupted,
         "directory": record.directory,

@@ -5,7 +5,7 @@ use std::io::{BufRead as _, IsTerminal as _, Write as _, stdin};
 
 use clap::{Args, Subcommand};
 use clap_complete::ArgValueCompleter;
-use convoke_changes::{ApplyPlan, Changes, ChangesError};
+use convoke_changes::{ApplyPlan, Changes, ChangesError, Workspace, WorkspaceTree};
 use serde_json::json;
 
 use super::file_json;
@@ -142,12 +142,17 @@ impl Discard {
         let (changes, session) = self.owner.open()?;
         let workspaces = changes.workspaces(&session)?;
         let mut out = stdout();
+        let named = |it: &&Workspace| it.member.eq_ignore_ascii_case(&self.owner.member);
         if !self.yes
-            && workspaces.iter().any(|it| it.member.eq_ignore_ascii_case(&self.owner.member))
+            && let Some(workspace) = workspaces.iter().find(named)
         {
-            let plan = changes.plan_apply(&session, &self.owner.member)?;
-            if !plan.changes.is_empty() || !plan.conflicts.is_empty() {
-                write!(out, "{}", unmerged(&changes, &plan)?)?;
+            let unmerged = unmerged(&changes, &session, workspace)?;
+            if !unmerged.is_empty() {
+                write!(
+                    out,
+                    "the workspace of {} has changes that are not merged:\n{unmerged}",
+                    workspace.member
+                )?;
                 if !stdin().is_terminal() || !out.is_terminal() {
                     let why = "nothing was removed: the workspace has changes that are not merged, and there is \
                                no terminal to ask on; `--yes` removes it";
@@ -210,10 +215,21 @@ fn describe(changes: &Changes, plan: &ApplyPlan) -> Result<String, ChangesError>
     Ok(text)
 }
 
-/// Lists the changes of a workspace that are not merged.
-fn unmerged(changes: &Changes, plan: &ApplyPlan) -> Result<String, ChangesError> {
-    let mut text =
-        format!("the workspace of {} has changes that are not merged:\n", plan.workspace.member);
+/// Lists the changes of a workspace that are not merged; of one whose directory is gone, those that are recorded.
+fn unmerged(
+    changes: &Changes,
+    session: &str,
+    workspace: &Workspace,
+) -> Result<String, ChangesError> {
+    let mut text = String::new();
+    if workspace.tree != WorkspaceTree::Present {
+        let recorded = changes.workspace_changes(session, workspace)?;
+        for line in change_lines(changes, &workspace.directory, &recorded)? {
+            let _ = writeln!(text, "  {line}");
+        }
+        return Ok(text);
+    }
+    let plan = changes.plan_apply(session, &workspace.member)?;
     for line in change_lines(changes, &plan.workspace.project, &plan.changes)? {
         let _ = writeln!(text, "  {line}");
     }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use convoke_changes::{Author, Changes, Record, Workspace};
+use convoke_changes::{Author, Changes, Direction, Record, Workspace, direction};
 use convoke_explain::DirectoryReport;
 use convoke_inspect::HostEnvironment;
 use convoke_server::{
@@ -91,8 +91,9 @@ impl Host for Machine {
         blocking(move || {
             let session = session.to_string();
             let mut found = SessionChanges::default();
-            for record in changes.records(&session)? {
-                found.turns.push(turn_changes(&changes, &record)?);
+            let records = changes.records(&session)?;
+            for record in &records {
+                found.turns.push(turn_changes(&changes, &records, record)?);
             }
             for workspace in changes.workspaces(&session)? {
                 found.workspaces.push(member_workspace(&changes, &session, workspace)?);
@@ -168,7 +169,11 @@ fn member_workspace(
     Ok(MemberWorkspace { member, directory, project, branch, unmerged })
 }
 
-fn turn_changes(changes: &Changes, record: &Record) -> anyhow::Result<TurnChanges> {
+fn turn_changes(
+    changes: &Changes,
+    records: &[Record],
+    record: &Record,
+) -> anyhow::Result<TurnChanges> {
     let diffs = changes.diffs(&record.directory, &record.changes)?;
     let files = diffs.into_iter().map(|diff| ChangedFile {
         path: diff.path.to_string(),
@@ -185,6 +190,8 @@ fn turn_changes(changes: &Changes, record: &Record) -> anyhow::Result<TurnChange
         member: is_agent.then(|| MemberName::new(&*record.turn.member)),
         by: if is_agent { "agent" } else { "person" },
         undo: record.undoes.is_some(),
+        restore: direction(records, record) == Direction::Restore,
+        repository: record.repository.as_ref().map(ToString::to_string),
         merged: record.applied.as_ref().map(|applied| applied.member.clone()),
         interrupted: record.interrupted,
         directory: record.directory.clone(),
