@@ -15,7 +15,7 @@ pub struct Cost {
 }
 
 /// The duration of each measurement.
-const PATIENCE: Duration = Duration::from_millis(400);
+const DURATION: Duration = Duration::from_millis(400);
 const FEWEST_RUNS: u32 = 12;
 /// A run is repeated until it takes this long, so that the clock's own cost does not matter.
 const SHORTEST_RUN: Duration = Duration::from_micros(20);
@@ -33,7 +33,7 @@ pub fn measure<T>(mut run: impl FnMut() -> T) -> Cost {
     let begin = Instant::now();
     let mut best = Duration::MAX;
     let mut runs = 0;
-    while runs < FEWEST_RUNS || begin.elapsed() < PATIENCE {
+    while runs < FEWEST_RUNS || begin.elapsed() < DURATION {
         best = best.min(time(batch, &mut run));
         runs += 1;
     }

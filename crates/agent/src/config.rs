@@ -16,6 +16,7 @@ use crate::vendor::Vendor;
 
 /// A kind of agent: the program or protocol that it uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum AgentKind {
     /// Claude Code.
     Claude,
@@ -34,7 +35,7 @@ pub enum AgentKind {
 }
 
 impl AgentKind {
-    /// Every kind that works without a file.
+    /// Every kind of agent.
     pub const ALL: [Self; 7] =
         [Self::Claude, Self::Codex, Self::Gemini, Self::Acp, Self::Plain, Self::Api, Self::StandIn];
 

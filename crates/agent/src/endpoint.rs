@@ -63,7 +63,7 @@ pub fn is_setting(vendor: Vendor, name: &OsStr) -> bool {
             &["GEMINI_CLI_HOME", "GEMINI_CLI_IDE"],
         ),
     };
-    // The names of some settings contain the word that names of secrets do.
+    // Some settings have names that look like those of secrets.
     let is_count = name.ends_with("_TOKENS");
     let is_own = names.contains(&name) || prefixes.iter().any(|prefix| name.starts_with(prefix));
     let is_other = others.iter().any(|other| name.starts_with(other));
@@ -173,7 +173,7 @@ pub fn configure(vendor: Vendor, base_url: &str, home: &Path) -> Result<(), Endp
             redirect_codex(&mut file, &format!("{base_url}/v1"));
             toml::to_string(&file).map_err(|error| error.to_string())
         }),
-        // With a base address alone, the program asks for a gateway's sign-in.
+        // With a base address alone, the program requires a gateway's sign-in.
         Vendor::Gemini => edit(&directory.join("settings.json"), |text| {
             let text = without_comments(text);
             let text = if text.trim().is_empty() { "{}" } else { &text };
@@ -230,7 +230,7 @@ fn redirect_codex(file: &mut toml::Table, base_url: &str) {
         "aws",
     ];
     file.insert("openai_base_url".into(), base_url.into());
-    // A command that is run after each turn, and that the model does not hear of.
+    // A command that runs after each turn and does not reach the model.
     file.remove("notify");
     let mut described = Vec::new();
     if let Some(toml::Value::Table(providers)) = file.get_mut("model_providers") {

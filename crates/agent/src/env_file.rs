@@ -1,12 +1,12 @@
 //! `.env` files: the names of the variables that one could set.
 
-/// Returns every name that a `.env` could set: what stands at the beginning of a line, or behind
-/// `export`, and before `=` or `:`. The program sees fewer, because some stand inside of values; to
-/// withhold one that it does not see does no harm.
+/// Returns every name that a `.env` could set: the word at the beginning of a line or after `export`, before `=` or
+/// `:`. The program may see fewer, because some are part of values; withholding a name that it does not see is
+/// harmless.
 pub fn names(text: &str) -> impl Iterator<Item = &str> {
     text.match_indices(['=', ':']).filter_map(|(at, _)| {
-        // White space here may hold line breaks. What is looked at ends at the sign before this one, so
-        // that each character is looked at a few times, however many signs stand in a line.
+        // White space here may contain line breaks. The search ends at the previous sign, so that each character is
+        // read a few times at most, however many signs a line has.
         let before = text[..at].trim_end_matches(is_space);
         let rest = before.trim_end_matches(is_name);
         let name = &before[rest.len()..];

@@ -7,7 +7,7 @@ use std::fmt;
 use std::time::Duration;
 
 use convoke_core::Diagnostic;
-use convoke_core::figures::{share, size, thousands};
+use convoke_core::figures::{rounded_percent, size, thousands};
 use convoke_core::ledger::estimate_tokens;
 use serde::{Deserialize, Serialize};
 
@@ -120,7 +120,7 @@ pub enum EventKind<'a> {
     PermissionAsked {
         /// The action.
         question: PermissionQuestion,
-        /// When no answer means no, in milliseconds since 1970; set while the question is passed on.
+        /// The time at which an unanswered question is refused, in milliseconds since 1970; set by the supervisor.
         expires_at: i64,
     },
     /// A question was answered.
@@ -151,12 +151,13 @@ pub enum EventKind<'a> {
 /// The purpose of a request to a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub enum RequestPurpose {
     /// A reply.
     Answer,
     /// A summary that replaces earlier history.
     Compaction,
-    /// A small question of the agent's own program, beside the turn.
+    /// A small request of the agent's program for itself, beside the turn.
     Aside,
 }
 
@@ -203,7 +204,7 @@ impl fmt::Display for Received {
         let whole = shares.iter().map(|share| share.bytes).sum();
         for (index, OwnerShare { owner, bytes }) in shares.iter().enumerate() {
             let before = if index == 0 { ':' } else { ',' };
-            write!(f, "{before} {} {owner}", share(*bytes, whole))?;
+            write!(f, "{before} {} {owner}", rounded_percent(*bytes, whole))?;
         }
         Ok(())
     }

@@ -10,7 +10,7 @@ use uuid::Uuid;
 pub use convoke_core::Millis;
 pub use convoke_core::name::MemberName;
 
-/// Returns the current time. The only clock read for stored data.
+/// Returns the current time. All stored times come from here.
 pub fn now() -> Millis {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))

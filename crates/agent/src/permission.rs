@@ -20,9 +20,9 @@ pub struct PermissionQuestion {
     pub id: String,
     /// The name of the tool.
     pub tool: String,
-    /// The command, or what would be done, in one line or a few.
+    /// The command, or a description of the action, in a few lines.
     pub summary: String,
-    /// The input of the tool, as JSON text; its JSON form is what the text says.
+    /// The input of the tool, as JSON text; serialized as the value itself.
     #[serde(serialize_with = "as_json")]
     pub input: String,
     /// The change to a file.
@@ -33,7 +33,7 @@ pub struct PermissionQuestion {
     pub is_command: bool,
 }
 
-/// Writes JSON text as what it says. A text that was cut is no JSON, and stays a text.
+/// Serializes JSON text as its value. Text that was cut is not valid JSON and stays a string.
 fn as_json<S: Serializer>(text: &str, serializer: S) -> Result<S::Ok, S::Error> {
     let value = serde_json::from_str(text).unwrap_or_else(|_| Value::from(text));
     value.serialize(serializer)
@@ -43,8 +43,7 @@ fn as_json<S: Serializer>(text: &str, serializer: S) -> Result<S::Ok, S::Error> 
 const SHOWN: usize = 64 << 10;
 
 impl PermissionQuestion {
-    /// Cuts texts that nobody would read to their end. A command that is cut is no command that a rule
-    /// could allow.
+    /// Cuts texts that are too long to read. A command that was cut matches no rule.
     pub(crate) fn shorten(&mut self) {
         let Self { id: _, tool, summary, input, diff, is_command } = self;
         for text in [tool, summary, input].into_iter().chain(diff) {
@@ -74,7 +73,7 @@ impl PermissionAnswer {
     /// Every answer, as a person is offered them.
     pub const ALL: [Self; 3] = [Self::Once, Self::Session, Self::Never];
 
-    /// Returns the word for it.
+    /// Returns the name of the answer.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Once => "once",
@@ -83,7 +82,7 @@ impl PermissionAnswer {
         }
     }
 
-    /// Returns whether the agent may do it.
+    /// Returns whether the answer allows the action.
     pub const fn allows(self) -> bool {
         matches!(self, Self::Once | Self::Session)
     }
@@ -92,6 +91,7 @@ impl PermissionAnswer {
 /// The origin of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum AnsweredBy {
     /// A person, to this question.
     Person,
@@ -99,11 +99,11 @@ pub enum AnsweredBy {
     Session,
     /// A rule of the user's `permissions.toml`.
     Rule,
-    /// Nobody in time.
+    /// No person answered in time.
     Timeout,
-    /// Without asking: there is no person to ask.
+    /// Refused without asking: there is no person to ask.
     Nobody,
-    /// Nobody: the turn was stopped, or the agent took the question back.
+    /// Not answered: the turn was stopped, or the agent withdrew the question.
     Withdrawn,
 }
 
@@ -111,9 +111,9 @@ pub enum AnsweredBy {
 #[derive(Debug, Clone, Default)]
 pub struct Approvals {
     rules: PermissionRules,
-    /// Nobody is there to be asked.
+    /// Whether there is no person to ask.
     unattended: Arc<AtomicBool>,
-    /// The answers for the session, by tool and what it would do.
+    /// The answers for the session.
     remembered: Arc<Mutex<BTreeMap<QuestionKey, PermissionAnswer>>>,
 }
 
@@ -124,7 +124,7 @@ impl Approvals {
     }
 
     /// Refuses what no rule allows, instead of asking.
-    pub fn nobody_is_there(&self) {
+    pub fn refuse_unanswered(&self) {
         self.unattended.store(true, Ordering::Relaxed);
     }
 
@@ -154,12 +154,12 @@ impl Approvals {
     }
 }
 
-/// A tool, what it would do, and its input: with the same of all, a question is the same.
+/// The identity of a question: tool, summary and input.
 type QuestionKey = (String, String, String);
 
 fn key(question: &PermissionQuestion) -> QuestionKey {
     let PermissionQuestion { tool, summary, input, is_command, .. } = question;
-    // Agents describe the same command in other words.
+    // Agents describe the same command differently.
     let input = if *is_command { String::new() } else { input.clone() };
     (tool.clone(), summary.clone(), input)
 }
@@ -216,7 +216,7 @@ mod tests {
         approvals.remember(&question("ls"), PermissionAnswer::Session);
         let session = Some((PermissionAnswer::Session, AnsweredBy::Session));
         assert_eq!(decide(&approvals.clone(), "ls"), session);
-        approvals.nobody_is_there();
+        approvals.refuse_unanswered();
         let nobody = Some((PermissionAnswer::Never, AnsweredBy::Nobody));
         assert_eq!(decide(&approvals, "ls -l"), nobody);
     }

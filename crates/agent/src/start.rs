@@ -1,4 +1,4 @@
-//! The start of a CLI in a turn, as far as that decides which files of the directory the program loads.
+//! The arguments and variables of a turn that decide which files of the directory a CLI loads.
 
 use crate::turn_input::Trust;
 use crate::vendor::Vendor;

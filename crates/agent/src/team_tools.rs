@@ -1,8 +1,8 @@
 //! Tools with which an agent reaches its team while its turn runs.
 //!
-//! A turn that has them gets [`TeamTools`], which pass calls on to whoever holds the conversation. A model member offers
-//! each [`TeamTool`] as a function. A program cannot be handed that: it gets an MCP server, `convoke mcp`, that connects to a socket in the turn's private directory
-//! ([`socket`]). The secret in its environment tells whose turn it is; no argument of a call can.
+//! A turn that has them gets [`TeamTools`], which send calls to the coordinator. A model member offers each
+//! [`TeamTool`] as a function. A program instead gets an MCP server, `convoke mcp`, that connects to a socket in the
+//! turn's private directory ([`socket`]). The secret in its environment identifies the turn; no argument of a call can.
 
 pub mod socket;
 mod tool;
@@ -31,7 +31,7 @@ pub struct TeamTools {
     calls: mpsc::Sender<TeamCall>,
 }
 
-/// A call of a tool, for whoever holds the conversation.
+/// A call of a tool, for the coordinator.
 #[derive(Debug)]
 pub struct TeamCall {
     /// The attempt whose agent calls.
@@ -40,7 +40,7 @@ pub struct TeamCall {
     pub tool: String,
     /// The arguments.
     pub arguments: Map<String, Value>,
-    /// Takes the answer.
+    /// Receives the answer.
     pub reply: oneshot::Sender<TeamAnswer>,
 }
 
@@ -55,7 +55,7 @@ pub struct TeamAnswer {
 }
 
 impl TeamAnswer {
-    /// Creates the answer of a call that was carried out.
+    /// Creates the answer of a successful call.
     pub fn new(text: impl Into<String>) -> Self {
         Self { text: text.into(), is_error: false }
     }
@@ -101,20 +101,20 @@ pub(crate) struct McpServer {
 }
 
 impl McpServer {
-    /// Returns the server that `program` is for a socket.
+    /// Creates the command of `program` for a socket.
     pub fn new(program: PathBuf, socket: &socket::TeamSocket) -> Self {
         let env = [(SOCKET, socket.path().into()), (SECRET, socket.secret().into())];
         Self { command: program, args: ["mcp"], env }
     }
 
-    /// Returns the server as the settings of most programs have it.
+    /// Returns the server in the form of most programs' settings.
     pub fn settings(&self) -> Value {
         let env = self.env.iter().map(|(name, value)| ((*name).to_owned(), text(value)));
         let env: Map<String, Value> = env.collect();
         json!({ "command": self.command_text(), "args": self.args, "env": env })
     }
 
-    /// Returns the server as ACP has it.
+    /// Returns the server in the form of ACP.
     pub fn of_session(&self) -> Value {
         let env =
             self.env.iter().map(|(name, value)| json!({ "name": name, "value": text(value) }));

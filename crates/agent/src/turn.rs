@@ -151,7 +151,7 @@ impl TurnSide {
         }
     }
 
-    /// Waits for an answer to a question, for ever if nobody can give one.
+    /// Waits for an answer to a question; forever if no answerer is left.
     pub async fn answer(&self) -> (String, PermissionAnswer) {
         match self.answers.lock().await.recv().await {
             Some(answer) => answer,

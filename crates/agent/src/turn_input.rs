@@ -39,7 +39,7 @@ pub struct TurnInput {
     /// The rules that answer the agent's questions without a person.
     pub approvals: Approvals,
     /// The writer of the agent's thread.
-    pub keeper: ThreadWriter,
+    pub thread_writer: ThreadWriter,
     /// The attempt; `None` outside a session.
     pub attempt: Option<AttemptRef>,
     /// The tools with which the agent reaches its team; `None` if it has none.
@@ -63,7 +63,7 @@ impl TurnInput {
             attempt: None,
             team_tools: None,
             approvals: Approvals::default(),
-            keeper: ThreadWriter::Agent,
+            thread_writer: ThreadWriter::Agent,
         }
     }
 }
@@ -105,7 +105,7 @@ pub struct Limits {
     pub silence: Duration,
     /// The time after the reply for shells that the agent left in the background, before they are terminated.
     pub background: Duration,
-    /// For a person's answer to a question of the agent; no answer is a no.
+    /// The time for a person's answer to a question, which is refused after it.
     pub ask: Duration,
     /// The time after a cancellation before the agent is interrupted, and again before it is killed.
     pub grace: Duration,

@@ -7,6 +7,8 @@ use std::str::FromStr;
 use serde::Serialize;
 
 /// An agent CLI that Convoke knows.
+///
+/// Exhaustive on purpose: the rules of each CLI are decided one by one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Vendor {
@@ -126,8 +128,8 @@ impl Vendor {
 }
 
 impl Vendor {
-    /// Returns what a CLI says of a failed sign-in, with the command that helps in place of those that only work inside
-    /// of it.
+    /// Returns a CLI's message about a failed sign-in, with a command for the shell in place of those that only work
+    /// inside the CLI.
     pub fn sign_in_failure(self, said: &str) -> String {
         let only_inside = |part: &&str| {
             part.split_whitespace().any(|word| {

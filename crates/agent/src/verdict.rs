@@ -1,7 +1,7 @@
 //! The verdict: how a turn ended.
 //!
-//! It is taken from the event with which an agent closes its turn. An exit code alone decides nothing:
-//! the CLIs exit with 0 after failures and with errors after complete replies.
+//! It is taken from the event with which an agent closes its turn. An exit code alone is not enough: the CLIs exit
+//! with 0 after failures and with errors after complete replies.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,6 +9,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 /// The verdict of a turn.
+///
+/// Exhaustive on purpose: a caller has to handle every verdict.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "verdict", rename_all = "kebab-case")]
 pub enum Verdict {
@@ -76,6 +78,7 @@ impl Failure {
 /// The kind of a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum FailureReason {
     /// A missing or wrong key, or no permission to use the model.
     Auth,
@@ -163,7 +166,7 @@ impl FailureReason {
         }
     }
 
-    /// Returns whether the turn failed before its prompt was sent to anybody.
+    /// Returns whether the turn failed before its prompt was sent.
     pub const fn is_before_sending(self) -> bool {
         matches!(
             self,
@@ -200,6 +203,7 @@ impl fmt::Display for Exit {
 
 /// The reason why Convoke terminated a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum TerminationCause {
     /// A person cancelled the turn.
     Cancelled,

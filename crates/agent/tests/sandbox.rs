@@ -3,13 +3,14 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::net::{TcpListener, UdpSocket};
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command};
 
 use tempfile::TempDir;
 
@@ -25,6 +26,9 @@ struct Stage {
     model: TcpListener,
     datagrams: UdpSocket,
     _abstract: UnixListener,
+    _socket: UnixListener,
+    /// A process outside of the sandbox, of the same user, that stands for Convoke.
+    convoke: Child,
 }
 
 /// One attempt of the hostile agent: its name, and a script that succeeds if nothing stops it.
@@ -53,6 +57,8 @@ const ATTEMPTS: &[(&str, &str)] = &[
     ("read the key of another agent", "cat $HOME/.codex/auth.json"),
     ("read the store of Convoke", "cat $HOME/.local/share/convoke/store"),
     ("plant a hook", "echo x >$HOME/.claude/settings.json"),
+    ("plant a skill", "mkdir $HOME/.claude/skills"),
+    ("plant a git hook", "mkdir -p .git/hooks && echo x >.git/hooks/pre-commit"),
     ("connect to its model", "perl $OUTSIDE/net.pl tcp $MODEL"),
     ("connect to another port", "perl $OUTSIDE/net.pl tcp $PORT"),
     ("connect to 127.0.0.2", "perl $OUTSIDE/net.pl tcp2 $PORT"),
@@ -60,8 +66,11 @@ const ATTEMPTS: &[(&str, &str)] = &[
     ("connect by Multipath TCP", "perl $OUTSIDE/net.pl mptcp $PORT"),
     ("send by TCP fast open", "perl $OUTSIDE/net.pl fastopen $PORT"),
     ("connect to an abstract socket", "perl $OUTSIDE/net.pl abstract $ABSTRACT"),
+    ("connect to a Unix socket", "perl $OUTSIDE/net.pl unix $OUTSIDE/socket"),
     ("signal Convoke", "kill -0 $CONVOKE"),
     ("read the environment of Convoke", "cat /proc/$CONVOKE/environ"),
+    ("name the open files of Convoke", "readlink /proc/$CONVOKE/fd/0"),
+    ("read ~/.ssh by way of Convoke", "cat /proc/$CONVOKE/root$HOME/.ssh/id"),
 ];
 
 /// The client of a connection, which is made when it is accepted by the kernel of the other side.
@@ -69,11 +78,12 @@ const NET: &str = r#"
 use Socket;
 my ($how, $to) = @ARGV;
 my $host = $how eq "tcp2" ? "127.0.0.2" : "127.0.0.1";
-my $address = $how eq "abstract" ? pack_sockaddr_un("\0$to") : pack_sockaddr_in($to, inet_aton($host));
+my $address = $how eq "abstract" ? pack_sockaddr_un("\0$to")
+    : $how eq "unix" ? pack_sockaddr_un($to) : pack_sockaddr_in($to, inet_aton($host));
 my ($family, $type, $protocol) = (AF_INET, SOCK_STREAM, 0);
 ($type, $protocol) = (SOCK_DGRAM, 17) if $how eq "udp";
 $protocol = 262 if $how eq "mptcp";
-$family = AF_UNIX if $how eq "abstract";
+$family = AF_UNIX if $how eq "abstract" or $how eq "unix";
 socket(my $socket, $family, $type, $protocol) or exit 1;
 if ($how eq "udp") { send($socket, "x", 0, $address) or exit 1 }
 elsif ($how eq "fastopen") { send($socket, "x", 0x20000000, $address) or exit 1 }
@@ -91,6 +101,11 @@ impl Stage {
             model: TcpListener::bind("127.0.0.1:0").unwrap(),
             datagrams: UdpSocket::bind("127.0.0.1:0").unwrap(),
             _abstract: UnixListener::bind_addr(&address).unwrap(),
+            _socket: {
+                std::fs::create_dir(dir.path().join("outside")).unwrap();
+                UnixListener::bind(dir.path().join("outside/socket")).unwrap()
+            },
+            convoke: Command::new("sleep").arg("1000").spawn().unwrap(),
             dir,
         };
         let home = stage.home();
@@ -148,9 +163,7 @@ impl Stage {
 
     /// Returns the same, run by a user without any rights.
     fn turn_of_nobody(&self, permissions: &str, script: &str) -> Command {
-        let mut command = Command::new("setpriv");
-        command.args(["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"]);
-        command.arg(self.path("host"));
+        let mut command = as_nobody(self.path("host"));
         self.set_up(&mut command, permissions, script);
         command
     }
@@ -169,7 +182,7 @@ impl Stage {
             .env("MODEL", port(&self.model))
             .env("UDP", self.datagrams.local_addr().unwrap().port().to_string())
             .env("ABSTRACT", name)
-            .env("CONVOKE", std::process::id().to_string())
+            .env("CONVOKE", self.convoke.id().to_string())
             .env("CONVOKE_TEST_PERMISSIONS", permissions)
             .env("CONVOKE_TEST_PORT", port(&self.model))
             .env("CONVOKE_TEST_PRIVATE", self.home().join(".local/share/convoke"))
@@ -177,10 +190,18 @@ impl Stage {
     }
 
     /// Gives everything to the user without any rights.
-    fn give_away(&self) {
+    fn give_away(&mut self) {
         let status =
             Command::new("chown").args(["-R", NOBODY]).arg(self.dir.path()).status().unwrap();
         assert!(status.success());
+        self.convoke.kill().unwrap();
+        self.convoke.wait().unwrap();
+        self.convoke = as_nobody("sleep").arg("1000").spawn().unwrap();
+        // It is that user's once it has become the program.
+        let name = format!("/proc/{}/comm", self.convoke.id());
+        while std::fs::read_to_string(&name).unwrap().trim() != "sleep" {
+            std::thread::yield_now();
+        }
     }
 }
 
@@ -188,7 +209,16 @@ impl Drop for Stage {
     fn drop(&mut self) {
         let closed = self.home().join("closed");
         let _ = std::fs::set_permissions(closed, std::fs::Permissions::from_mode(0o700));
+        let _ = self.convoke.kill();
+        let _ = self.convoke.wait();
     }
+}
+
+/// Returns the command of a program that is run by a user without any rights.
+fn as_nobody(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"]).arg(program);
+    command
 }
 
 fn write(path: &Path, text: &str) {
@@ -214,10 +244,10 @@ fn all_attempts() -> String {
 const PERMISSIONS: [&str; 4] = ["read-only", "edit", "edit-and-network", "full"];
 
 /// Makes every attempt under every permission, on a stage of its own each.
-fn table(turn: impl Fn(&Stage, &str) -> Command, prepare: impl Fn(&Stage)) -> String {
+fn table(turn: impl Fn(&Stage, &str) -> Command, prepare: impl Fn(&mut Stage)) -> String {
     let columns = PERMISSIONS.map(|permissions| {
-        let stage = Stage::new();
-        prepare(&stage);
+        let mut stage = Stage::new();
+        prepare(&mut stage);
         let text = shown(turn(&stage, permissions));
         assert!(text.starts_with("done\n"), "{permissions}: {text}");
         text
@@ -260,6 +290,8 @@ read ~/.aws                      -         -    -       -
 read the key of another agent    -         -    -       -
 read the store of Convoke        -         -    -       -
 plant a hook                     -         -    -       open
+plant a skill                    -         -    -       open
+plant a git hook                 -         open open    open
 connect to its model             open      open open    open
 connect to another port          -         -    open    open
 connect to 127.0.0.2             -         -    open    open
@@ -267,8 +299,11 @@ send UDP                         -         -    open    open
 connect by Multipath TCP         -         -    open    open
 send by TCP fast open            -         -    open    open
 connect to an abstract socket    -         -    -       open
+connect to a Unix socket         open      open open    open
 signal Convoke                   -         -    -       open
 read the environment of Convoke  -         -    -       -
+name the open files of Convoke   -         -    -       -
+read ~/.ssh by way of Convoke    -         -    -       -
 ";
 
 #[test]
@@ -283,12 +318,48 @@ fn a_hostile_agent_of_an_ordinary_user_is_stopped_by_the_kernel() {
     let attempts = all_attempts();
     let table =
         table(|stage, permissions| stage.turn_of_nobody(permissions, &attempts), Stage::give_away);
-    // Nobody may signal or look into a process of root, with or without a sandbox.
-    let nobody = HELD.replace(
-        "signal Convoke                   -         -    -       open",
-        "signal Convoke                   -         -    -       -",
-    );
-    assert_eq!(table, nobody, "\n{table}");
+    assert_eq!(table, HELD, "\n{table}");
+}
+
+/// What the table shows as stopped is open to the same user without a sandbox.
+#[test]
+fn without_a_sandbox_an_ordinary_user_reaches_a_process_of_its_own() {
+    let mut stage = Stage::new();
+    stage.give_away();
+    let process = format!("/proc/{}", stage.convoke.id());
+    for (program, argument) in [
+        ("cat", format!("{process}/environ")),
+        ("readlink", format!("{process}/fd/0")),
+        ("cat", format!("{process}/root{}", stage.home().join(".ssh/id").display())),
+    ] {
+        let output = as_nobody(program).arg(&argument).output().unwrap();
+        assert!(output.status.success(), "{argument}: {output:?}");
+    }
+}
+
+/// Other kinds of sockets, and the calls that pass by the filter of calls.
+#[test]
+fn sockets_that_port_rules_do_not_know_are_refused_by_the_filter() {
+    const TRY: &str = r#"
+use Socket; use Errno;
+my $EACCES = Errno::EACCES(); my $ENOSYS = Errno::ENOSYS();
+for (["raw", AF_INET, SOCK_RAW, 1], ["packet", 17, SOCK_RAW, 0], ["vsock", 40, SOCK_STREAM, 0],
+     ["UDP over IPv6", AF_INET6, SOCK_DGRAM, 17], ["Multipath TCP over IPv6", AF_INET6, SOCK_STREAM, 262]) {
+    my ($name, @how) = @$_;
+    print "$name: ", (socket(my $s, $how[0], $how[1], $how[2]) ? "open" : $! == $EACCES ? "refused" : "other: $!"), "\n";
+}
+my $parameters = "\0" x 120;
+my $made = syscall(425, 1, $parameters);
+print "io_uring: ", ($made >= 0 ? "open" : $! == $ENOSYS ? "refused" : "other: $!"), "\n";
+"#;
+    let stage = Stage::new();
+    write(&stage.outside().join("sockets.pl"), TRY);
+    for permissions in ["read-only", "edit"] {
+        let text = shown(stage.turn(permissions, "perl $OUTSIDE/sockets.pl"));
+        let expected = "done\nraw: refused\npacket: refused\nvsock: refused\nUDP over IPv6: refused\n\
+                        Multipath TCP over IPv6: refused\nio_uring: refused\n";
+        assert!(text.starts_with(expected), "{permissions}: {text}");
+    }
 }
 
 /// Without a relay, what the program itself needs is open, and it is said.

@@ -28,7 +28,7 @@ pub enum Verb {
     Retry,
     /// Run the queued turns.
     Go,
-    /// Take back what a turn changed.
+    /// Undo the changes of a turn.
     Undo,
     /// Show the ledger of a prompt.
     Ledger,

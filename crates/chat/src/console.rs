@@ -1,4 +1,4 @@
-//! The person's end of a chat: the screen, the keys and the signals, and the programs that borrow them.
+//! The screen, the keys and the signals of a chat, and the programs that use them in between.
 
 use std::future::pending;
 use std::io::{self, Write as _};
@@ -18,8 +18,8 @@ use crate::model::{Chat, Input};
 use crate::terminal::Screen;
 use crate::view::render;
 
-/// How long a suspended program waits to be continued before it concludes that it was not stopped. Time does
-/// not count while it is stopped.
+/// The time after which a program that asked to be stopped concludes that it was not. The clock does not run while it
+/// is stopped.
 const NOT_STOPPED: Duration = Duration::from_secs(2);
 
 /// The screen, the keys and the signals of a chat.
@@ -32,13 +32,13 @@ pub(crate) struct Console {
 }
 
 impl Console {
-    /// Takes the terminal over.
+    /// Takes over the terminal.
     pub(crate) fn take(editor: String) -> io::Result<Self> {
         let screen = Screen::take()?;
         Ok(Self { screen, keys: Some(EventStream::new()), signals: Signals::listen()?, editor })
     }
 
-    /// Draws a frame, and rings if a turn needs the person.
+    /// Draws a frame, and rings the bell if a turn needs the person.
     pub(crate) fn draw(&mut self, chat: &mut Chat) -> io::Result<()> {
         self.screen.draw(|frame| render(chat, frame))?;
         if chat.takes_bell() {
@@ -47,11 +47,11 @@ impl Console {
         Ok(())
     }
 
-    /// Stops the program until the shell continues it, with the terminal as it was. Running turns go on, as
-    /// far as their output can wait.
+    /// Stops the program until the shell continues it, with the terminal restored. Running turns continue until their
+    /// output queues are full.
     pub(crate) async fn suspend(&mut self) -> Option<Input> {
-        Screen::lend();
-        // The whole group, as the terminal does it: a wrapper may have started this program.
+        Screen::release();
+        // Stops the whole process group, as the terminal does: a wrapper may have started this program.
         let stopped = kill(Pid::from_raw(0), UnixSignal::SIGTSTP);
         let continued = timeout(NOT_STOPPED, self.signals.continued.recv()).await;
         let size = self.screen.size().ok().map(Input::Resize);
@@ -61,13 +61,13 @@ impl Console {
         }
     }
 
-    /// Lets the person edit a text in a file, and returns what was saved.
+    /// Opens a text in the person's editor and returns the saved text.
     pub(crate) async fn edit(&mut self, text: &str) -> Result<String, String> {
-        // A reader of keys would take those of the editor.
+        // A reader of keys would consume those for the editor.
         self.keys = None;
-        Screen::lend();
+        Screen::release();
         let edited = self.run_editor(text).await;
-        // An interrupt that was meant for the editor is not meant for the chat.
+        // An interrupt for the editor is not one for the chat.
         if let Ok(interrupt) = signal(SignalKind::interrupt()) {
             self.signals.interrupt = interrupt;
         }
@@ -102,7 +102,7 @@ pub(crate) async fn next_key(keys: &mut Option<EventStream>) -> Option<io::Resul
     }
 }
 
-/// The signals that concern a chat.
+/// The signals that a chat handles.
 pub(crate) struct Signals {
     interrupt: Signal,
     terminate: Signal,
@@ -110,12 +110,12 @@ pub(crate) struct Signals {
     continued: Signal,
 }
 
-/// What a signal means.
+/// The meaning of a signal.
 #[derive(Debug)]
 pub(crate) enum Caught {
     /// An input of the model.
     Input(Input),
-    /// The program was stopped and goes on.
+    /// The program was stopped and has been continued.
     Continue,
 }
 

@@ -55,9 +55,9 @@ enum Update {
     Standing(Vec<Waiting>, Option<String>),
     /// A request could not be carried out, and nothing changed.
     Refused(String),
-    /// Others go on with the conversation.
+    /// Other processes continue the conversation.
     Woken,
-    /// There is a text to keep in the conversation.
+    /// A text to show in the conversation.
     Note(String),
 }
 
@@ -94,7 +94,7 @@ impl Updates {
     }
 }
 
-/// The sum of a chat that has ended.
+/// The summary of an ended chat.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Closing {
     /// The codes of all diagnostics.
@@ -122,21 +122,21 @@ pub fn updates() -> (Box<dyn Observer>, Updates) {
 /// A request of the screen to the conversation.
 enum Request {
     Say(PersonMessage),
-    GoOn,
+    Continue,
     Retry(TurnId),
-    /// Store the messages and do no more.
+    /// Store the messages and stop.
     Keep(Vec<PersonMessage>),
 }
 
-/// Tells whether a request from elsewhere waits for the running turn, or why it is refused.
+/// The reply to a remote request: whether it waits for the running turn, or why it was refused.
 pub type RemoteReply = oneshot::Sender<Result<bool, String>>;
-/// Requests of people who take part from elsewhere.
+/// Requests of people who take part through the page.
 pub type RemoteRequests = mpsc::Receiver<(RemoteRequest, RemoteReply)>;
 
-/// The most requests that wait. The screen sends one at a time, and at last that to close.
+/// The maximum number of queued requests. The screen sends one at a time, and finally the one to close.
 const REQUEST_LIMIT: usize = 4;
 
-/// What a chat needs of the machine.
+/// The parts of the machine that a chat uses.
 pub struct Host {
     /// Reads the files that messages attach.
     pub attachments: Box<dyn Attachments>,
@@ -193,7 +193,7 @@ async fn answer_requests<S: Store>(
         let request = tokio::select! {
             biased;
             request = asked.recv() => request,
-            // Others go on with a session that is shared: the screen asks to take part.
+            // Other processes continue a shared session: the screen asks to take part.
             woken = coordinator.wake() => {
                 woken?;
                 updates.push(Update::Woken);
@@ -205,7 +205,7 @@ async fn answer_requests<S: Store>(
             Request::Say(message) => {
                 coordinator.accept(message).await?;
             }
-            Request::GoOn => {}
+            Request::Continue => {}
             Request::Keep(messages) => {
                 for message in messages {
                     coordinator.accept(message).await?;
@@ -239,7 +239,7 @@ struct EffectRunner<S> {
 }
 
 impl<S: Store> EffectRunner<S> {
-    /// Carries out an effect and returns what there is to show.
+    /// Runs an effect and returns the resulting input.
     async fn carry_out(&mut self, effect: Effect) -> Option<Input> {
         match effect {
             Effect::Say(message) => self.request(Request::Say(message)),
@@ -247,7 +247,7 @@ impl<S: Store> EffectRunner<S> {
                 let handed_in = self.controls.interject(message);
                 handed_in.err().map(|_| Input::Remark("too many messages wait".to_owned()))
             }
-            Effect::GoOn => self.request(Request::GoOn),
+            Effect::Continue => self.request(Request::Continue),
             Effect::Retry(turn) => self.request(Request::Retry(turn)),
             Effect::Undo(turn, is_confirmed) => Some(self.undo(turn, is_confirmed).await),
             Effect::CancelTurn => {
@@ -276,7 +276,7 @@ impl<S: Store> EffectRunner<S> {
                     Err(error) => Input::Remark(error.to_string()),
                 })
             }
-            // Those of the terminal are the console's.
+            // The console runs the effects on the terminal.
             Effect::Edit(_) | Effect::Suspend => None,
         }
     }
@@ -341,15 +341,15 @@ async fn show<S: Store>(
             caught = console.signals.next() => match caught {
                 Caught::Input(input) => Some(input),
                 Caught::Continue => {
-                    // Whoever stopped the program may have changed the terminal.
-                    Screen::lend();
+                    // The terminal may have changed while the program was stopped.
+                    Screen::release();
                     console.screen.size().ok().map(Input::Resize)
                 }
             },
             (request, reply) = next_remote(&mut remote) => {
                 let admitted = chat.admits(&request);
                 let is_admitted = admitted.is_ok();
-                // Who asked may be gone.
+                // The asker may have disconnected.
                 let _ = reply.send(admitted);
                 is_admitted.then_some(Input::Remote(request))
             }
@@ -378,7 +378,7 @@ async fn show<S: Store>(
     broken.map_or(Ok(Closing { codes: chat.codes }), |error| Err(error.into()))
 }
 
-/// Waits for a request from elsewhere, for ever without anybody who sends one.
+/// Waits for a remote request; forever if there is no sender.
 async fn next_remote(remote: &mut Option<RemoteRequests>) -> (RemoteRequest, RemoteReply) {
     if let Some(requests) = remote
         && let Some(request) = requests.recv().await

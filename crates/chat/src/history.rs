@@ -1,6 +1,6 @@
 //! The stored state of a session when a chat opens it.
 
-use convoke_core::marker::{TextPolicy, strip_all_markers};
+use convoke_core::marker::TextPolicy;
 use convoke_session::{
     Coordinator, MemberName, MessageNumber, NumberedMessage, SessionId, ShownMessage, Store,
     StoreError, TurnId, TurnState,
@@ -33,8 +33,7 @@ pub(crate) struct Past {
 
 /// Returns a stored message as it is shown.
 fn shown(message: &NumberedMessage, policy: TextPolicy) -> ShownMessage {
-    let text = strip_all_markers(&message.message.said.content, policy).into_owned();
-    ShownMessage::new(message, text)
+    ShownMessage::new(message, message.message.text(policy).into_owned())
 }
 
 /// Reads a page of earlier messages, oldest first.

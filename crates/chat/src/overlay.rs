@@ -22,7 +22,7 @@ pub(crate) enum Page {
     Help,
     /// A prompt that was sent.
     SentPrompt(Box<SentPrompt>, PromptView),
-    /// What an agent asks before it acts.
+    /// A permission question of an agent.
     Question(Box<OpenQuestion>),
 }
 

@@ -59,7 +59,7 @@ pub async fn read(
     }))
 }
 
-/// Reads the last prompt that was sent, to one member or to anybody. Reads every turn of the session.
+/// Reads the last prompt that was sent, to one member or to any. Reads every turn of the session.
 pub async fn read_last(
     store: &impl Store,
     session: SessionId,

@@ -26,10 +26,9 @@ pub(crate) struct Screen {
 impl Screen {
     /// Enters the full-screen mode.
     pub(crate) fn take() -> io::Result<Self> {
-        give_back_on_panic();
-        take_over().inspect_err(|_| give_back())?;
-        let terminal =
-            Terminal::new(CrosstermBackend::new(stdout())).inspect_err(|_| give_back())?;
+        restore_on_panic();
+        take_over().inspect_err(|_| restore())?;
+        let terminal = Terminal::new(CrosstermBackend::new(stdout())).inspect_err(|_| restore())?;
         Ok(Self { terminal })
     }
 
@@ -38,9 +37,9 @@ impl Screen {
         self.terminal.size()
     }
 
-    /// Gives the terminal to another program. The next frame takes it back.
-    pub(crate) fn lend() {
-        give_back();
+    /// Restores the terminal for another program. The next frame takes it over again.
+    pub(crate) fn release() {
+        restore();
     }
 
     /// Rings the bell.
@@ -50,7 +49,7 @@ impl Screen {
 
     /// Draws a frame.
     pub(crate) fn draw(&mut self, render: impl FnOnce(&mut Frame<'_>)) -> io::Result<()> {
-        // Another program had it, or the task of an agent panicked without ending the chat.
+        // Another program used the terminal, or a task panicked without ending the chat.
         if !IS_TAKEN.load(Ordering::Relaxed) {
             take_over()?;
             execute!(stdout(), Clear(ClearType::All))?;
@@ -64,7 +63,7 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        give_back();
+        restore();
     }
 }
 
@@ -75,19 +74,19 @@ fn take_over() -> io::Result<()> {
 }
 
 /// Restores the terminal, if a chat owns it. Errors are ignored: there is no place to report them.
-fn give_back() {
+fn restore() {
     if IS_TAKEN.swap(false, Ordering::Relaxed) {
-        // An interrupt that is typed afterwards would make the kernel drop what was not displayed yet.
+        // Otherwise an interrupt typed now would make the kernel discard pending output.
         let _ = disable_raw_mode();
         let _ = execute!(stdout(), DisableBracketedPaste, LeaveAlternateScreen, cursor::Show);
     }
 }
 
 /// Restores the terminal before a panic message is printed.
-fn give_back_on_panic() {
+fn restore_on_panic() {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
-        give_back();
+        restore();
         before(panic);
     }));
 }

@@ -52,7 +52,7 @@ pub(crate) enum EntryKind {
     Said(MessageHeader),
     /// A note of Convoke.
     Note(Tone),
-    /// What the person can do now. It goes when something else is done.
+    /// A suggestion of what to do, removed when something else is done.
     Hint(Tone),
 }
 
@@ -88,7 +88,7 @@ pub struct EarlierPage {
 }
 
 impl Entry {
-    /// Renders a text for a width. What agents write is Markdown.
+    /// Renders a text for a width. Texts of agents are Markdown.
     fn new(kind: EntryKind, text: String, width: usize) -> Self {
         let lines = lines_of(&kind, &text, width);
         Self { kind, text, lines }
@@ -140,7 +140,7 @@ impl Transcript {
         self.push(EntryKind::Hint(tone), printable_line(text));
     }
 
-    /// Removes the hints, of which the last entries at most are some.
+    /// Removes the hints, which are always the last entries.
     pub(crate) fn remove_hints(&mut self) {
         let last = self.entries.iter().rposition(|it| !matches!(it.kind, EntryKind::Hint(_)));
         let from = last.map_or(0, |last| last + 1);
@@ -268,7 +268,7 @@ fn lines_of(kind: &EntryKind, text: &str, width: usize) -> Vec<StyledText> {
         EntryKind::Said(head) if !head.is_person => render_markdown(text, width),
         _ => Vec::new(),
     };
-    // A text of nothing but marks is shown as it is.
+    // A text that consists of markers only is shown as it is.
     if lines.is_empty() {
         StyledText::plain(text).wrap(width, |line| lines.push(line));
     }

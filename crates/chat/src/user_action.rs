@@ -17,7 +17,7 @@ pub enum UserAction {
     Say {
         /// The text, with its markers.
         text: String,
-        /// The recipients if the text addresses nobody.
+        /// The recipients if the text names none.
         to: Vec<String>,
     },
     /// Change the recipients of the following messages.
@@ -29,12 +29,12 @@ pub enum UserAction {
     /// Retry the last turn that failed or was cancelled.
     Retry,
     /// Run the queued turns.
-    GoOn,
-    /// To take back what a turn changed: the latest if it is not named.
+    Continue,
+    /// Undo the changes of a turn, by default the latest.
     Undo {
         /// The turn.
         turn: Option<TurnId>,
-        /// Whether to do it, and not merely show it.
+        /// Whether to undo them rather than to preview it.
         is_confirmed: bool,
     },
     /// Show the last prompt of a member, or of all.
@@ -47,7 +47,7 @@ pub enum UserAction {
     Quit,
 }
 
-/// Parses what stands after `/undo`.
+/// Parses the argument of `/undo`.
 fn undo(rest: &str) -> Result<UserAction, String> {
     let mut words: Vec<&str> = rest.split_whitespace().collect();
     let is_confirmed = words.last().is_some_and(|word| word.eq_ignore_ascii_case("yes"));
@@ -162,7 +162,7 @@ impl<'a> InputParser<'a> {
             Verb::Task => self.marker(format!("[TEAM_TASK] {rest}"), |scan| scan.task.is_some())?,
             Verb::Cancel => UserAction::Cancel,
             Verb::Retry => UserAction::Retry,
-            Verb::Go => UserAction::GoOn,
+            Verb::Go => UserAction::Continue,
             Verb::Undo => undo(rest)?,
             Verb::Ledger => UserAction::Look(PromptView::Ledger, self.agent(rest)?),
             Verb::Prompt => UserAction::Look(PromptView::Prompt, self.agent(rest)?),

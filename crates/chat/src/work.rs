@@ -23,7 +23,7 @@ pub(crate) struct Work {
     /// The estimated tokens that were sent.
     sent: u64,
     usage: Option<Usage>,
-    /// What the model received, where the requests of the agent's program are on record.
+    /// The requests that the model received, if they are recorded.
     pub(crate) received: Option<Received>,
     reply: Flow,
     /// The size of the confirmed part of the reply; the rest is streamed text.

@@ -1,4 +1,4 @@
-//! Numbers, as every command shows them.
+//! Numbers in the output of commands.
 
 pub use convoke_core::figures::{count, dollars, percent, seconds, thousands as number};
 

@@ -1,4 +1,4 @@
-//! Help that fits a screen: one line for an option, and the options of every command in one place.
+//! Short help: one line per option, and the global options in one place.
 
 use clap::{Arg, ArgAction, Command};
 
@@ -15,7 +15,7 @@ Options of every command:
 /// The arguments that every command has.
 const GLOBAL: [&str; 4] = ["color", "quiet", "verbose", "store"];
 
-/// Returns a command whose `--help` is the short one, without what every command has.
+/// Returns a command whose `--help` is the short one, without the global options.
 pub fn compact(command: Command) -> Command {
     let root = GLOBAL.into_iter().fold(command, |command, name| {
         command.mut_arg(name, |argument| argument.hide_short_help(true))
@@ -33,7 +33,7 @@ fn with_short_help(command: Command) -> Command {
     command.mut_subcommands(with_short_help)
 }
 
-/// Adds where the options are that the short help leaves out.
+/// Adds a pointer to the options that the short help leaves out.
 fn with_pointer(command: Command) -> Command {
     let pointer = format!("`convoke help {}` describes all options.", command.get_name());
     let after = match command.get_after_help() {

@@ -5,10 +5,8 @@ use std::io::{self, Write};
 use std::str::FromStr;
 
 use convoke_agent::event::EventKind;
-use convoke_agent::milliseconds;
 use convoke_agent::thread::{RequestEnd, RequestMeta, RequestOutcome, RequestRecord, RequestTexts};
 use convoke_core::ledger::{Style, Table};
-use serde_json::{Value, json};
 
 use crate::figures::{number, seconds};
 use crate::terminal::printable;
@@ -34,25 +32,6 @@ impl FromStr for Wanted {
     }
 }
 
-/// Returns a stored request as JSON, with its texts.
-pub fn json(record: &RequestRecord<()>, texts: &RequestTexts) -> serde_json::Result<Value> {
-    let RequestRecord { thread, number, attempt, meta, outcome, .. } = record;
-    let headers = meta.headers.iter().map(|(name, value)| (name.clone(), json!(value)));
-    let headers: serde_json::Map<String, Value> = headers.collect();
-    Ok(json!({
-        "thread": thread, "request": number,
-        "turn": attempt.map(|it| it.turn), "attempt": attempt.map(|it| it.attempt),
-        "at": meta.at, "path": meta.path, "purpose": meta.purpose, "bytes": record.sent_bytes(),
-        "unchangedBytes": meta.unchanged_bytes, "redacted": meta.redacted, "wire": meta.wire,
-        "sentSha256": meta.sent_sha256, "masked": meta.masked, "headers": headers,
-        "failedAttempts": outcome.failed, "ended": outcome.end, "usage": outcome.usage,
-        "model": outcome.model, "status": outcome.status,
-        "firstByteMs": outcome.first_byte.map(milliseconds::whole),
-        "elapsedMs": outcome.elapsed.map(milliseconds::whole),
-        "cacheMiss": outcome.cache_miss, "ledger": texts.parse_ledger(meta)?, "body": texts.body,
-    }))
-}
-
 /// Returns notes on the outcome of a request and on redactions in its stored body.
 pub fn remarks<T>(record: &RequestRecord<T>) -> Vec<String> {
     let RequestOutcome { failed, end, usage, .. } = &record.outcome;
@@ -67,11 +46,11 @@ pub fn remarks<T>(record: &RequestRecord<T>) -> Vec<String> {
         remarks.push(format!("attempt {} failed: {}", index + 1, printable(why)));
     }
     match end {
-        Some(RequestEnd::Answered | RequestEnd::Failed) => {}
         Some(RequestEnd::Unsent) => remarks.push("nothing was sent".to_owned()),
         Some(RequestEnd::Cancelled) => remarks.push("cancelled".to_owned()),
         Some(RequestEnd::TimedOut) => remarks.push("the turn timed out".to_owned()),
         None => remarks.push("unknown outcome".to_owned()),
+        Some(_) => {}
     }
     if let Some(usage) = usage {
         remarks.push(format!("the provider counted {}", tokens(usage)));

@@ -9,7 +9,7 @@ use crate::figures::count;
 
 /// The items restored by undoing a compaction.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct BroughtBack {
+pub struct RestoredItems {
     /// The number of items.
     items: u64,
     /// The bytes of their texts.
@@ -18,7 +18,7 @@ pub struct BroughtBack {
     summary: String,
 }
 
-impl From<Compaction> for BroughtBack {
+impl From<Compaction> for RestoredItems {
     fn from(compaction: Compaction) -> Self {
         let Compaction { summary, replaced, .. } = compaction;
         let bytes = replaced.iter().map(ResponseItem::text_bytes).sum();
@@ -26,7 +26,7 @@ impl From<Compaction> for BroughtBack {
     }
 }
 
-impl BroughtBack {
+impl RestoredItems {
     /// Returns the report as one line.
     pub fn line(&self, who: &str) -> String {
         let (items, bytes) = (count(self.items, "item"), count(self.bytes, "byte"));
@@ -39,7 +39,7 @@ pub fn compacted(who: &str, summary: &str, undo: &str) -> String {
     format!("{summary}\n\n{who} continues from this summary; {undo} restores the earlier items")
 }
 
-/// Rejects lines that no model member could have written.
+/// Rejects lines that are not valid in a model's thread.
 pub fn check(lines: &[&str]) -> Result<(), BadThread> {
     log::check(lines).map_err(|bad| BadThread { line: bad.line, reason: bad.reason })
 }

@@ -91,7 +91,7 @@ fn repeats(
     current: &ConversationMessage,
     text: &str,
 ) -> bool {
-    let speaker = &current.said.speaker;
+    let speaker = &current.speaker;
     speaker.is_ai()
         && (candidate.id.as_deref() == Some(current.id.as_str())
             || (candidate.from == speaker.name() && candidate.content == text))
@@ -114,7 +114,7 @@ pub fn is_visible_to(message: &ConversationMessage, names: &[NameKey]) -> bool {
 /// Returns the names of those who see a message even if it is not for everyone: its speaker and its
 /// recipients.
 pub fn readers(message: &ConversationMessage) -> impl Iterator<Item = NameKey> {
-    let speaker = &message.said.speaker;
+    let speaker = &message.speaker;
     let names = [&*speaker.role_id, speaker.name()].into_iter();
     names.chain(message.addressees().iter().map(String::as_str)).map(NameKey::new)
 }

@@ -58,21 +58,6 @@ pub fn size(bytes: u64) -> String {
     }
 }
 
-/// Returns a share in percent: whole from 10 %, with one decimal below. Only nothing is `0.0 %`, and only everything
-/// is `100 %`.
-pub fn share(part: u64, whole: u64) -> String {
-    let rounded = |scale: u128| {
-        let wide = u128::from(part) * scale + u128::from(whole / 2);
-        wide.checked_div(whole.into()).unwrap_or(0)
-    };
-    match (rounded(100), rounded(1000)) {
-        (100, _) if part < whole => ">99 %".to_owned(),
-        (percent @ 10.., _) => format!("{percent} %"),
-        (_, 0) if part > 0 => "<0.1 %".to_owned(),
-        (_, tenths) => format!("{}.{} %", tenths / 10, tenths % 10),
-    }
-}
-
 /// Returns a count with its noun: `1 turn`, `2 turns`.
 pub fn count(many: u64, what: &str) -> String {
     let plural = if many == 1 { "" } else { "s" };
@@ -89,13 +74,25 @@ pub fn seconds(time: Duration) -> String {
 
 /// Returns a share in percent with one decimal. Only nothing is `0.0 %`, and only everything is `100.0 %`.
 pub fn percent(part: u64, whole: u64) -> String {
-    let (wide, half) = (u128::from(part) * 1000, u128::from(whole / 2));
-    let tenths = (wide + half).checked_div(whole.into()).unwrap_or(0);
-    match tenths {
+    match scaled(part, whole, 1000) {
         0 if part > 0 => "<0.1 %".to_owned(),
         1000 if part < whole => ">99.9 %".to_owned(),
         tenths => format!("{}.{} %", tenths / 10, tenths % 10),
     }
+}
+
+/// Returns a share in percent: from 10 % without a decimal, else as [`percent`].
+pub fn rounded_percent(part: u64, whole: u64) -> String {
+    match scaled(part, whole, 100) {
+        100 if part < whole => ">99 %".to_owned(),
+        percent @ 10.. => format!("{percent} %"),
+        _ => percent(part, whole),
+    }
+}
+
+/// Returns the share in units of `1/scale`, rounded; 0 of nothing.
+fn scaled(part: u64, whole: u64, scale: u128) -> u128 {
+    (u128::from(part) * scale + u128::from(whole / 2)).checked_div(whole.into()).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -124,14 +121,14 @@ mod tests {
     }
 
     #[test]
-    fn sizes_and_shares_are_short() {
+    fn sizes_and_percentages_are_short() {
         assert_eq!(
             [1_042, 9_999, 184_312, 999_499, 2_149_999].map(size),
             ["1,042 B", "9,999 B", "184 KB", "999 KB", "2.1 MB"]
         );
         assert_eq!(
             [(61, 100), (6, 1000), (95, 1000), (1, 1), (9_999, 10_000), (1, 9_999), (0, 0)]
-                .map(|(part, whole)| share(part, whole)),
+                .map(|(part, whole)| rounded_percent(part, whole)),
             ["61 %", "0.6 %", "10 %", "100 %", ">99 %", "<0.1 %", "0.0 %"]
         );
     }

@@ -170,7 +170,7 @@ fn message<'a>(
     let mut parts = Vec::new();
     let mut add = |text: &mut String, piece: &str, source: Option<Source<'a>>| {
         text.push_str(piece);
-        // An empty file is attached all the same.
+        // An empty file is attached too.
         if !piece.is_empty() || matches!(source, Some(Source::File { .. })) {
             parts.push(MessagePart { end: text.len(), source });
         }

@@ -54,7 +54,7 @@ impl<'a> PromptContextMessage<'a> {
     /// Creates it from a message and its text without markers.
     pub fn new(message: &'a ConversationMessage, text: &'a str) -> Self {
         Self {
-            from: Cow::Borrowed(message.said.speaker.name()),
+            from: Cow::Borrowed(message.speaker.name()),
             to: Some(format_addressees(message.addressees())),
             content: Cow::Borrowed(text),
             id: Some(Cow::Borrowed(message.id.as_str())),

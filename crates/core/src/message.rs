@@ -2,6 +2,7 @@
 //!
 //! Unknown fields are kept and returned on export.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use serde::ser::SerializeMap;
@@ -9,6 +10,7 @@ use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use crate::json::{InvalidField, take_string};
+use crate::marker::{TextPolicy, strip_all_markers};
 use crate::name::NameKey;
 use crate::timestamp::Timestamp;
 
@@ -139,9 +141,11 @@ pub struct Routing {
     pub extra: Map<String, Value>,
 }
 
-/// A message that has no id yet.
+/// A message of a conversation, with its id; before it has one, a [`NewMessage`].
 #[derive(Debug, Clone, PartialEq)]
-pub struct NewMessage {
+pub struct ConversationMessage<Id = MessageId> {
+    /// The id.
+    pub id: Id,
     /// The text, with markers.
     pub content: String,
     /// The author.
@@ -156,10 +160,14 @@ pub struct NewMessage {
     pub extra: Map<String, Value>,
 }
 
+/// A message that has no id yet.
+pub type NewMessage = ConversationMessage<()>;
+
 impl NewMessage {
     /// Creates a message to everyone.
     pub fn new(speaker: Speaker, content: impl Into<String>) -> Self {
         Self {
+            id: (),
             content: content.into(),
             speaker,
             timestamp: None,
@@ -209,27 +217,19 @@ impl NewMessage {
                 return Err(InvalidField::must_be("timestamp", "a number or a string").into());
             }
         };
-        Ok(Self { content, speaker, timestamp, routing, in_reply_to, extra: object })
+        Ok(Self { id: (), content, speaker, timestamp, routing, in_reply_to, extra: object })
     }
 
     /// Adds the id.
     pub fn with_id(self, id: MessageId) -> ConversationMessage {
-        ConversationMessage { id, said: self }
+        let Self { id: (), content, speaker, timestamp, routing, in_reply_to, extra } = self;
+        ConversationMessage { id, content, speaker, timestamp, routing, in_reply_to, extra }
     }
-}
-
-/// A message of the conversation, with its id.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ConversationMessage {
-    /// The id.
-    pub id: MessageId,
-    /// The message.
-    pub said: NewMessage,
 }
 
 impl ConversationMessage {
     /// Reads a message that has its id.
-    pub fn from_json(mut value: Value) -> Result<Self, InvalidMessage> {
+    pub fn from_json_with_id(mut value: Value) -> Result<Self, InvalidMessage> {
         let id = match &mut value {
             Value::Object(object) => take_string(object, "id")?,
             _ => None,
@@ -238,9 +238,20 @@ impl ConversationMessage {
         Ok(NewMessage::from_json(value)?.with_id(id.into()))
     }
 
+    /// Removes the id.
+    pub fn without_id(self) -> NewMessage {
+        let Self { id: _, content, speaker, timestamp, routing, in_reply_to, extra } = self;
+        ConversationMessage { id: (), content, speaker, timestamp, routing, in_reply_to, extra }
+    }
+
+    /// Returns the text without markers.
+    pub fn text(&self, policy: TextPolicy) -> Cow<'_, str> {
+        strip_all_markers(&self.content, policy)
+    }
+
     /// Returns the recipients; none means everyone.
     pub fn addressees(&self) -> &[String] {
-        let routing = self.said.routing.as_ref();
+        let routing = self.routing.as_ref();
         routing.and_then(|routing| routing.resolved_addressees.as_deref()).unwrap_or_default()
     }
 
@@ -327,15 +338,14 @@ fn read_names(list: Value) -> Option<Vec<String>> {
 
 impl Serialize for ConversationMessage {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let said = &self.said;
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("id", &self.id)?;
-        map.serialize_entry("content", &said.content)?;
-        map.serialize_entry("speaker", &said.speaker)?;
-        serialize_some(&mut map, "timestamp", said.timestamp.as_ref())?;
-        serialize_some(&mut map, "routing", said.routing.as_ref())?;
-        serialize_some(&mut map, "inReplyTo", said.in_reply_to.as_ref())?;
-        serialize_all(&mut map, &said.extra)?;
+        map.serialize_entry("content", &self.content)?;
+        map.serialize_entry("speaker", &self.speaker)?;
+        serialize_some(&mut map, "timestamp", self.timestamp.as_ref())?;
+        serialize_some(&mut map, "routing", self.routing.as_ref())?;
+        serialize_some(&mut map, "inReplyTo", self.in_reply_to.as_ref())?;
+        serialize_all(&mut map, &self.extra)?;
         map.end()
     }
 }
@@ -390,7 +400,7 @@ mod tests {
             "routing": {"rawNextMarkers": ["[NEXT: a]"], "resolvedAddressees": ["a"], "parent": 7},
             "inReplyTo": "msg-1", "mood": {"deep": [1, 2]},
         });
-        let read = ConversationMessage::from_json(message.clone()).unwrap();
+        let read = ConversationMessage::from_json_with_id(message.clone()).unwrap();
         assert_eq!(serde_json::to_value(&read).unwrap(), message);
     }
 

@@ -124,14 +124,14 @@ fn there_is_no_message_and_no_latest_one_at_first() {
 #[test]
 fn the_latest_message_is_the_last_one() {
     let manager = manager([human("one"), human("two")]);
-    assert_eq!(manager.latest_message().expect("a message").said.content, "two");
+    assert_eq!(manager.latest_message().expect("a message").content, "two");
 }
 
 #[test]
 fn no_marker_is_applied_when_a_message_is_added() {
     let text = "[TEAM_TASK: ship] [NEXT: max] go";
     let manager = manager([human(text)]);
-    assert_eq!(manager.latest_message().expect("a message").said.content, text);
+    assert_eq!(manager.latest_message().expect("a message").content, text);
     assert_eq!(manager.team_task(), None);
 }
 
@@ -454,7 +454,7 @@ fn a_provider_is_enough_to_hold_a_conversation() {
         provider.clear();
         provider.import_snapshot(snapshot).expect("our own snapshot");
         assert_eq!(provider.team_task(), Some("Review"));
-        assert_eq!(provider.latest_message().map(|m| m.said.content.as_str()), Some("Hi"));
+        assert_eq!(provider.latest_message().map(|m| m.content.as_str()), Some("Hi"));
         assert_eq!(
             provider.context_for_agent("max", AgentContext::default()).current_message,
             "Hi"

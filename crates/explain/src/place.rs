@@ -1,7 +1,7 @@
 //! The directories around a working directory, each listed once, and the repository they lie in.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ const MAX_KEPT: u64 = 256 * 1024;
 const MAX_READ: u64 = 64 * 1024 * 1024;
 
 /// Values by the bytes of a path, which are compared faster than its components.
-pub(crate) type ByPath<V> = HashMap<OsString, V>;
+pub(crate) type ByPath<V> = HashMap<OsString, V, foldhash::fast::RandomState>;
 
 /// A cache of files and directory listings.
 ///
@@ -26,14 +26,18 @@ pub(crate) type ByPath<V> = HashMap<OsString, V>;
 pub(crate) struct Listed<'a> {
     files: &'a dyn Files,
     heads: RefCell<ByPath<Head>>,
+    /// The listings of other directories, as far as they were asked for.
     entries: RefCell<ByPath<Vec<(OsString, EntryKind)>>>,
+    /// The kinds of entries, links not followed, as far as the system was asked for them.
+    kinds: RefCell<ByPath<EntryKind>>,
+    /// Directories that are free of links, other than the watched ones.
+    real: RefCell<HashSet<OsString, foldhash::fast::RandomState>>,
     /// The bytes that were read so far.
     read: Cell<u64>,
     /// The directories that have too many entries to be listed, as they were asked for.
     unlisted: RefCell<BTreeSet<PathBuf>>,
-    /// The watched directories, found by the length of their path: of a chain no two are equally
-    /// long, and comparing once is cheaper than hashing a long path.
-    listings: HashMap<usize, Vec<Listing>>,
+    /// The watched directories, few enough to be compared with: of a chain no two are equally long.
+    listings: Vec<Listing>,
 }
 
 struct Listing {
@@ -48,17 +52,19 @@ impl<'a> Listed<'a> {
         files: &'a dyn Files,
         directories: impl IntoIterator<Item = &'d Path>,
     ) -> Self {
-        let mut listings: HashMap<usize, Vec<Listing>> = HashMap::new();
+        let mut listings = Vec::new();
         for directory in directories {
             if let Ok(entries) = files.entries(directory) {
                 let listing = Listing { directory: directory.to_owned(), entries };
-                listings.entry(directory.as_os_str().len()).or_default().push(listing);
+                listings.push(listing);
             }
         }
         Self {
             files,
             heads: RefCell::default(),
             entries: RefCell::default(),
+            kinds: RefCell::default(),
+            real: RefCell::default(),
             read: Cell::new(0),
             unlisted: RefCell::default(),
             listings,
@@ -82,18 +88,20 @@ impl<'a> Listed<'a> {
 
     /// Returns the entries of a directory, sorted by name, if it was listed.
     pub(crate) fn listed(&self, directory: &Path) -> Option<&[(OsString, EntryKind)]> {
-        let listings = self.listings.get(&directory.as_os_str().len())?;
         let same = |listing: &&Listing| listing.directory.as_os_str() == directory.as_os_str();
-        listings.iter().find(same).map(|listing| listing.entries.as_slice())
+        self.listings.iter().find(same).map(|listing| listing.entries.as_slice())
     }
 
     /// Looks a path up in the listings: an error if it does not exist, its kind if it does, and `None` if the system
     /// must be asked.
     fn known(&self, path: &Path) -> io::Result<Option<EntryKind>> {
-        // Names are looked for at most a few levels below a directory of the chain.
+        // Names are looked for at most a few levels below a directory that was listed.
+        let others = self.entries.borrow();
         let mut below = path;
         for (level, directory) in path.ancestors().skip(1).take(4).enumerate() {
-            if let (Some(entries), Some(name)) = (self.listed(directory), below.file_name()) {
+            let entries = self.listed(directory);
+            let entries = entries.or_else(|| others.get(directory.as_os_str()).map(Vec::as_slice));
+            if let (Some(entries), Some(name)) = (entries, below.file_name()) {
                 let found = entries.binary_search_by(|(other, _)| other.as_os_str().cmp(name));
                 let index = found.map_err(|_| io::Error::from(io::ErrorKind::NotFound))?;
                 return Ok((level == 0).then(|| entries[index].1));
@@ -102,20 +110,35 @@ impl<'a> Listed<'a> {
         }
         Ok(None)
     }
+
+    /// Returns whether a directory is known to be free of links.
+    fn is_real(&self, directory: &Path) -> bool {
+        let is_marked =
+            |it: &Path| self.listed(it).is_some() || self.real.borrow().contains(it.as_os_str());
+        is_marked(directory)
+            || directory.file_name().is_some()
+                && directory.parent().is_some_and(is_marked)
+                && matches!(self.entry_kind(directory), Ok(EntryKind::Directory))
+    }
 }
 
 impl Files for Listed<'_> {
     fn entry_kind(&self, path: &Path) -> io::Result<EntryKind> {
-        match self.known(path)? {
-            Some(kind) => Ok(kind),
-            None => self.files.entry_kind(path),
+        if let Some(kind) = self.known(path)? {
+            return Ok(kind);
         }
+        if let Some(kind) = self.kinds.borrow().get(path.as_os_str()) {
+            return Ok(*kind);
+        }
+        let kind = self.files.entry_kind(path)?;
+        self.kinds.borrow_mut().insert(path.into(), kind);
+        Ok(kind)
     }
 
     fn kind(&self, path: &Path) -> io::Result<EntryKind> {
-        match self.known(path)? {
-            None | Some(EntryKind::Symlink) => self.files.kind(path),
-            Some(kind) => Ok(kind),
+        match self.entry_kind(path)? {
+            EntryKind::Symlink => self.files.kind(path),
+            kind => Ok(kind),
         }
     }
 
@@ -164,12 +187,23 @@ impl Files for Listed<'_> {
     }
 
     fn canonicalize(&self, path: &Path) -> io::Result<PathBuf> {
-        // Listed directories are free of links, so only the last name can be one. Asking the system
-        // would look at every directory of the path again.
-        match self.known(path)? {
-            Some(EntryKind::File | EntryKind::Directory) => Ok(path.to_owned()),
-            _ => self.files.canonicalize(path),
+        // Below a directory that is free of links only the last name can be one. Asking the system would look at
+        // every directory of the path again.
+        if let (Some(parent), Some(name)) = (path.parent(), path.file_name())
+            && path.as_os_str().len() == parent.as_os_str().len() + "/".len() + name.len()
+            && self.is_real(parent)
+            && matches!(self.entry_kind(path)?, EntryKind::File | EntryKind::Directory)
+        {
+            return Ok(path.to_owned());
         }
+        let real = self.files.canonicalize(path)?;
+        let above = real.ancestors().skip(1).take_while(|it| !self.is_real(it));
+        let above: Vec<OsString> = above.map(OsString::from).collect();
+        self.real.borrow_mut().extend(above);
+        if matches!(self.entry_kind(&real), Ok(EntryKind::Directory)) {
+            self.real.borrow_mut().insert(real.clone().into());
+        }
+        Ok(real)
     }
 }
 
@@ -222,6 +256,36 @@ mod tests {
             assert_eq!(failed.kind(), io::ErrorKind::NotFound, "{path}");
         }
         assert!(listed.kind("/elsewhere".as_ref()).is_err());
+    }
+
+    #[test]
+    fn a_link_is_resolved_wherever_it_is_and_what_is_free_of_links_is_not_asked_for_again() {
+        let mut tree = MemoryTree::default();
+        tree.write("/r/real/a/SKILL.md", "a");
+        tree.write("/r/real/b.md", "b");
+        tree.link("/r/real/c.md", "b.md");
+        tree.link("/r/real/d", "a");
+        tree.link("/r/link", "real");
+        let listed = Listed::new(&tree, [Path::new("/r")]);
+        for _ in 0..2 {
+            for (path, expected) in [
+                ("/r/link", Some("/r/real")),
+                ("/r/link/a/SKILL.md", Some("/r/real/a/SKILL.md")),
+                ("/r/real/a/SKILL.md", Some("/r/real/a/SKILL.md")),
+                ("/r/real/c.md", Some("/r/real/b.md")),
+                ("/r/real/d", Some("/r/real/a")),
+                ("/r/real/d/SKILL.md", Some("/r/real/a/SKILL.md")),
+                ("/r/real/a/../b.md", Some("/r/real/b.md")),
+                ("/r/real/none", None),
+                ("/r/real/d/none", None),
+            ] {
+                let found = listed.canonicalize(path.as_ref()).ok();
+                assert_eq!(found.as_deref(), expected.map(Path::new), "{path}");
+                let is_same = listed.kind(path.as_ref()).ok() == tree.kind(path.as_ref()).ok();
+                assert!(is_same, "{path}");
+            }
+            assert!(listed.entries("/r/real".as_ref()).is_ok());
+        }
     }
 
     #[test]

@@ -401,7 +401,7 @@ impl AgentReport {
             diagnostics: Vec::new(),
             limit: None,
             search: Search::default(),
-            ignored_at: ByPath::new(),
+            ignored_at: ByPath::default(),
             withdrawn: HashSet::new(),
             given: HashMap::new(),
         }

@@ -49,7 +49,7 @@ pub trait Files {
     /// Returns the kind of an entry, without following a link in the last component.
     fn entry_kind(&self, path: &Path) -> io::Result<EntryKind>;
 
-    /// Returns what a path leads to, links followed.
+    /// Returns the kind of entry at a path, links followed.
     fn kind(&self, path: &Path) -> io::Result<EntryKind>;
 
     /// Reads at most `limit` bytes from the start of a regular file, links followed.
@@ -71,8 +71,7 @@ pub trait Files {
         Ok(names.filter_map(entry).collect())
     }
 
-    /// Returns the names in a directory in the order in which it lists them; what has no such order
-    /// has them sorted.
+    /// Returns the names in a directory in its own order; sorted, where there is none.
     fn listing(&self, directory: &Path) -> io::Result<Vec<OsString>> {
         self.names(directory)
     }

@@ -58,13 +58,13 @@ kinds! {
     Configuration = 4 * MIB, "a configuration file";
     /// A `SKILL.md`.
     Skill = 4 * MIB, "a skill";
-    /// A file in which a program keeps what it knows: projects, approvals.
+    /// A state file of a program: projects, approvals.
     State = 16 * MIB, "a state file";
     /// A file of instructions or of a text for a model: `AGENTS.md`, a file of a pack.
     Instructions = 16 * MIB, "a file of instructions";
     /// An image.
     Image = 64 * MIB, "an image";
-    /// A text that a person hands over: messages, a prompt, a script of answers.
+    /// An input of a person: messages, a prompt, a script of answers.
     Input = 64 * MIB, "an input file";
     /// A file that a program recorded: a capture, a thread, a session.
     Record = 512 * MIB, "a recorded file";

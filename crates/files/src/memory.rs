@@ -27,8 +27,7 @@ pub struct MemoryTree {
     root: Directory,
 }
 
-/// Directories and other entries are kept apart, so that a path can be made without asking what
-/// stands in its way.
+/// Directories and other entries are separate, so that a path can be created without a check.
 #[derive(Debug, Clone, Default)]
 struct Directory {
     directories: BTreeMap<OsString, Directory>,
@@ -78,7 +77,7 @@ impl MemoryTree {
         self.put(path.as_ref(), Leaf::Link(target.into()));
     }
 
-    /// Returns where a link points, when one stands at the path.
+    /// Returns the target of the link at a path; `None` if there is no link.
     pub fn link_target(&self, path: impl AsRef<Path>) -> Option<PathBuf> {
         let path = path.as_ref();
         let parent = self.find(path.parent()?, LastLink::Follow).ok()?;
@@ -105,7 +104,7 @@ impl MemoryTree {
         }
     }
 
-    /// Removes whatever stands at a path.
+    /// Removes the entry at a path.
     pub fn remove(&mut self, path: impl AsRef<Path>) {
         let path = path.as_ref();
         if let (Some(parent), Some(name)) = (path.parent(), path.file_name()) {

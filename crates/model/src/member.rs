@@ -313,7 +313,7 @@ impl Prepared<'_> {
             (None, Some(own)) => own.clone(),
             (None, None) => ThreadId::generate(),
         };
-        let turn = match (&self.turn_input.keeper, task) {
+        let turn = match (&self.turn_input.thread_writer, task) {
             (ThreadWriter::Caller { turn }, Task::Answer) => Some(turn.as_str()),
             _ => None,
         };
@@ -441,8 +441,8 @@ impl Prepared<'_> {
             }
             _ => return Ok((ended, progress)),
         }
-        let (keeper, store) = (&self.turn_input.keeper, &*self.host.store);
-        let stored = progress.store(&mut thread, found, keeper, store, self.key.as_ref()).await;
+        let (writer, store) = (&self.turn_input.thread_writer, &*self.host.store);
+        let stored = progress.store(&mut thread, found, writer, store, self.key.as_ref()).await;
         match stored {
             Ok(()) => {
                 let compacted = std::mem::take(&mut progress.compaction.unreported);

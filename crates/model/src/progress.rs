@@ -124,7 +124,7 @@ impl Progress {
         &mut self,
         thread: &mut Thread<'_>,
         found: &Found,
-        keeper: &ThreadWriter,
+        thread_writer: &ThreadWriter,
         store: &dyn ThreadStore,
         key: Option<&Key>,
     ) -> Result<(), ThreadStoreError> {
@@ -133,7 +133,7 @@ impl Progress {
         if situation != self.last_situation {
             self.lines.push(log::situation_line(&situation));
         }
-        let turn = match keeper {
+        let turn = match thread_writer {
             ThreadWriter::Agent => None,
             ThreadWriter::Caller { turn } => Some(turn.as_str()),
         };
@@ -145,7 +145,7 @@ impl Progress {
             }
         }
         let append = ThreadAppend { thread: found.id.clone(), known: found.known, lines };
-        match keeper {
+        match thread_writer {
             ThreadWriter::Agent => store.append_lines(&append).await?,
             ThreadWriter::Caller { .. } => self.thread_append = Some(append),
         }

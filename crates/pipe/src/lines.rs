@@ -1,9 +1,9 @@
-//! Lines of a stream, as bytes: what is not UTF-8 is for the caller to refuse.
+//! Lines of a stream, as bytes; the caller rejects invalid UTF-8.
 
 use std::fmt;
 use std::io::{self, BufRead, Read};
 
-/// The most bytes of a line, unless the caller says otherwise.
+/// The default maximum size of a line.
 pub const DEFAULT_LINE_BYTES: u64 = 64 << 20;
 
 /// One line and its 1-based number.

@@ -9,7 +9,7 @@ use aho_corasick::{Anchored, MatchKind};
 /// A spelling of a known value, and where it counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Place {
-    /// Wherever it stands.
+    /// At any position.
     Anywhere,
     /// Where it is a word of its own.
     Word,

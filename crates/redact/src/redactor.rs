@@ -1,4 +1,4 @@
-//! The redactor: what is known of secrets, and whole texts without them.
+//! The redactor: known secrets, and their removal from whole texts.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -12,9 +12,9 @@ use crate::scan::{KnownValues, Scan};
 use crate::spelling;
 use crate::stream::StreamRedactor;
 
-/// A value of fewer bytes is a word: of a variable it is not looked for, and a key only where it stands alone.
+/// The minimum length of a variable's value. A shorter key is removed only as a word of its own.
 const SHORTEST: usize = 8;
-/// A key of fewer bytes stands in too many texts to be looked for.
+/// The minimum length of a key: shorter ones occur in too many texts.
 const SHORTEST_KEY: usize = 4;
 /// Values that are given where no key is needed. People write of them.
 const PLACEHOLDERS: [&str; 16] = [
@@ -36,7 +36,7 @@ const PLACEHOLDERS: [&str; 16] = [
     "unused",
 ];
 
-/// Words in a variable's name that say its value is a secret.
+/// Words in the names of variables whose values are secrets.
 const SECRET_NAMES: &[&str] =
     &["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "COOKIE"];
 
@@ -132,7 +132,7 @@ impl Redactor {
     }
 }
 
-/// Returns whether the name of a variable says that its value is a secret.
+/// Returns whether a variable holds a secret, by its name.
 pub fn is_secret_name(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
     SECRET_NAMES.iter().any(|word| name.contains(word))

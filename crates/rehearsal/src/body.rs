@@ -11,7 +11,7 @@ use tokio::time::{Sleep, sleep};
 
 /// One step of sending a body.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Beat {
+pub(crate) enum SendStep {
     Send(Bytes),
     Wait(Duration),
     /// Cut the connection.
@@ -20,32 +20,32 @@ pub(crate) enum Beat {
     Hang,
 }
 
-pub(crate) struct Played {
-    beats: VecDeque<Beat>,
+pub(crate) struct PacedBody {
+    steps: VecDeque<SendStep>,
     waiting: Option<Pin<Box<Sleep>>>,
 }
 
 /// The wait before a cut: a failing body loses data that is not flushed, and waiting flushes it.
 const TIME_TO_FLUSH: Duration = Duration::from_millis(20);
 
-impl Played {
-    pub fn new(beats: impl IntoIterator<Item = Beat>) -> Self {
-        let mut played = Self { beats: VecDeque::new(), waiting: None };
-        for beat in beats {
-            if beat == Beat::Cut {
-                played.beats.push_back(Beat::Wait(TIME_TO_FLUSH));
+impl PacedBody {
+    pub fn new(steps: impl IntoIterator<Item = SendStep>) -> Self {
+        let mut played = Self { steps: VecDeque::new(), waiting: None };
+        for step in steps {
+            if step == SendStep::Cut {
+                played.steps.push_back(SendStep::Wait(TIME_TO_FLUSH));
             }
-            played.beats.push_back(beat);
+            played.steps.push_back(step);
         }
         played
     }
 
     pub fn whole(bytes: impl Into<Bytes>) -> Self {
-        Self::new([Beat::Send(bytes.into())])
+        Self::new([SendStep::Send(bytes.into())])
     }
 }
 
-impl Body for Played {
+impl Body for PacedBody {
     type Data = Bytes;
     type Error = CutOnPurpose;
 
@@ -58,13 +58,13 @@ impl Body for Played {
                 ready!(waiting.as_mut().poll(context));
                 self.waiting = None;
             }
-            match self.beats.pop_front() {
+            match self.steps.pop_front() {
                 None => return Poll::Ready(None),
-                Some(Beat::Send(bytes)) => return Poll::Ready(Some(Ok(Frame::data(bytes)))),
-                Some(Beat::Wait(time)) => self.waiting = Some(Box::pin(sleep(time))),
-                Some(Beat::Cut) => return Poll::Ready(Some(Err(CutOnPurpose))),
-                Some(Beat::Hang) => {
-                    self.beats.push_front(Beat::Hang);
+                Some(SendStep::Send(bytes)) => return Poll::Ready(Some(Ok(Frame::data(bytes)))),
+                Some(SendStep::Wait(time)) => self.waiting = Some(Box::pin(sleep(time))),
+                Some(SendStep::Cut) => return Poll::Ready(Some(Err(CutOnPurpose))),
+                Some(SendStep::Hang) => {
+                    self.steps.push_front(SendStep::Hang);
                     return Poll::Pending;
                 }
             }
@@ -72,17 +72,17 @@ impl Body for Played {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.beats.is_empty() && self.waiting.is_none()
+        self.steps.is_empty() && self.waiting.is_none()
     }
 
     /// Exact if everything is sent at once, so that the response has a `content-length`.
     fn size_hint(&self) -> SizeHint {
-        let sizes = self.beats.iter().map(|beat| match beat {
-            Beat::Send(bytes) => Some(bytes.len() as u64),
-            Beat::Wait(_) | Beat::Cut | Beat::Hang => None,
+        let sizes = self.steps.iter().map(|step| match step {
+            SendStep::Send(bytes) => Some(bytes.len() as u64),
+            SendStep::Wait(_) | SendStep::Cut | SendStep::Hang => None,
         });
         match sizes.sum::<Option<u64>>() {
-            Some(size) if self.beats.len() <= 1 => SizeHint::with_exact(size),
+            Some(size) if self.steps.len() <= 1 => SizeHint::with_exact(size),
             _ => SizeHint::default(),
         }
     }

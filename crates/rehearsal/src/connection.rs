@@ -24,7 +24,7 @@ use tokio::sync::watch;
 
 use crate::access::{Access, Refused};
 use crate::auxiliary;
-use crate::body::Played;
+use crate::body::PacedBody;
 use crate::playback::Playback;
 use crate::record::{self, Answered, Recorded};
 use crate::script::{Answer, Content, End, HttpError, Reply, Script, Step, Usage};
@@ -123,7 +123,7 @@ impl Shared {
 async fn respond(
     request: Request<Incoming>,
     shared: Arc<Shared>,
-) -> Result<Response<Played>, Infallible> {
+) -> Result<Response<PacedBody>, Infallible> {
     let (mut parts, body) = request.into_parts();
     if let Err(refused) = shared.access.admit(&mut parts) {
         shared.refused.fetch_add(1, Ordering::Relaxed);
@@ -261,7 +261,7 @@ impl Shared {
 }
 
 impl Scripted {
-    async fn play(&self) -> Response<Played> {
+    async fn play(&self) -> Response<PacedBody> {
         tokio::time::sleep(self.answer.delay).await;
         match &self.answer.content {
             Content::Error(error) => self.error(error),
@@ -274,7 +274,7 @@ impl Scripted {
         }
     }
 
-    fn error(&self, error: &HttpError) -> Response<Played> {
+    fn error(&self, error: &HttpError) -> Response<PacedBody> {
         let value = wire::error(self.recognised.call.wire, error, self.number);
         let mut response = json_response(error.status, &value);
         for (name, value) in &error.headers {
@@ -286,7 +286,7 @@ impl Scripted {
         response
     }
 
-    fn reply(&self, reply: &Reply) -> Response<Played> {
+    fn reply(&self, reply: &Reply) -> Response<PacedBody> {
         let Recognised { call, framing, stream_usage, .. } = &self.recognised;
         let facts = Facts {
             model: &call.model,
@@ -294,7 +294,7 @@ impl Scripted {
             usage: self.usage(reply),
             stream_usage: *stream_usage,
         };
-        let body = Played::new(wire::play(call.wire, *framing, reply, &facts));
+        let body = PacedBody::new(wire::play(call.wire, *framing, reply, &facts));
         let kind = match framing {
             Framing::Events => "text/event-stream",
             Framing::Whole | Framing::Array => "application/json",
@@ -328,8 +328,8 @@ impl Scripted {
     }
 }
 
-fn json_response(status: u16, value: &Value) -> Response<Played> {
-    let mut response = Response::new(Played::whole(value.to_string()));
+fn json_response(status: u16, value: &Value) -> Response<PacedBody> {
+    let mut response = Response::new(PacedBody::whole(value.to_string()));
     *response.status_mut() =
         StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let headers = response.headers_mut();
@@ -338,7 +338,7 @@ fn json_response(status: u16, value: &Value) -> Response<Played> {
 }
 
 /// Refuses a request without access.
-fn denial(parts: &Parts, refused: Refused) -> Response<Played> {
+fn denial(parts: &Parts, refused: Refused) -> Response<PacedBody> {
     let mut response = refusal(parts, refused.status(), refused.to_string());
     if refused == Refused::ProxySecret {
         let basic = HeaderValue::from_static("Basic realm=\"convoke\"");
@@ -348,7 +348,7 @@ fn denial(parts: &Parts, refused: Refused) -> Response<Played> {
 }
 
 /// Refuses a request unread, with an error in the vendor's format.
-fn refusal(parts: &Parts, status: StatusCode, message: impl Into<String>) -> Response<Played> {
+fn refusal(parts: &Parts, status: StatusCode, message: impl Into<String>) -> Response<PacedBody> {
     let error = HttpError::new(status.as_u16(), message);
     json_response(status.as_u16(), &wire::error(Wire::spoken_by(parts), &error, 0))
 }

@@ -17,7 +17,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 /// The time limit for every wait: machines that build at the same time are slow.
-const PATIENCE: Duration = Duration::from_mins(2);
+const TIMEOUT: Duration = Duration::from_mins(2);
 
 const WIRES: [Wire; 4] = [Wire::Responses, Wire::Chat, Wire::Messages, Wire::Gemini];
 
@@ -240,7 +240,7 @@ async fn a_hanging_answer_sends_its_beginning_and_ends_with_the_server() {
     let silence = tokio::time::timeout(Duration::from_millis(200), stream.read_buf(&mut bytes));
     assert!(silence.await.is_err(), "nothing more comes, and the connection stays open");
 
-    let ended = tokio::time::timeout(PATIENCE, server.shutdown()).await.unwrap();
+    let ended = tokio::time::timeout(TIMEOUT, server.shutdown()).await.unwrap();
     assert_eq!(ended.len(), 1);
     assert!(!receive(&bytes).is_whole);
 }
@@ -248,7 +248,7 @@ async fn a_hanging_answer_sends_its_beginning_and_ends_with_the_server() {
 #[tokio::test]
 async fn shutdown_lets_an_answer_under_way_end() {
     let reply = Reply::default().say("a").wait(Duration::from_millis(200)).say("the end");
-    let limits = Limits { grace: PATIENCE, ..Limits::default() };
+    let limits = Limits { grace: TIMEOUT, ..Limits::default() };
     let server = start_with(Script::new([reply.into()]), limits).await.unwrap();
     let address = server.address();
     let path = own_path(&server, "/v1/messages");
@@ -263,7 +263,7 @@ async fn shutdown_lets_an_answer_under_way_end() {
         stream.read_to_end(&mut bytes).await.unwrap();
         receive(&bytes)
     });
-    assert!(server.has_model_calls(1, PATIENCE).await);
+    assert!(server.has_model_calls(1, TIMEOUT).await);
     server.shutdown().await;
     let received = reading.await.unwrap();
     assert!(received.is_whole && received.body.contains("the end"));
@@ -523,7 +523,7 @@ async fn the_server_listens_on_the_loopback_interface_and_stops_when_dropped() {
     assert!(!another.base_url().ends_with(&secret));
     drop(server);
     let refused = async { while TcpStream::connect(address).await.is_ok() {} };
-    tokio::time::timeout(PATIENCE, refused).await.unwrap();
+    tokio::time::timeout(TIMEOUT, refused).await.unwrap();
 }
 
 /// Any page that a browser shows can send requests to a port of this machine.

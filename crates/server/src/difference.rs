@@ -1,4 +1,4 @@
-//! The difference between two prompts: how much a cache can reuse, what differs first, and why.
+//! The difference between two prompts: how much a cache can reuse, the first difference, and its cause.
 
 use convoke_core::ledger::{Entry, Ledger, Source, Target};
 use convoke_session::diff::{PromptDiff, text_diff};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::views::chart::source;
 use crate::views::number;
 
-/// The difference between what was sent in two attempts.
+/// The difference between the texts of two attempts.
 #[derive(Debug)]
 pub struct Difference {
     /// The texts, line by line.
@@ -35,7 +35,7 @@ pub struct FirstDifference {
 }
 
 impl Difference {
-    /// Compares two attempts; nothing else than the order of the arguments makes one the earlier.
+    /// Compares two attempts, in the order of the arguments.
     pub fn between(earlier: &SentTurn, later: &SentTurn) -> Self {
         let system = |sent: &SentTurn| sent.system.clone().unwrap_or_default();
         let texts = PromptDiff {

@@ -43,7 +43,7 @@ pub async fn write(
             meta charset="utf-8";
             meta name="viewport" content="width=device-width, initial-scale=1";
             meta name="color-scheme" content="light dark";
-            // Nothing is loaded and nothing runs, whatever a message says.
+            // Nothing is loaded and nothing runs, whatever a message contains.
             meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'";
             title { (line(&name)) }
             style { (PreEscaped(STYLE)) }
@@ -63,11 +63,11 @@ pub async fn write(
         after = last.stored.number;
         for message in &messages {
             let (number, said) = (message.stored.number, &message.stored.message);
-            let kind = if said.said.speaker.is_ai() { "agent" } else { "person" };
+            let kind = if said.speaker.is_ai() { "agent" } else { "person" };
             let item = html! {
                 li.message.(kind) #(format!("message-{number}")) {
                     header {
-                        strong { (line(said.said.speaker.name())) }
+                        strong { (line(said.speaker.name())) }
                         @if !said.addressees().is_empty() { " → " (line(&said.addressees().join(", "))) }
                         " " span.faint { "message " (number) @if let Some(turn) = message.turn { ", " a href=(format!("#turn-{turn}")) { "turn " (turn) } } }
                     }

@@ -33,12 +33,12 @@ impl ApiError {
         Self::new(StatusCode::BAD_REQUEST, message)
     }
 
-    /// A request that the state of the session does not allow.
+    /// Creates the error of a request that the session's state does not allow.
     pub fn conflict(message: impl Into<String>) -> Self {
         Self::new(StatusCode::CONFLICT, message)
     }
 
-    /// A reader of the host that failed.
+    /// Creates the error of a failed call of the host.
     pub fn host(message: String) -> Self {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, message)
     }

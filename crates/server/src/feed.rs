@@ -1,4 +1,4 @@
-//! What all viewers of a session share: its standing, and the texts of its running turns.
+//! The state that all viewers of a session share: its standing, and the texts of its running turns.
 //!
 //! A feed reads the store whenever the session's head has moved. For a session of this process it also sees the events
 //! as they happen; of a session of another process it reads the stored progress. Viewers have no queues: each one
@@ -13,7 +13,7 @@ use bytes::Bytes;
 use convoke_agent::event::{Event, EventKind, TextPart};
 use convoke_core::Diagnostic;
 use convoke_session::event_queue::Observer;
-use convoke_session::progress::SoFar;
+use convoke_session::progress::AttemptProgress;
 use convoke_session::{
     AnyStore, MessageNumber, SessionEvent, SessionEventKind, SessionId, StopReason, Store as _,
     StoreError, TurnId, TurnState,
@@ -44,7 +44,7 @@ impl Feeds {
         Self { store, feeds: Mutex::default() }
     }
 
-    /// Returns the feed of a session, which ends when nobody has it any more.
+    /// Returns the feed of a session, which ends with its last reference.
     pub fn of(&self, session: SessionId) -> Arc<Feed> {
         let mut feeds = lock(&self.feeds);
         feeds.retain(|_, feed| feed.strong_count() > 0);
@@ -55,7 +55,7 @@ impl Feeds {
             session,
             changed: watch::Sender::new(0),
             stored: Mutex::default(),
-            heard: Mutex::default(),
+            from_events: Mutex::default(),
             viewers: AtomicUsize::new(0),
             standing_version: AtomicU64::new(0),
             rendered: Mutex::default(),
@@ -73,11 +73,11 @@ pub(crate) struct Feed {
     /// Grows with every change.
     changed: watch::Sender<u64>,
     stored: Mutex<Option<Arc<Standing>>>,
-    heard: Mutex<Heard>,
+    from_events: Mutex<EventState>,
     viewers: AtomicUsize,
     /// Grows with every change of the standing.
     standing_version: AtomicU64,
-    /// The events that viewers were sent last.
+    /// The last rendered events.
     rendered: Mutex<Rendered>,
     /// Held while messages are read, so that many viewers read them once.
     pub reading: tokio::sync::Mutex<()>,
@@ -101,9 +101,9 @@ impl Drop for Viewer {
     }
 }
 
-/// What the events of the conversation said beside the store.
+/// State from the events of the conversation that is not stored.
 #[derive(Default)]
-struct Heard {
+struct EventState {
     /// Whether this process runs the conversation.
     is_held: bool,
     live: BTreeMap<TurnId, LiveTurn>,
@@ -119,11 +119,11 @@ pub(crate) struct LiveTurn {
     pub attempt: u32,
     /// The text so far.
     text: String,
-    /// Where the text that is being written begins.
+    /// The start of the text that is being written.
     base: usize,
     /// Whether a text is being written.
     is_open: bool,
-    /// Changes when the text is not a continuation of what it was.
+    /// Changes when the text is replaced instead of continued.
     pub generation: u64,
     pub steps: Vec<Step>,
     /// Changes with the steps.
@@ -148,7 +148,7 @@ pub(crate) struct LivePart {
     pub steps: Option<Vec<Step>>,
 }
 
-/// What a viewer has of a running turn.
+/// The part of a running turn that a viewer has.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub generation: u64,
@@ -172,7 +172,7 @@ impl LiveTurn {
             EventKind::Text { text, part: TextPart::Whole } => {
                 self.open();
                 if self.text[self.base..] != **text {
-                    // What was streamed was provisional.
+                    // The streamed text was provisional.
                     if self.text.len() > self.base {
                         self.generation += 1;
                     }
@@ -213,14 +213,14 @@ impl LiveTurn {
         }
     }
 
-    /// Takes over the stored progress of a turn of another process.
-    fn replace(&mut self, so_far: SoFar) -> bool {
+    /// Replaces the text by the stored progress of another process's turn.
+    fn replace(&mut self, so_far: AttemptProgress) -> bool {
         let mut changed = false;
-        if so_far.said != self.text {
-            if !so_far.said.starts_with(&self.text) {
+        if so_far.reply != self.text {
+            if !so_far.reply.starts_with(&self.text) {
                 self.generation += 1;
             }
-            self.text = so_far.said;
+            self.text = so_far.reply;
             changed = true;
         }
         let steps = stored_steps(&so_far.events);
@@ -275,21 +275,21 @@ impl Feed {
         Viewer(Arc::clone(self))
     }
 
-    /// Returns whether anybody watches the session.
+    /// Returns whether the session has a viewer.
     pub fn is_viewed(&self) -> bool {
         self.viewers.load(Ordering::Relaxed) > 0
     }
 
-    /// Returns the standing of the session, with what was heard; `None` until it was read.
+    /// Returns the standing of the session, with the state from events; `None` until it was read.
     pub fn standing(&self) -> Option<Standing> {
         let mut standing = Standing::clone(lock(&self.stored).as_ref()?);
-        let heard = lock(&self.heard);
-        standing.is_held_here = heard.is_held;
-        standing.live = heard.live.keys().copied().collect();
-        standing.questions.clone_from(&heard.questions);
-        standing.notes.clone_from(&heard.notes);
-        standing.problem.clone_from(&heard.problem);
-        standing.stop.clone_from(&heard.stop);
+        let from_events = lock(&self.from_events);
+        standing.is_held_here = from_events.is_held;
+        standing.live = from_events.live.keys().copied().collect();
+        standing.questions.clone_from(&from_events.questions);
+        standing.notes.clone_from(&from_events.notes);
+        standing.problem.clone_from(&from_events.problem);
+        standing.stop.clone_from(&from_events.stop);
         Some(standing)
     }
 
@@ -298,7 +298,7 @@ impl Feed {
         lock(&self.stored).as_ref().map(|standing| standing.last_message)
     }
 
-    /// Returns the event that tells the standing, with its version; `None` if the viewer has it, or until it was read.
+    /// Returns the event of the standing with its version; `None` if the viewer has it, or until it was read.
     pub fn standing_event(
         &self,
         form: Form,
@@ -321,7 +321,7 @@ impl Feed {
         Some((version, event))
     }
 
-    /// Returns the event of a message, if it was rendered lately.
+    /// Returns the event of a message, if it was rendered recently.
     pub fn message_event(&self, number: MessageNumber, form: Form) -> Option<Bytes> {
         lock(&self.rendered).messages.get(&(number, form)).cloned()
     }
@@ -335,12 +335,12 @@ impl Feed {
         }
     }
 
-    /// Returns the parts of running turns that a viewer does not have, and forgets the turns that have ended.
+    /// Returns the parts of running turns that a viewer does not have, and removes ended turns from `seen`.
     pub fn unseen(&self, seen: &mut HashMap<TurnId, Seen>) -> Vec<LivePart> {
-        let heard = lock(&self.heard);
-        seen.retain(|turn, _| heard.live.contains_key(turn));
+        let from_events = lock(&self.from_events);
+        seen.retain(|turn, _| from_events.live.contains_key(turn));
         let mut parts = Vec::new();
-        for (turn, live) in &heard.live {
+        for (turn, live) in &from_events.live {
             let is_new = !seen.contains_key(turn);
             let had = seen.entry(*turn).or_default();
             if had.generation != live.generation {
@@ -367,22 +367,22 @@ impl Feed {
 
     /// Marks the session as held by this process, or not any more.
     pub fn set_held(&self, is_held: bool) {
-        let mut heard = lock(&self.heard);
-        let (problem, stop) = (heard.problem.take(), heard.stop.take());
-        *heard = Heard { is_held, problem, stop, ..Heard::default() };
-        drop(heard);
+        let mut from_events = lock(&self.from_events);
+        let (problem, stop) = (from_events.problem.take(), from_events.stop.take());
+        *from_events = EventState { is_held, problem, stop, ..EventState::default() };
+        drop(from_events);
         self.change_standing();
     }
 
-    /// Keeps a note for the people who watch.
+    /// Adds a note for the viewers.
     pub fn note(&self, diagnostic: Diagnostic) {
-        add_note(&mut lock(&self.heard), diagnostic);
+        add_note(&mut lock(&self.from_events), diagnostic);
         self.change_standing();
     }
 
-    /// Tells viewers of an error that ended the conversation; `None` once somebody goes on.
+    /// Sets the error that ended the conversation; `None` once it continues.
     pub fn set_problem(&self, problem: Option<String>) {
-        lock(&self.heard).problem = problem;
+        lock(&self.from_events).problem = problem;
         self.change_standing();
     }
 
@@ -396,34 +396,42 @@ impl Feed {
     }
 
     fn observe(&self, event: SessionEvent) {
-        let mut heard = lock(&self.heard);
+        let mut from_events = lock(&self.from_events);
         match event.kind {
             SessionEventKind::TurnStarted { turn, attempt, .. } => {
-                heard.live.insert(turn, LiveTurn { attempt, ..LiveTurn::default() });
-                heard.stop = None;
+                from_events.live.insert(turn, LiveTurn { attempt, ..LiveTurn::default() });
+                from_events.stop = None;
             }
             SessionEventKind::Agent { turn, event, .. } => {
-                if let Some(live) = heard.live.get_mut(&turn) {
+                if let Some(live) = from_events.live.get_mut(&turn) {
                     live.add(&event);
                 }
-                drop(heard);
+                drop(from_events);
                 return self.wake();
             }
             SessionEventKind::PermissionAsked { turn, member, question, answers, expires_at } => {
-                heard.questions.push(Question { turn, member, question, answers, expires_at });
+                from_events.questions.push(Question {
+                    turn,
+                    member,
+                    question,
+                    answers,
+                    expires_at,
+                });
             }
             SessionEventKind::PermissionAnswered { id, .. } => {
-                heard.questions.retain(|question| question.question.id != id);
+                from_events.questions.retain(|question| question.question.id != id);
             }
             SessionEventKind::TurnEnded { turn, .. } => {
-                heard.live.remove(&turn);
-                heard.questions.retain(|question| question.turn != turn);
+                from_events.live.remove(&turn);
+                from_events.questions.retain(|question| question.turn != turn);
             }
-            SessionEventKind::Diagnostic { diagnostic, .. } => add_note(&mut heard, diagnostic),
-            SessionEventKind::Stopped(stop) => heard.stop = Some(stop),
+            SessionEventKind::Diagnostic { diagnostic, .. } => {
+                add_note(&mut from_events, diagnostic);
+            }
+            SessionEventKind::Stopped(stop) => from_events.stop = Some(stop),
             _ => {}
         }
-        drop(heard);
+        drop(from_events);
         self.change_standing();
     }
 
@@ -448,7 +456,7 @@ impl Feed {
             .filter(|turn| turn.state == TurnState::Running)
             .map(|turn| turn.id)
             .collect();
-        if !lock(&self.heard).is_held {
+        if !lock(&self.from_events).is_held {
             self.follow_progress(store, &running).await?;
         }
         *lock(&self.stored) = Some(Arc::new(standing));
@@ -465,13 +473,14 @@ impl Feed {
         for turn in running {
             let attempt =
                 store.attempts(self.session, *turn).await?.last().map_or(1, |it| it.number);
-            let so_far = SoFar::read(&store.progress(self.session, *turn, attempt).await?);
+            let so_far =
+                AttemptProgress::read(&store.progress(self.session, *turn, attempt).await?);
             progress.push((*turn, attempt, so_far));
         }
-        let mut heard = lock(&self.heard);
-        heard.live.retain(|turn, _| running.contains(turn));
+        let mut from_events = lock(&self.from_events);
+        from_events.live.retain(|turn, _| running.contains(turn));
         for (turn, attempt, so_far) in progress {
-            let live = heard.live.entry(turn).or_default();
+            let live = from_events.live.entry(turn).or_default();
             if live.attempt != attempt {
                 let generation = live.generation + 1;
                 *live = LiveTurn { attempt, generation, ..LiveTurn::default() };
@@ -482,14 +491,14 @@ impl Feed {
     }
 }
 
-fn add_note(heard: &mut Heard, diagnostic: Diagnostic) {
-    if heard.notes.len() == NOTES {
-        heard.notes.remove(0);
+fn add_note(from_events: &mut EventState, diagnostic: Diagnostic) {
+    if from_events.notes.len() == NOTES {
+        from_events.notes.remove(0);
     }
-    heard.notes.push(diagnostic);
+    from_events.notes.push(diagnostic);
 }
 
-/// Follows the store until nobody has the feed any more.
+/// Follows the store until the feed is dropped.
 async fn follow(store: AnyStore, feed: Weak<Feed>) {
     loop {
         let Some(feed) = feed.upgrade() else { return };
@@ -550,7 +559,7 @@ mod tests {
     #[test]
     fn stored_progress_is_a_continuation_when_it_can_be() {
         let mut turn = LiveTurn::default();
-        let so_far = |said: &str| SoFar { said: said.to_owned(), events: String::new() };
+        let so_far = |said: &str| AttemptProgress { reply: said.to_owned(), events: String::new() };
         assert!(turn.replace(so_far("one")));
         assert!(turn.replace(so_far("one two")));
         assert!(!turn.replace(so_far("one two")));

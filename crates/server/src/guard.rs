@@ -1,8 +1,8 @@
-//! The guard: which requests are answered.
+//! The guard: decides which requests are answered.
 //!
-//! Every request must name this server in its `Host` header, or a page of a foreign name could reach it (DNS
-//! rebinding). A request of a web page must come from this server's own origin. Every path below `/api/` needs the token.
-//! No response has a CORS header.
+//! Every request must name this server in its `Host` header, or a page of another domain could reach it (DNS
+//! rebinding). A request of a web page must come from this server's own origin. Every path below `/api/` needs the
+//! token. No response has a CORS header.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +24,7 @@ use crate::error::ApiError;
 /// The time in which a response must begin.
 const RESPONSE_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// What a page may load and do: this server's own scripts, styles and images, and nothing else.
+/// The content security policy: only this server's own scripts, styles and images.
 pub const CONTENT_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
      img-src 'self'; connect-src 'self'; form-action 'none'; frame-ancestors 'none'; base-uri 'none'";
 
@@ -43,7 +43,7 @@ impl Token {
         &self.0
     }
 
-    /// Returns whether a text is the token. The time that it takes does not depend on how much of it is right.
+    /// Returns whether a text is the token, in constant time.
     fn is(&self, given: &str) -> bool {
         Sha256::digest(given) == Sha256::digest(&self.0)
     }
@@ -55,7 +55,7 @@ impl std::fmt::Debug for Token {
     }
 }
 
-/// The names under which a server answers, and its token.
+/// The names that a server accepts, and its token.
 #[derive(Debug)]
 pub struct Guard {
     /// The accepted values of `Host`, in lower case.
@@ -88,12 +88,12 @@ impl Guard {
         &self.token
     }
 
-    /// Checks a request. The error is the refusal.
+    /// Checks a request. Fails with the refusal.
     fn check(&self, request: &Request) -> Result<(), ApiError> {
         let headers = request.headers();
         let host =
             only(headers, &HOST).ok_or_else(|| ApiError::forbidden("one Host header is needed"))?;
-        // A target with a host of its own would decide instead of the header.
+        // An absolute target would override the header.
         if request.uri().authority().is_some() || !is_one_of(&self.hosts, host) {
             return Err(ApiError::forbidden(
                 "this server does not answer for that host; `--allow-host NAME` allows a name",
@@ -127,7 +127,7 @@ impl Guard {
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
             let kind = only(headers, &CONTENT_TYPE).unwrap_or_default();
             let kind = kind.split(';').next().unwrap_or_default().trim();
-            // A form or a text can be sent from any page without asking; JSON cannot.
+            // Any page can send a form or plain text without a preflight request, but not JSON.
             if !kind.eq_ignore_ascii_case("application/json") {
                 return Err(ApiError::forbidden("the body must be application/json"));
             }

@@ -1,7 +1,7 @@
-//! The sessions that this process runs, and what people do in them.
+//! The sessions that this process runs, and the actions of people in them.
 //!
-//! A session is opened by the first action on it, and released when nobody has watched it for a while and nothing runs.
-//! A session of another process is only read: an action on it fails with the process that holds it.
+//! The first action on a session opens it; it is released when it has had no viewer for a while and nothing runs. A
+//! session of another process is read-only: an action on it fails with the process that holds it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,20 +21,20 @@ use crate::host::{Compose, Host, OpenedSession};
 
 /// The most requests that wait for a session.
 const REQUEST_LIMIT: usize = 16;
-/// The interval at which a session without viewers is looked at.
+/// The interval at which a session is checked for viewers.
 const LOOK: Duration = Duration::from_secs(1);
-/// The looks without a viewer after which a session is released.
+/// The number of checks without a viewer after which a session is released.
 const LOOKS: u32 = 30;
 
 /// The time that conversations have to end with the server.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// An action that could not be taken. Its text is for the person.
+/// An action that failed, with a message for the person.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ActionError(pub String);
 
-/// What became of an action.
+/// The result of an action.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Done {
@@ -48,10 +48,10 @@ pub struct Done {
 /// The reply to a request.
 pub type Reply = oneshot::Sender<Result<Done, ActionError>>;
 
-/// A request to whoever runs a session.
+/// A request to the task that runs a session.
 #[derive(Debug)]
 pub enum SessionRequest {
-    /// A person says something.
+    /// A person sends a message.
     Say(PersonMessage, Reply),
     /// A turn that failed or was cancelled is queued again.
     Retry(TurnId, Reply),
@@ -61,7 +61,7 @@ pub enum SessionRequest {
     Release(Reply),
 }
 
-/// The way to a session that this process runs.
+/// The sending end of the requests to a session that this process runs.
 #[derive(Clone)]
 pub struct SessionRequests {
     requests: mpsc::Sender<SessionRequest>,
@@ -70,7 +70,7 @@ pub struct SessionRequests {
     compose: Compose,
 }
 
-/// Creates the two ends of the way to a session: one for a server, one for whoever runs the conversation.
+/// Creates the two ends of a session's requests: one for the server, one for the task that runs the conversation.
 pub fn session_requests(
     controls: Controls,
     team: Team,
@@ -115,7 +115,7 @@ impl HeldSessions {
         Box::new(FeedObserver(feed))
     }
 
-    /// Stores a message of a person, or hands it in while a turn runs.
+    /// Stores a message of a person; while a turn runs, queues it.
     pub async fn say(
         &self,
         session: SessionId,
@@ -134,7 +134,7 @@ impl HeldSessions {
         requests.ask(|reply| SessionRequest::Say(message, reply)).await
     }
 
-    /// Queues a turn again that failed or was cancelled.
+    /// Requeues a turn that failed or was cancelled.
     pub async fn retry(&self, session: SessionId, turn: TurnId) -> Result<Done, ActionError> {
         self.open(session).await?.ask(|reply| SessionRequest::Retry(turn, reply)).await
     }
@@ -144,7 +144,7 @@ impl HeldSessions {
         self.open(session).await?.ask(SessionRequest::Continue).await
     }
 
-    /// Gives a session free for other processes.
+    /// Releases a session for other processes.
     pub async fn release(&self, session: SessionId) -> Result<Done, ActionError> {
         self.held(session)?.ask(SessionRequest::Release).await
     }
@@ -155,7 +155,7 @@ impl HeldSessions {
         Ok(Done { message: None, waits: false })
     }
 
-    /// Answers a question that an agent of this very session has asked.
+    /// Answers a question of an agent of this session.
     pub fn answer(
         &self,
         session: SessionId,
@@ -176,7 +176,7 @@ impl HeldSessions {
     /// Starts a new session.
     pub async fn create(&self) -> Result<SessionId, ActionError> {
         let _opening = self.opening.lock().await;
-        // The session is not known yet, so its first event has nobody to see it.
+        // The session has no viewer before its id is known.
         let late = Arc::new(LateObserver::default());
         let observer = Box::new(LateHandle(Arc::clone(&late)));
         let opened = self.host.open(None, observer).await.map_err(ActionError)?;
@@ -187,7 +187,7 @@ impl HeldSessions {
         Ok(session)
     }
 
-    /// Leaves every conversation that runs, and waits a while until all is stored.
+    /// Leaves every running conversation, and waits for a limited time until all is stored.
     pub async fn leave(&self) {
         let sessions: Vec<SessionRequests> = self.sessions().drain().map(|(_, it)| it).collect();
         for session in &sessions {
@@ -265,7 +265,7 @@ impl Observer for LateHandle {
     }
 }
 
-/// Runs a session until nobody needs it.
+/// Runs a session until it is released.
 async fn run_session(
     opened: OpenedSession,
     mut asked: mpsc::Receiver<SessionRequest>,
@@ -276,7 +276,7 @@ async fn run_session(
     loop {
         let request = tokio::select! {
             request = asked.recv() => request,
-            // Others go on with a session that is shared: the viewers see it, and its turns may run here.
+            // Other processes continue a shared session: viewers see it, and its turns may run here.
             woken = coordinator.wake() => {
                 let ran = match woken {
                     Ok(()) => run(&mut coordinator, &mut asked).await.map(drop),
@@ -327,13 +327,13 @@ async fn run_session(
     drop(keep);
 }
 
-/// Replies to a request; the error says that nothing started.
+/// Replies to a request; fails if nothing started.
 fn answer(reply: Reply, result: Result<Option<String>, CoordinatorError>) -> Result<(), ()> {
     let result = result
         .map(|message| Done { message, waits: false })
         .map_err(|error| ActionError(error.to_string()));
     let started = result.as_ref().map(|_| ()).map_err(|_| ());
-    // A client that is gone does not need its reply.
+    // A disconnected client does not need its reply.
     let _ = reply.send(result);
     started
 }
@@ -357,14 +357,14 @@ async fn run(
                 }
             }
         };
-        // A message that was handed in after the last turn is stored by the next run.
+        // A message that was queued after the last turn is stored by the next run.
         if !has_interjected {
             return Ok(stop);
         }
     }
 }
 
-/// Takes a request while a turn runs. Returns whether a message was handed in.
+/// Handles a request while a turn runs. Returns whether a message was queued.
 pub fn interject(controls: &Controls, request: SessionRequest) -> bool {
     let refuse = |why: &str| Err(ActionError(why.to_owned()));
     let (reply, result) = match request {

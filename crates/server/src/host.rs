@@ -1,4 +1,4 @@
-//! What a server needs of the machine that it runs on.
+//! The interface of a server to the machine that it runs on.
 
 use std::any::Any;
 use std::future::Future;
@@ -28,22 +28,22 @@ pub trait Host: Send + Sync + 'static {
         observer: Box<dyn Observer>,
     ) -> HostFuture<OpenedSession>;
 
-    /// Returns what turns of a session changed, in order, and the workspaces of its members.
+    /// Returns the changes of a session's turns, in order, and the workspaces of its members.
     fn changes(&self, session: SessionId) -> HostFuture<SessionChanges>;
 
-    /// Takes back what a turn changed, or shows what that would do.
+    /// Undoes the changes of a turn, or previews the undo.
     fn undo(&self, request: UndoRequest) -> HostFuture<String>;
 
     /// Returns which instruction files and skills agents load in a directory, by default in that of the server.
     fn explain(&self, directory: Option<PathBuf>) -> HostFuture<DirectoryReport>;
 
-    /// Returns what each request of a session shares with the one before it.
+    /// Returns each request of a session, compared with the one before it.
     fn cache(&self, session: SessionId) -> HostFuture<Vec<CacheRow>>;
 
     /// Writes a session to a file of its own.
     fn export(&self, session: SessionId, form: ExportForm) -> HostFuture<Vec<u8>>;
 
-    /// Returns a directory as people write it.
+    /// Returns a directory formatted for people.
     fn shown_directory(&self, directory: &str) -> String;
 
     /// Returns why no new conversation can be started; `None` if one can.
@@ -58,15 +58,15 @@ pub struct OpenedSession {
     pub diagnostics: Vec<Diagnostic>,
     /// Completes the messages of people.
     pub compose: Compose,
-    /// What must live as long as the conversation, for example the model servers of a rehearsal.
+    /// Resources that must live as long as the conversation, for example the model servers of a rehearsal.
     pub keep: Box<dyn Any + Send>,
 }
 
-/// Completes a message of a person as the terminal does: whom it addresses, and the files that it attaches. The error
-/// is a text for the person.
+/// Completes a message of a person as the terminal does, with its recipients and attached files. The error is a
+/// message for the person.
 pub type Compose = Arc<dyn Fn(PersonMessage) -> HostFuture<PersonMessage> + Send + Sync>;
 
-/// What the turns of a session changed.
+/// The changes of a session's turns.
 #[derive(Debug, Clone, Default)]
 pub struct SessionChanges {
     /// The changes, in order.
@@ -90,7 +90,7 @@ pub struct MemberWorkspace {
     pub unmerged: usize,
 }
 
-/// What a turn changed in its working directory.
+/// The changes of a turn in its working directory.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TurnChanges {
@@ -151,7 +151,7 @@ pub struct CacheRow {
     pub json: Value,
     /// The line that the terminal shows.
     pub line: String,
-    /// What the terminal remarks: the first difference and its cause.
+    /// The lines that the terminal shows below: the first difference and its cause.
     pub remarks: Vec<String>,
 }
 

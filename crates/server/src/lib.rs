@@ -54,7 +54,7 @@ pub struct Server {
     app: Arc<App>,
 }
 
-/// What the handlers of requests share.
+/// The shared state of the request handlers.
 pub(crate) struct App {
     pub store: AnyStore,
     pub host: Arc<dyn Host>,
@@ -65,8 +65,8 @@ pub(crate) struct App {
 }
 
 impl Server {
-    /// Listens on a port of 127.0.0.1; port 0 is any free one. Other addresses are not offered: a forwarded port
-    /// arrives on this one, under a name of `allowed_hosts`.
+    /// Listens on a port of 127.0.0.1; port 0 is any free one. No other address is supported: a forwarded port
+    /// arrives at this one, with a name of `allowed_hosts`.
     pub async fn bind(
         port: u16,
         allowed_hosts: Vec<String>,

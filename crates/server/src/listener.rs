@@ -16,9 +16,9 @@ use tokio::time::{Sleep, sleep};
 
 /// The most connections at a time; more wait to be accepted.
 pub const MOST_CONNECTIONS: usize = 512;
-/// The time that a client has to send the head of a request.
+/// The time limit for the head of a request.
 pub const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
-/// The time after which a client that takes nothing of a response is cut off.
+/// The time after which a client that reads nothing of a response is disconnected.
 pub const WRITE_TIMEOUT: Duration = Duration::from_secs(20);
 /// The largest head of a request.
 const HEAD_BYTES: usize = 32 << 10;
@@ -55,19 +55,19 @@ async fn serve(stream: TcpStream, router: Router) {
         .max_buf_size(HEAD_BYTES)
         .half_close(false)
         .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
-    // A connection that breaks has nobody to tell.
+    // A broken connection cannot be answered.
     let _ = connection.await;
 }
 
 /// A connection that fails when nothing can be written for too long.
 struct TimedStream<S> {
     stream: S,
-    /// The end of the current wait for room.
+    /// The deadline of the current write.
     stuck: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S> TimedStream<S> {
-    /// Passes on what a write returned, or fails when the client has taken nothing for the whole time.
+    /// Returns the result of a write, or fails if the client has read nothing for the whole time.
     fn timed<T>(
         &mut self,
         context: &mut Context<'_>,

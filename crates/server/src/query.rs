@@ -32,7 +32,7 @@ pub(crate) struct ListQuery {
     /// Words that a message of the session has.
     #[serde(default)]
     pub q: String,
-    /// The number of sessions to leave out.
+    /// The number of sessions to skip.
     #[serde(default)]
     pub from: usize,
     /// The most sessions.
@@ -42,9 +42,9 @@ pub(crate) struct ListQuery {
 /// The parameters of a page of messages.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct MessagesQuery {
-    /// The first message that is not wanted any more; by default all are.
+    /// The message after the last one of the page; by default the page ends with the newest.
     pub before: Option<u64>,
-    /// A message that must be among them.
+    /// A message that the page must contain.
     pub message: Option<u64>,
     /// The most messages.
     pub limit: Option<usize>,
@@ -53,7 +53,7 @@ pub(crate) struct MessagesQuery {
 /// The parameters of a page of turns.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct TurnsQuery {
-    /// The turn before the first wanted one.
+    /// The turn before the first one of the page.
     #[serde(default)]
     pub after: u64,
     /// The most turns.
@@ -103,8 +103,6 @@ pub(crate) struct BytesQuery {
 /// The parameters of a comparison.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct DiffQuery {
-    /// The attempt of the turn; by default the last.
-    pub attempt: Option<u32>,
     /// The attempt of the other turn; by default the last.
     pub other: Option<u32>,
 }

@@ -1,11 +1,11 @@
-//! Readers of the store: each view's data, in the order of magnitude of what is shown.
+//! Readers of the store: the data of each view, at a cost proportional to what is shown.
 
 use std::ops::Range;
 
 use convoke_agent::id::Millis;
 use convoke_agent::permission::{PermissionAnswer, PermissionQuestion};
 use convoke_core::Diagnostic;
-use convoke_core::marker::strip_all_markers;
+use convoke_core::marker::TextPolicy;
 use convoke_session::{
     AnyStore, MemberCost, MemberName, MessageNumber, NumberedMessage, Session, StopReason,
     Store as _, StoreError, Summary, Turn, TurnId, TurnState,
@@ -14,13 +14,13 @@ use convoke_team::Team;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// The messages of a page unless the client asks for another number.
+/// The default number of messages of a page.
 pub const PAGE: usize = 100;
 /// The most messages or turns of a page.
 pub const MOST_ROWS: usize = 1_000;
 /// The turns without a reply that are shown, the last ones.
 const UNANSWERED: usize = 20;
-/// The turns that are looked at for those without a reply.
+/// The number of recent turns that are searched for those without a reply.
 const RECENT_TURNS: u64 = 200;
 /// The most bytes of a tool's input or output in a list of steps.
 const EXCERPT: usize = 2 << 10;
@@ -42,7 +42,7 @@ pub struct ListedSession {
 }
 
 impl ListedSession {
-    /// Reads what the list shows of a session.
+    /// Reads the row of a session.
     pub async fn read(store: &AnyStore, summary: Summary) -> Result<Self, StoreError> {
         let team = team_of(&store.session(summary.id).await?);
         let members = team.iter().flat_map(Team::names).map(ToString::to_string).collect();
@@ -88,11 +88,11 @@ pub struct Question {
     pub question: PermissionQuestion,
     /// The answers to choose from.
     pub answers: Vec<PermissionAnswer>,
-    /// When no answer means no.
+    /// The time at which an unanswered question is refused.
     pub expires_at: i64,
 }
 
-/// What a conversation waits for, and who holds it.
+/// The standing of a conversation: its open turns and questions, and its holder.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Standing {
@@ -120,7 +120,7 @@ pub struct Standing {
     pub questions: Vec<Question>,
     /// The diagnostics since the session was opened.
     pub notes: Vec<Diagnostic>,
-    /// What ended the conversation, if it was an error.
+    /// The error that ended the conversation.
     pub problem: Option<String>,
     /// Why the conversation stopped; `None` while it runs, or if this server did not run it.
     pub stop: Option<StopReason>,
@@ -161,9 +161,9 @@ impl Standing {
     }
 }
 
-/// A message with the turn that it is the reply of.
+/// A stored message on a page, with the turn that it is the reply of.
 #[derive(Debug, Clone)]
-pub struct ShownMessage {
+pub struct MessageRow {
     /// The message.
     pub stored: NumberedMessage,
     /// Its text without markers.
@@ -172,7 +172,7 @@ pub struct ShownMessage {
     pub turn: Option<TurnId>,
 }
 
-impl ShownMessage {
+impl MessageRow {
     /// Returns the JSON form, as `sessions show --json` has it, with the turn.
     pub fn json(&self) -> Value {
         let NumberedMessage { number, answers, message } = &self.stored;
@@ -184,7 +184,7 @@ impl ShownMessage {
 #[derive(Debug, Clone)]
 pub struct MessagePage {
     /// The messages, oldest first.
-    pub messages: Vec<ShownMessage>,
+    pub messages: Vec<MessageRow>,
     /// Whether there are earlier ones.
     pub has_earlier: bool,
     /// Whether there are later ones.
@@ -194,7 +194,7 @@ pub struct MessagePage {
 impl MessagePage {
     /// Returns the JSON form of the messages.
     pub fn json(&self) -> Vec<Value> {
-        self.messages.iter().map(ShownMessage::json).collect()
+        self.messages.iter().map(MessageRow::json).collect()
     }
 }
 
@@ -209,7 +209,7 @@ pub async fn messages_before(
     let after = (end - 1).saturating_sub(limit as u64);
     let count = usize::try_from(end - 1 - after).unwrap_or(limit);
     let messages = store.messages_after(session.began.id, MessageNumber(after), count).await?;
-    let messages = shown(store, session, messages).await?;
+    let messages = rows(store, session, messages).await?;
     let has_later = end <= session.state.last_message.0;
     Ok(MessagePage { messages, has_earlier: after > 0, has_later })
 }
@@ -220,18 +220,23 @@ pub async fn messages_after(
     session: &Session,
     after: MessageNumber,
     limit: usize,
-) -> Result<Vec<ShownMessage>, StoreError> {
+) -> Result<Vec<MessageRow>, StoreError> {
     let messages = store.messages_after(session.began.id, after, limit).await?;
-    shown(store, session, messages).await
+    rows(store, session, messages).await
+}
+
+/// Returns the text policy of a session's team.
+pub fn text_policy(session: &Session) -> TextPolicy {
+    team_of(session).map(|team| team.context.text).unwrap_or_default()
 }
 
 /// Adds texts and turns to messages.
-pub async fn shown(
+async fn rows(
     store: &AnyStore,
     session: &Session,
     messages: Vec<NumberedMessage>,
-) -> Result<Vec<ShownMessage>, StoreError> {
-    let policy = team_of(session).map(|team| team.context.text).unwrap_or_default();
+) -> Result<Vec<MessageRow>, StoreError> {
+    let policy = text_policy(session);
     let answered: Vec<u64> = messages.iter().filter_map(|it| it.answers).map(|it| it.0).collect();
     let turns = match (answered.iter().min(), answered.iter().max()) {
         (Some(first), Some(last)) => turns_answering(store, session, *first..last + 1).await?,
@@ -239,8 +244,8 @@ pub async fn shown(
     };
     let with_turn = |stored: NumberedMessage| {
         let turn = turns.iter().find(|turn| turn.reply == Some(stored.number)).map(|turn| turn.id);
-        let text = strip_all_markers(&stored.message.said.content, policy).into_owned();
-        ShownMessage { stored, text, turn }
+        let text = stored.message.text(policy).into_owned();
+        MessageRow { stored, text, turn }
     };
     Ok(messages.into_iter().map(with_turn).collect())
 }

@@ -5,7 +5,7 @@
 //! - `standing`: the queue, questions, holder and costs, whole, whenever they change.
 //! - `live`: a part of a running turn's text, with its offset. A new connection begins at offset 0.
 //!
-//! Comments keep an idle connection alive, so that a client that is gone is noticed.
+//! Comments keep an idle connection alive and detect a disconnected client.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -18,20 +18,20 @@ use tokio::sync::mpsc;
 
 use crate::feed::{LivePart, Seen, Viewer};
 use crate::query::Form;
-use crate::stored::{ShownMessage, Standing, messages_after};
+use crate::stored::{MessageRow, Standing, messages_after};
 use crate::views;
 
 /// The interval of comments.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// The most messages that are read at a time.
 const PAGE: usize = 32;
-/// The parts that wait for a slow client; the stream waits then, and skips what is out of date.
+/// The number of queued parts for a slow client; beyond it the stream waits, and skips outdated parts.
 const AHEAD: usize = 4;
 
 /// A part of the stream.
 pub(crate) type Part = Result<Bytes, std::convert::Infallible>;
 
-/// Follows a session from after a message on, until the client is gone.
+/// Follows a session after a message, until the client disconnects.
 pub(crate) fn follow(
     store: AnyStore,
     session: SessionId,
@@ -76,7 +76,7 @@ struct Follower {
     seen: HashMap<TurnId, Seen>,
 }
 
-/// Why a stream ended.
+/// The reason why a stream ended.
 enum End {
     Gone,
     Store,
@@ -91,7 +91,7 @@ impl From<StoreError> for End {
 impl Follower {
     async fn run(&mut self) -> Result<(), End> {
         let mut changed = self.viewer.0.watch();
-        // So that the response begins at once.
+        // Makes the response begin at once.
         self.send(Bytes::from_static(b": a stream of the session\n\n")).await?;
         loop {
             changed.mark_unchanged();
@@ -157,7 +157,7 @@ impl Follower {
         if events.is_empty() { Err(End::Store) } else { Ok(events) }
     }
 
-    fn message(&self, message: &ShownMessage) -> Value {
+    fn message(&self, message: &MessageRow) -> Value {
         match self.form {
             Form::Json => message.json(),
             Form::Html => json!({

@@ -19,9 +19,10 @@ pub struct Attachment {
 }
 
 impl Attachment {
-    /// Returns the files that a stored message attaches. What is no attachment is left out: sessions can be imported.
+    /// Returns the files that a stored message attaches. Skips invalid entries, which an imported session may
+    /// contain.
     pub fn of(message: &ConversationMessage) -> Vec<Self> {
-        let Some(Value::Array(list)) = message.said.extra.get(FIELD) else { return Vec::new() };
+        let Some(Value::Array(list)) = message.extra.get(FIELD) else { return Vec::new() };
         list.iter().filter_map(|value| Self::deserialize(value).ok()).collect()
     }
 

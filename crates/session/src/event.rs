@@ -125,12 +125,12 @@ pub enum SessionEventKind {
         turn: TurnId,
         /// The member whose turn it is.
         member: MemberName,
-        /// The action that the agent asks about. Its fields stand beside those of the event.
+        /// The action that the agent asks about. Its fields are serialized beside those of the event.
         #[serde(flatten)]
         question: PermissionQuestion,
-        /// The answers that there are.
+        /// The possible answers.
         answers: Vec<PermissionAnswer>,
-        /// When no answer means no.
+        /// The time at which an unanswered question is refused, in milliseconds since 1970.
         expires_at: i64,
     },
     /// A question was answered.
@@ -168,7 +168,7 @@ pub enum SessionEventKind {
         state: TurnState,
         /// The reply; `None` if the turn did not complete.
         reply: Option<MessageId>,
-        /// The result of the attempt. Its JSON form is a part of its fields, beside those of the event.
+        /// The result of the attempt. Some of its fields are serialized beside those of the event.
         #[serde(flatten, serialize_with = "result_fields")]
         result: Box<AttemptResult>,
         /// The duration of the attempt.
@@ -234,15 +234,15 @@ impl ShownAttachment {
 }
 
 impl ShownMessage {
-    /// Creates it from the stored message and its text without markers.
+    /// Creates the shown form of a stored message from its text without markers.
     pub fn new(stored: &NumberedMessage, text: String) -> Self {
         let message = &stored.message;
         Self {
             id: message.id.clone(),
             number: stored.number,
-            from: MemberName::new(&*message.said.speaker.role_id),
+            from: MemberName::new(&*message.speaker.role_id),
             to: message.addressees().iter().map(|name| MemberName::new(&**name)).collect(),
-            in_reply_to: message.said.in_reply_to.clone(),
+            in_reply_to: message.in_reply_to.clone(),
             text,
             tool: sent_by(message).map(str::to_owned),
             attachments: ShownAttachment::of(message),

@@ -3,11 +3,10 @@
 //! The queue is bounded, and nothing in it is dropped:
 //!
 //! - Before it takes the next event of an agent, the coordinator waits until the queue has room
-//!   ([`Observer::ready`]). The agent's own queues fill up then, and at last the pipe that its program
-//!   writes to.
-//! - Events of a stored step (a message with the turns that it queued, the end of a turn) do not wait, so
-//!   that [`Coordinator::accept`](crate::Coordinator::accept) returns also when nobody reads. A step has
-//!   no more of them than the queue of turns is long.
+//!   ([`Observer::ready`]). The agent's own queues fill up then, and finally the pipe that its program writes to.
+//! - Events of a stored step (a message with the turns that it queued, the end of a turn) do not wait, so that
+//!   [`Coordinator::accept`](crate::Coordinator::accept) also returns without a reader. The length of the turn queue
+//!   bounds the number of events per step.
 //! - A reader that shows a text as it grows can have adjacent pieces merged ([`EventQueue::merging`]).
 
 use std::collections::VecDeque;

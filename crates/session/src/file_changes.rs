@@ -1,7 +1,7 @@
-//! Recording of what turns change in their working directories.
+//! The interface to a recorder of the changes that turns make in their working directories.
 //!
-//! The coordinator calls a [`ChangeRecorder`] around every turn that may write. How states are recorded is
-//! not known here.
+//! The coordinator calls a [`ChangeRecorder`] around every turn that may write. It does not know how states are
+//! recorded.
 
 use std::future::Future;
 use std::path::PathBuf;
@@ -16,13 +16,13 @@ use crate::id::{AttemptRef, MemberName, SessionId, TurnId};
 /// A future of a recorder.
 pub type RecorderFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// Records the state of a directory before and after a turn. Never fails: a turn that cannot be recorded
-/// runs all the same, and a diagnostic gives the reason.
+/// Records the state of a directory before and after a turn. Never fails: a turn that cannot be recorded still runs,
+/// and a diagnostic gives the reason.
 pub trait ChangeRecorder: Send + Sync {
     /// Records the state before a turn.
     fn begin(&self, turn: TurnDirectory) -> RecorderFuture<RecordingBegun>;
 
-    /// Returns what others changed since a member's last turn, as a text for its prompt.
+    /// Returns the changes of others since a member's last turn, as a text for its prompt.
     fn teammate_changes(&self, request: TeammateChanges) -> RecorderFuture<Option<String>>;
 
     /// Prepares the workspace of a member, if it has one, and describes those of its team. Fails if the
@@ -32,7 +32,7 @@ pub trait ChangeRecorder: Send + Sync {
         request: WorkspacesRequest,
     ) -> RecorderFuture<Result<TeamWorkspaces, String>>;
 
-    /// Takes back what a turn changed, or shows what that would do. Returns a text for the person.
+    /// Undoes the changes of a turn, or previews the undo. Returns a text for the person.
     fn undo(&self, request: UndoRequest) -> RecorderFuture<Result<String, String>>;
 }
 
@@ -42,7 +42,7 @@ pub trait Recording: Send + Sync {
     fn finish(self: Box<Self>) -> RecorderFuture<RecordingEnded>;
 }
 
-/// A request for what others changed since a member's last turn.
+/// A request for the changes of others since a member's last turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TeammateChanges {
     /// The session.
@@ -90,7 +90,7 @@ pub struct TeamWorkspaces {
     pub diagnostics: Vec<Diagnostic>,
 }
 
-/// A person's wish to take back what a turn changed.
+/// A person's request to undo the changes of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UndoRequest {
     /// The session.

@@ -276,10 +276,10 @@ impl Follower {
 
     /// Returns the events of a message: itself, and the task that it sets.
     fn message(&self, team: &Team, message: &NumberedMessage) -> Vec<SessionEvent> {
-        let said = &message.message.said;
-        let speaker = MemberName::new(&*said.speaker.role_id);
-        let routed = route(team, &speaker, &said.content);
-        let at = match &said.timestamp {
+        let stored = &message.message;
+        let speaker = MemberName::new(&*stored.speaker.role_id);
+        let routed = route(team, &speaker, &stored.content);
+        let at = match &stored.timestamp {
             Some(convoke_core::Timestamp::Millis(at)) => at.as_i64().map_or(Millis(0), Millis),
             _ => Millis(0),
         };

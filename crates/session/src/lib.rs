@@ -1,8 +1,8 @@
 //! Conversations: routing, prompts and durable storage.
 //!
-//! [`routing`] is pure: it turns a message into queued turns and chooses the next one. [`store`] stores everything, one
-//! durable commit at a time. The [`Coordinator`] joins the two: it accepts messages of people, runs the agents' turns,
-//! and stops when a person is to speak or a guard stops it.
+//! [`routing`] is pure: it turns a message into queued turns and chooses the next one. [`store`] stores everything,
+//! one durable commit at a time. The [`Coordinator`] joins the two: it accepts messages of people, runs the agents'
+//! turns, and stops when the next turn is a person's or a guard stops it.
 
 pub mod attachment;
 pub mod clock;

@@ -134,7 +134,7 @@ impl EventLog {
         batch
     }
 
-    /// Returns the result of a turn that was abandoned, from the events so far.
+    /// Returns the result of an abandoned turn, from its events so far.
     pub(crate) fn result(&self, verdict: Verdict) -> TurnResult {
         let mut reply = self.said.clone();
         add_paragraph(&mut reply, &self.pieces);
@@ -153,14 +153,14 @@ impl EventLog {
 
 /// The progress of an interrupted attempt.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct SoFar {
+pub struct AttemptProgress {
     /// The partial reply.
-    pub said: String,
+    pub reply: String,
     /// The events, one JSON object per line, without deltas of whole texts.
     pub events: String,
 }
 
-impl SoFar {
+impl AttemptProgress {
     /// Parses the batches of an attempt.
     pub fn read(batches: &str) -> Self {
         let mut so_far = Self::default();
@@ -175,11 +175,11 @@ impl SoFar {
                     continue;
                 }
                 pieces.clear();
-                add_paragraph(&mut so_far.said, text);
+                add_paragraph(&mut so_far.reply, text);
             }
             keep_line(&mut so_far.events, line);
         }
-        add_paragraph(&mut so_far.said, &pieces);
+        add_paragraph(&mut so_far.reply, &pieces);
         so_far
     }
 }
@@ -197,10 +197,10 @@ pub(crate) async fn interrupt(
         return Ok(());
     }
     let batches = store.progress(session, attempt.turn, attempt.number).await?;
-    let SoFar { said, events } = SoFar::read(&batches);
+    let AttemptProgress { reply, events } = AttemptProgress::read(&batches);
     let failure =
         Failure::new(FailureReason::Incomplete, "Convoke was interrupted during this attempt");
-    let result = TurnResult { reply: said, ..TurnResult::failed(failure) };
+    let result = TurnResult { reply, ..TurnResult::failed(failure) };
     attempt.ended = Some(AttemptResult::new(at, result, &events, contents));
     Ok(())
 }
@@ -266,9 +266,13 @@ mod tests {
             batches += &log.next_batch();
             let said = log.result(Verdict::Cancelled).reply;
             let (events, _) = log.finish();
-            assert_eq!(SoFar::read(&batches), SoFar { said, events }, "{pattern:b}");
+            assert_eq!(
+                AttemptProgress::read(&batches),
+                AttemptProgress { reply: said, events },
+                "{pattern:b}"
+            );
         }
-        assert_eq!(SoFar::read(""), SoFar::default());
+        assert_eq!(AttemptProgress::read(""), AttemptProgress::default());
     }
 
     #[test]
@@ -331,7 +335,7 @@ mod tests {
         assert_eq!(said.len(), 3 * (6 << 20) + 4);
         let (events, cut) = log.finish();
         assert_eq!(cut.unwrap().count, Some(1));
-        let so_far = SoFar::read(&batches);
-        assert!(so_far == SoFar { said, events }, "they differ");
+        let so_far = AttemptProgress::read(&batches);
+        assert!(so_far == AttemptProgress { reply: said, events }, "they differ");
     }
 }

@@ -8,7 +8,6 @@
 use std::borrow::Cow;
 
 use convoke_agent::adapter::escaping;
-use convoke_core::marker::strip_all_markers;
 use convoke_core::name::NameKey;
 use convoke_core::{
     AgentContext, AssemblerInput, AssemblerOutput, Assemblers, BudgetTooSmall, ContextOptions,
@@ -94,6 +93,7 @@ pub struct Material {
 
 /// A stored record of a prompt's input that cannot be used.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum RecordError {
     /// It is not a record.
     #[error("the record of the prompt's input is invalid: {0}")]
@@ -173,9 +173,8 @@ impl PromptRecord {
         &self,
         material: &Material,
     ) -> Result<AssemblerOutput<'static>, BudgetTooSmall> {
-        let clean = |message: &NumberedMessage| {
-            strip_all_markers(&message.message.said.content, self.options.text).into_owned()
-        };
+        let clean =
+            |message: &NumberedMessage| message.message.text(self.options.text).into_owned();
         let text = clean(&material.current);
         let attached = Attachment::of(&material.current.message);
         let earlier_text =

@@ -1,10 +1,10 @@
-//! A turn with the texts of one attempt, as a person inspects it.
+//! A turn with the texts of one attempt, for inspection.
 
 use convoke_agent::thread::{RequestRecord, ThreadStore as _};
 use convoke_core::ledger::Ledger;
 use serde_json::{Value, json};
 
-use crate::progress::SoFar;
+use crate::progress::AttemptProgress;
 use crate::store::{AnyStore, Store, StoreError};
 use crate::{Attempt, ContentRef, SessionId, ThreadId, Turn, TurnId};
 
@@ -53,7 +53,7 @@ impl SentTurn {
         Ok(Some(Self { turn, attempts, attempt, prompt, system, ledger_json, ledger }))
     }
 
-    /// Returns the JSON form that the terminal and the page give.
+    /// Returns the JSON form, the same for the command line and the page.
     pub fn json(&self) -> serde_json::Result<Value> {
         let ledger: Value = serde_json::from_str(&self.ledger_json)?;
         Ok(json!({
@@ -64,20 +64,20 @@ impl SentTurn {
     }
 
     /// Reads the stored events and the partial reply of the attempt. A finished reply is a message.
-    pub async fn came_back(
+    pub async fn read_progress(
         &self,
         store: &impl Store,
         session: SessionId,
-    ) -> Result<SoFar, StoreError> {
+    ) -> Result<AttemptProgress, StoreError> {
         let Attempt { turn, number, ended, .. } = &self.attempt;
         let Some(ended) = ended else {
-            return Ok(SoFar::read(&store.progress(session, *turn, *number).await?));
+            return Ok(AttemptProgress::read(&store.progress(session, *turn, *number).await?));
         };
         let text = async |of: Option<ContentRef>| match of {
             Some(of) => store.content(of.hash).await,
             None => Ok(String::new()),
         };
-        Ok(SoFar { said: text(ended.partial).await?, events: text(ended.events).await? })
+        Ok(AttemptProgress { reply: text(ended.partial).await?, events: text(ended.events).await? })
     }
 }
 

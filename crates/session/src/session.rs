@@ -81,7 +81,7 @@ pub struct State {
     pub asker: Option<MemberName>,
 }
 
-/// A message with its number in the session.
+/// A stored message: its number in the session beside its id, which an import may have brought.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NumberedMessage {
     /// The number.

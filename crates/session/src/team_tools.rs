@@ -9,12 +9,12 @@ use serde_json::{Map, Value};
 
 /// The field of a stored message that names the call which sent it.
 pub(crate) const FIELD: &str = "teamCall";
-/// The messages that `read_context` returns unless it is told how many.
+/// The messages that `read_context` returns by default.
 pub const USUALLY_READ: usize = 10;
 
 /// Returns the name of the tool that sent a message; `None` for other messages.
 pub fn sent_by(message: &ConversationMessage) -> Option<&str> {
-    message.said.extra.get(FIELD)?["tool"].as_str()
+    message.extra.get(FIELD)?["tool"].as_str()
 }
 
 /// A call with its arguments.
@@ -67,7 +67,7 @@ impl TeamRequest {
     }
 }
 
-/// Arguments that are taken one by one.
+/// The arguments of a call, removed as they are read.
 struct Arguments(Map<String, Value>);
 
 impl Arguments {

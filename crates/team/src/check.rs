@@ -18,8 +18,7 @@ pub trait References {
     /// Checks one setting of a member whose agent is known.
     fn check(&self, settings: &AgentSettings, setting: &str) -> Result<(), BadReference>;
 
-    /// Returns the settings that the agent cannot do without and that are neither in these settings nor in
-    /// the user's configuration.
+    /// Returns the required settings of the agent that neither these settings nor the user's configuration have.
     fn missing(&self, settings: &AgentSettings) -> Vec<(&'static str, BadReference)>;
 }
 
@@ -61,7 +60,7 @@ pub(crate) fn check_member(
             note(span, setting, bad);
         }
     }
-    // A setting that is there and wrong has been reported.
+    // An invalid setting was reported already.
     for (setting, bad) in references.missing(settings) {
         if !places.contains_key(setting) {
             note(agent.value.clone(), setting, bad);
@@ -83,7 +82,7 @@ fn unknown_agent(name: &str, agent: &str, place: &Place, references: &dyn Refere
     }
 }
 
-/// Returns the fix for the name of a company, of a model or of a person in place of an agent's.
+/// Returns the fix if the name is that of a company, a model or a person.
 fn meant(agent: &str, names: &[&str]) -> String {
     let word = agent.to_ascii_lowercase();
     let begins = |words: &[&str]| words.iter().any(|it| word.starts_with(it));

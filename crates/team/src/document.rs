@@ -1,4 +1,4 @@
-//! A settings file: its text in, its settings or every error out.
+//! Parses a settings file and collects every error.
 
 use std::collections::BTreeMap;
 
@@ -8,8 +8,8 @@ use crate::error::{Problem, TeamFileCode, TeamFileErrors, locate};
 use crate::section::Section;
 use crate::syntax::{foreign_problem, syntax_problem};
 
-/// Reads the settings of a TOML text by `read`, which notes what is wrong with them. Returns every error, those
-/// of the syntax too.
+/// Parses a TOML text and reads its settings with `read`, which collects their problems. Returns every error, syntax
+/// errors included.
 pub fn read_document<T>(
     text: &str,
     read: impl FnOnce(Section<'_>, &mut Vec<Problem>) -> T,
@@ -31,7 +31,7 @@ pub fn read_document<T>(
     }
 }
 
-/// Joins the syntax errors, one for each line, with the problems that are none of their consequences.
+/// Joins the syntax errors, one per line, with the problems that they did not cause.
 fn beside_syntax(text: &str, syntax: Vec<Problem>, others: Vec<Problem>) -> Vec<Problem> {
     let mut starts = vec![0];
     starts.extend(text.match_indices('\n').map(|(at, _)| at + 1));
@@ -42,7 +42,7 @@ fn beside_syntax(text: &str, syntax: Vec<Problem>, others: Vec<Problem>) -> Vec<
     for problem in syntax {
         by_line.entry(line(&problem)).or_insert(problem);
     }
-    // What stands below a header that could not be read belongs to no table.
+    // Settings below an unreadable header belong to no table.
     let is_below_wrong_header = |line: usize| {
         let before = headers.partition_point(|&header| header <= line);
         headers[..before].last().is_some_and(|header| by_line.contains_key(header))
@@ -50,7 +50,7 @@ fn beside_syntax(text: &str, syntax: Vec<Problem>, others: Vec<Problem>) -> Vec<
     let mut kept: Vec<Problem> = others
         .into_iter()
         .filter(|it| {
-            // A setting that is missing may stand in a line that could not be read.
+            // A missing setting may be in an unreadable line.
             let line = line(it);
             it.code != TeamFileCode::Missing
                 && !by_line.contains_key(&line)

@@ -41,7 +41,7 @@ pub enum TeamFileCode {
     UnknownSetting,
     /// The value has another type than the setting.
     WrongType,
-    /// The value has the right type and cannot be used.
+    /// The value has the right type but is invalid.
     InvalidValue,
     /// A setting is required here.
     Missing,
@@ -55,7 +55,7 @@ pub enum TeamFileCode {
     UnusedSetting,
     /// A file or directory that the team file names cannot be used.
     BadFile,
-    /// The setting counts only in a trusted directory, and the team cannot do without it.
+    /// The team requires a setting that takes effect only in a trusted directory.
     NeedsTrust,
 }
 
@@ -130,7 +130,7 @@ impl TeamFileErrors {
 }
 
 impl fmt::Display for TeamFileErrors {
-    /// Shows the first error in one line.
+    /// Writes the first error as one line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(first) = self.errors.first() else {
             return f.write_str("the team file is invalid");
@@ -149,10 +149,10 @@ impl fmt::Display for TeamFileErrors {
 
 impl std::error::Error for TeamFileErrors {}
 
-/// An error that is known by its place in the text.
+/// An error with its byte range in the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// The place, in bytes.
+    /// The byte range.
     pub span: Range<usize>,
     /// The kind of error.
     pub code: TeamFileCode,
@@ -229,7 +229,7 @@ fn excerpt(line: &str, marked: Range<usize>) -> String {
     let (mut source, mut caret) = (String::new(), String::new());
     let mut add = |text: &str, mark: Option<char>| {
         for c in text.chars() {
-            // Neither a tab nor a character without a width may move the caret from its place.
+            // Tabs and zero-width characters must not move the caret.
             let (c, width) = match c.width() {
                 Some(width) if width > 0 => (c, width),
                 _ => (if c.is_whitespace() { ' ' } else { '\u{fffd}' }, 1),
@@ -244,7 +244,7 @@ fn excerpt(line: &str, marked: Range<usize>) -> String {
     add(&line[from..marked.start], None);
     let marked_end = marked.end.min(to);
     if marked.is_empty() {
-        // Something is missing: the caret marks where it belongs.
+        // A missing setting: the caret marks its place.
         let rest = &line[marked.start..to];
         let first = rest.chars().next().map_or(0, char::len_utf8);
         match first {
@@ -263,7 +263,7 @@ fn excerpt(line: &str, marked: Range<usize>) -> String {
     format!("{}\n{}", source.trim_end(), caret.trim_end())
 }
 
-/// Returns how much of a line may be shown: of a setting that may hold a secret, its name alone.
+/// Returns the length of the part of a line that may be shown: of a setting that may hold a secret, only its name.
 fn visible(line: &str) -> usize {
     let Some(equals) = line.find('=') else { return line.len() };
     let name = line[..equals].to_ascii_lowercase();

@@ -25,7 +25,7 @@ pub(crate) struct ReadMember {
     pub(crate) places: BTreeMap<&'static str, Place>,
 }
 
-/// Parses a team file. Without references, what the file refers to is not checked.
+/// Parses a team file. Checks what it refers to only if `references` are given.
 pub(crate) fn parse(
     text: &str,
     references: Option<&dyn References>,
@@ -44,7 +44,7 @@ pub(crate) fn parse(
     })
 }
 
-/// Returns the problem of a team without an agent.
+/// Returns the problem if the team has no agent.
 fn no_agent(members: &[ReadMember]) -> Option<Problem> {
     let last = members.last()?;
     if members.iter().any(|read| read.member.agent().is_some()) {
@@ -109,7 +109,7 @@ fn read_team(mut top: Section<'_>, problems: &mut Vec<Problem>) -> (Team, Vec<Re
     (team, members)
 }
 
-/// Refuses files for workspaces where nobody has a workspace of its own.
+/// Rejects files for workspaces if no member has a workspace of its own.
 fn refuse_unused_paths(
     top: &mut Section<'_>,
     team: &Team,
@@ -118,7 +118,7 @@ fn refuse_unused_paths(
 ) {
     let has_own = |settings: &AgentSettings| match settings.workspace.or(team.workspace) {
         Some(choice) => choice == WorkspaceChoice::Own,
-        // Those that may write get one when they work at the same time.
+        // Members that may write get one if turns run at the same time.
         None => team.limits.parallel,
     };
     let agents = || members.iter().filter_map(|read| Some((read, read.member.agent()?)));
@@ -243,7 +243,7 @@ fn read_members(top: &mut Section<'_>, problems: &mut Vec<Problem>) -> (Vec<Read
     (members, is_there)
 }
 
-/// Refuses a name that another member has.
+/// Rejects a name that another member has.
 fn refuse_duplicates(
     member: &Member,
     header: &Range<usize>,
@@ -405,7 +405,7 @@ const MEMBER: &[&str] = &[
     "tools",
 ];
 
-/// The tables, each with its place in a file and what to do with a setting of it.
+/// The tables, each with its position in a file and the fix for a setting of it.
 const TABLES: [(&[&str], &str, &str); 4] = [
     (TOP, "the top of the file", "above the first `[…]` line"),
     (CONTEXT, "`[context]`", "below `[context]`"),
@@ -421,7 +421,7 @@ fn elsewhere(key: &str, value: &DeValue<'_>, own: &[&'static str]) -> Option<Els
     let is_setting = |settings: &[&str]| {
         settings.contains(&key) && !["context", "limits", "member"].contains(&key)
     };
-    // Below a header, every setting that the top shares with members is one of the top.
+    // Below another header, a setting that exists at the top and in members is meant for the top.
     let exact = TABLES.iter().find(|(settings, ..)| is_setting(settings));
     if let Some((_, table, place)) = exact {
         let message = format!("is a setting of {table}");
@@ -439,7 +439,7 @@ fn elsewhere(key: &str, value: &DeValue<'_>, own: &[&'static str]) -> Option<Els
     })
 }
 
-/// Explains a setting that a member cannot have.
+/// Explains a setting that does not belong to a member.
 fn not_of_member(key: &str, value: &DeValue<'_>, person: Option<&Member>) -> Option<Elsewhere> {
     match person {
         Some(Member { name, .. }) if MEMBER.contains(&key) => Some(Elsewhere {
@@ -460,7 +460,7 @@ fn read_window(section: &mut Section<'_>) -> Option<usize> {
     section.read("window", &form, |value| usize::try_from(whole_number(&value)?).ok())
 }
 
-/// The least budget: no header and no mark of a cut is shorter.
+/// The minimum budget; headers and truncation marks need at least that.
 const LEAST_BYTES: u64 = 16;
 
 fn read_max_bytes(section: &mut Section<'_>) -> Option<u64> {
@@ -488,7 +488,7 @@ fn read_name(section: &mut Section<'_>, key: &'static str) -> Option<String> {
     }
 }
 
-/// The most characters of a name, which each prompt of a team repeats.
+/// The maximum length of a name in characters; every prompt of the team repeats it.
 const LONGEST_NAME: usize = 100;
 
 /// Returns why a name cannot address a member, and the fix.
@@ -519,8 +519,8 @@ fn problem_with_name(name: &str) -> Option<(String, &'static str)> {
     Some((problem.to_owned(), fix))
 }
 
-/// Returns whether a character shows nothing, or changes how others are shown: controls, line breaks,
-/// writing directions, and everything of no width.
+/// Returns whether a character is invisible or changes how others are shown: controls, line breaks, writing
+/// directions, and zero-width characters.
 fn is_unseen(c: char) -> bool {
     c.is_control()
         || matches!(c,

@@ -1,8 +1,8 @@
 //! The team file, `convoke.toml`: the members and rules of a conversation, and the settings that need trust.
 //!
-//! [`Team::parse`] reads its text; [`Team::check`] also checks what it refers to. Both report every
-//! error with its line, the nearest known name and the fix. [`gate`] decides which settings count before
-//! the user trusts the directory.
+//! [`Team::parse`] reads its text; [`Team::check`] also checks what it refers to. Both report every error with its
+//! line, the nearest known name and the fix. [`gate`] decides which settings take effect before the user trusts the
+//! directory.
 
 mod briefing;
 mod check;
@@ -53,10 +53,10 @@ pub struct Team {
     pub changes: ChangesInContext,
     /// The limits of the conversation.
     pub limits: Limits,
-    /// Whether agents that may write work in copies of the directory; `None` if they do when turns run at
-    /// the same time.
+    /// Whether agents that may write work in copies of the directory; `None` means only if turns run at the same
+    /// time.
     pub workspace: Option<WorkspaceChoice>,
-    /// Whether a turn is refused where the system enforces less of its permissions than it could.
+    /// Whether a turn is refused if the system cannot enforce all of its permissions.
     pub require_sandbox: bool,
     /// The people and agents.
     pub members: Vec<Member>,
@@ -80,7 +80,7 @@ pub struct Limits {
 }
 
 impl Team {
-    /// Parses a team file. Agents and files that it refers to are not looked up.
+    /// Parses a team file without looking up the agents and files that it refers to.
     ///
     /// ```
     /// use convoke_team::Team;

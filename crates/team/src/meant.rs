@@ -1,4 +1,4 @@
-//! Words that people use for a setting, where spelling alone does not lead to it.
+//! Other words for settings, which similar spelling does not find.
 
 use convoke_core::name::nearest;
 use toml::de::DeValue;
@@ -86,7 +86,8 @@ const ABSENT: &[(&[&str], &str)] = &[
     ),
 ];
 
-/// Returns the setting of another table that a word means. Short names are near too many others.
+/// Returns the setting of another table that a word means. Short names are excluded: they are similar to too many
+/// others.
 pub(crate) fn meant_elsewhere(
     written: &str,
     value: &DeValue<'_>,
@@ -141,7 +142,7 @@ pub(crate) fn is_person(word: &str) -> bool {
     matches!(normalized(word).as_str(), "human" | "person" | "user" | "me" | "people")
 }
 
-/// Returns whether a fix may repeat a text: a short name, which is no key.
+/// Returns whether a fix may repeat a text: a short name that cannot be a key.
 pub(crate) fn is_plain(text: &str) -> bool {
     !text.is_empty()
         && text.len() <= 20

@@ -16,7 +16,7 @@ pub(crate) fn bytes(text: &str) -> Option<u64> {
     number.checked_mul(factor)
 }
 
-/// The longest time that can be meant: thirty days.
+/// The longest accepted duration: thirty days.
 const LONGEST: Duration = Duration::from_hours(30 * 24);
 
 /// Reads a number of seconds, minutes or hours, up to thirty days.

@@ -9,7 +9,7 @@ use crate::document::read_document;
 use crate::error::{Problem, TeamFileCode, TeamFileErrors};
 use crate::section::Section;
 
-/// The rules of all directories, as their file has them.
+/// The rules of all directories.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PermissionFile {
     directory: Vec<DirectoryRules>,

@@ -19,11 +19,11 @@ pub struct Section<'t> {
     /// The places of the settings that were found.
     pub places: BTreeMap<&'static str, Place>,
     problems: Vec<Problem>,
-    /// Where something that is missing would stand: after the last text of the file.
+    /// The position that is reported for missing settings: the end of the text.
     end: usize,
 }
 
-/// The most unknown keys of a table for which a right one is looked for.
+/// The maximum number of unknown keys in a table that get a suggestion.
 const MOST_SUGGESTIONS: usize = 100;
 
 /// The place of a setting in the text.
@@ -41,7 +41,7 @@ pub struct Form<'a> {
     pub types: &'a [&'a str],
     /// Completes "must be …".
     pub must_be: &'a str,
-    /// A right line.
+    /// A valid line.
     pub example: &'a str,
 }
 
@@ -51,7 +51,7 @@ pub struct Elsewhere {
     pub message: String,
     /// The fix.
     pub fix: String,
-    /// Whether the name is right to the letter there.
+    /// Whether the name is spelt exactly like the setting there.
     pub is_exact: bool,
 }
 
@@ -78,12 +78,12 @@ impl<'t> Section<'t> {
         self.end
     }
 
-    /// Renames the table in errors, once the name of what it describes is known.
+    /// Renames the table in errors, once its subject is known.
     pub fn rename(&mut self, path: String) {
         self.path = path;
     }
 
-    /// Takes a value out of the table and notes its place.
+    /// Removes a value from the table and records its position.
     pub fn take(&mut self, key: &'static str) -> Option<DeValue<'t>> {
         self.asked.push(key);
         let (name, value) = self.table.remove_entry(key)?;
@@ -96,7 +96,7 @@ impl<'t> Section<'t> {
         self.places.contains_key(key)
     }
 
-    /// Reads a value of some form. A wrong one is a problem, and read as if it were absent.
+    /// Reads a value of some form. An invalid one is recorded as a problem and read as absent.
     pub fn read<T>(
         &mut self,
         key: &'static str,
@@ -114,7 +114,7 @@ impl<'t> Section<'t> {
                 (TeamFileCode::WrongType, format!(", not {found}"))
             };
             let must_be = match form.must_be.split_once(" that ") {
-                // Of another type it is not told more than the type.
+                // For another type, only the type is reported.
                 Some((kind, _)) if !has_type => kind,
                 _ => form.must_be,
             };
@@ -165,7 +165,7 @@ impl<'t> Section<'t> {
         word
     }
 
-    /// Reads a truth value.
+    /// Reads a boolean.
     pub fn boolean(&mut self, key: &'static str) -> Option<bool> {
         let example = format!("{key} = true");
         let form = Form { types: &["boolean"], must_be: "true or false", example: &example };
@@ -178,10 +178,10 @@ impl<'t> Section<'t> {
         self.read(key, &form, |value| whole_number(&value).filter(|&count| count > 0))
     }
 
-    /// Reads a list of texts that go to the operating system.
+    /// Reads a list of texts for the operating system.
     pub fn arguments(&mut self, key: &'static str, example: &str) -> Vec<String> {
         let must_be = "a list of strings without NUL characters";
-        // A command line in one string is shown as the list that it means.
+        // For a command line in one string, the fix shows the list.
         let written = self.table.get(key).and_then(|value| value.get_ref().as_str());
         let words =
             written.filter(|text| text.len() <= 60 && text.split_whitespace().all(is_plain));
@@ -245,7 +245,7 @@ impl<'t> Section<'t> {
         variables
     }
 
-    /// Takes a table out of this one; an absent one is empty.
+    /// Removes a table from this one; an absent one is empty.
     #[must_use]
     pub fn table(&mut self, key: &'static str) -> Section<'t> {
         let example = format!("[{key}]");
@@ -257,7 +257,7 @@ impl<'t> Section<'t> {
         Self::new(key, table.unwrap_or_default())
     }
 
-    /// Takes the tables of a setting that has one for each name, such as `[agent.max]`.
+    /// Removes the tables of a setting that has one per name, such as `[agent.max]`.
     pub fn tables(&mut self, key: &'static str) -> Vec<(String, Range<usize>, Section<'t>)> {
         let example = format!("[{key}.NAME]");
         let form = Form { types: &["table"], must_be: "a table of tables", example: &example };
@@ -280,7 +280,7 @@ impl<'t> Section<'t> {
         found
     }
 
-    /// Takes the tables of a list, such as `[[directory]]`, each with the place of its header.
+    /// Removes the tables of a list, such as `[[directory]]`, each with the position of its header.
     pub fn list(&mut self, key: &'static str) -> Vec<(Range<usize>, Section<'t>)> {
         let example = format!("[[{key}]]");
         let form = Form { types: &["array"], must_be: "a list of tables", example: &example };
@@ -298,7 +298,7 @@ impl<'t> Section<'t> {
         found
     }
 
-    /// Reads the name of a variable; a key that stands there by mistake is refused and not repeated.
+    /// Reads the name of a variable. A key that was entered by mistake is rejected and not repeated.
     pub fn variable_name(&mut self, key: &'static str) -> Option<String> {
         let form = Form {
             types: &["string"],
@@ -353,7 +353,7 @@ impl<'t> Section<'t> {
         }
     }
 
-    /// Notes a problem.
+    /// Records a problem.
     pub fn problem(
         &mut self,
         span: Range<usize>,
@@ -364,7 +364,7 @@ impl<'t> Section<'t> {
         self.problems.push(Problem { span, code, message: message.into(), fix: fix.into() });
     }
 
-    /// Notes a problem with the value of a setting that was found.
+    /// Records a problem with the value of a setting.
     pub fn invalid(&mut self, key: &str, problem: &str, fix: impl Into<String>) {
         let span = self.places.get(key).map_or(0..0, |place| place.value.clone());
         let message = format!("`{}` {problem}", self.field(key));
@@ -385,14 +385,14 @@ impl<'t> Section<'t> {
         for (index, (key, value)) in std::mem::take(&mut self.table).iter().enumerate() {
             let (name, value) = (key.get_ref().as_ref(), value.get_ref());
             let field = self.field(&shortened(name));
-            // Each look for a name costs more than all the rest.
+            // Searching for a similar name is the expensive part.
             let suggestions = if index < MOST_SUGGESTIONS {
                 (elsewhere(name, value), meant(name, value, &self.asked))
             } else {
                 (None, None)
             };
             let (message, fix) = match suggestions {
-                // A name that is right elsewhere is no misspelling of another.
+                // A name that is correct elsewhere is not a misspelling.
                 (Some(Elsewhere { message, fix, is_exact: true }), _)
                 | (Some(Elsewhere { message, fix, .. }), None) => {
                     (format!("`{field}` {message}"), fix)
@@ -412,7 +412,7 @@ impl<'t> Section<'t> {
             };
             self.problem(key.span(), TeamFileCode::UnknownSetting, message, fix);
         }
-        // A setting under a wrong name is not missing as well.
+        // A misspelt setting is not also reported as missing.
         let missing: Vec<String> =
             misspelt.into_iter().map(|key| format!("`{}` is missing", self.field(key))).collect();
         self.problems.retain(|problem| {
@@ -421,7 +421,7 @@ impl<'t> Section<'t> {
         problems.append(&mut self.problems);
     }
 
-    /// Returns the fix of a setting that nothing is like.
+    /// Returns the fix for a setting without a similar one.
     fn remove(&self, name: &str) -> String {
         if let Some(why) = absent(name) {
             return format!("remove it; {why}");
@@ -437,7 +437,7 @@ fn is_list_of_tables(value: &DeValue<'_>) -> bool {
     value.as_array().is_some_and(|list| list.iter().any(|item| item.get_ref().is_table()))
 }
 
-/// Returns the fix of members under another name than `[[member]]`.
+/// Returns the fix for members under another name than `[[member]]`.
 pub(crate) fn member_fix(value: &DeValue<'_>) -> String {
     let named = match value {
         DeValue::Table(table) => {
@@ -476,7 +476,7 @@ pub fn into_string(value: DeValue<'_>) -> Option<String> {
     }
 }
 
-/// Returns whether the operating system takes a text as an argument.
+/// Returns whether a text is a valid argument for the operating system.
 fn is_argument(text: &str) -> bool {
     !text.contains('\0')
 }

@@ -43,7 +43,7 @@ pub(crate) fn syntax_problem(text: &str, error: &Error) -> Problem {
         "string values must be quoted" if is_blank => "missing value",
         message => message,
     };
-    // An error at the end of a file that ends with a line break is about its last line.
+    // An error at the end of a file with a final line break concerns its last line.
     let last = text.trim_end().len();
     let span = match opening(text, message) {
         Some(opening) => opening,
@@ -64,7 +64,7 @@ pub(crate) fn syntax_problem(text: &str, error: &Error) -> Problem {
     }
 }
 
-/// Returns the problem of a text in another language.
+/// Returns the problem if the text is in another language.
 pub(crate) fn foreign_problem(text: &str) -> Option<Problem> {
     let start = text.len() - text.trim_start().len();
     let language = match text.get(start..)?.chars().next()? {
@@ -80,7 +80,7 @@ pub(crate) fn foreign_problem(text: &str) -> Option<Problem> {
     })
 }
 
-/// Returns the quotes that open a string of several lines which nothing closes: the last of the file.
+/// Returns the opening quotes of an unclosed multi-line string: the last ones of the file.
 fn opening(text: &str, message: &str) -> Option<Range<usize>> {
     let quotes = match message {
         "invalid multi-line basic string" => "\"\"\"",
@@ -91,14 +91,14 @@ fn opening(text: &str, message: &str) -> Option<Range<usize>> {
     Some(start..start + quotes.len())
 }
 
-/// Returns the fix of a name that is used twice: of a table, of a member's setting, or of another.
+/// Returns the fix for a duplicate name: of a table, a member's setting, or another.
 fn duplicate(text: &str, at: usize) -> &'static str {
     let is_header = |line: &&str| line.trim_start().starts_with('[');
     let line = text[..at].rfind('\n').map_or(0, |at| at + 1);
     if text[line..].lines().next().is_some_and(|line| is_header(&line)) {
         return "remove one of the two, and keep the settings of both below the other";
     }
-    // A member's settings stand near its header.
+    // The settings of a member follow its header closely.
     let near = text.floor_char_boundary(line.saturating_sub(4096));
     match text[near..line].lines().rev().find(is_header).map(str::trim_start) {
         Some(header) if header.starts_with("[[") => {
@@ -108,8 +108,8 @@ fn duplicate(text: &str, at: usize) -> &'static str {
     }
 }
 
-/// Returns the fix of a mistake that the parser's message does not name: syntax of another language, or
-/// characters of a word processor.
+/// Returns the fix for a mistake that the parser's message does not name: syntax of another language, or typographic
+/// characters.
 fn slip(text: &str, span: &Range<usize>) -> Option<&'static str> {
     let there = text.get(span.start..)?.chars().next();
     if there.is_some_and(|c| matches!(c, '“' | '”' | '„' | '‘' | '’' | '«' | '»')) {

@@ -1,5 +1,5 @@
-//! The gate: the settings of a team file that count before the user trusts its directory, and the extent of
-//! a grant of trust.
+//! The gate: decides which settings of a team file take effect before the user trusts its directory, and what a grant
+//! of trust covers.
 //!
 //! Only [`gate`] decides which settings need trust. A [`Grant`] covers the settings that were shown when it was
 //! given, and nothing wider.
@@ -20,7 +20,7 @@ pub enum Trust {
     Trusted,
 }
 
-/// A setting that counts only in a trusted directory.
+/// A setting that takes effect only in a trusted directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TrustedSetting {
@@ -101,13 +101,13 @@ pub enum FileLocation {
 /// The settings of an agent after the gate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gated {
-    /// The settings that count.
+    /// The settings that take effect.
     pub allowed: AgentSettings,
     /// The settings that need trust and were left out.
     pub refused: Vec<TrustedSetting>,
 }
 
-/// Decides which settings of a team file count.
+/// Decides which settings of a team file take effect.
 ///
 /// ```
 /// use convoke_team::{AgentSettings, Baseline, Trust, TrustedSetting, gate};
@@ -123,7 +123,7 @@ pub fn gate(settings: &AgentSettings, baseline: Baseline, trust: Trust) -> Gated
     if trust == Trust::Trusted {
         return Gated { allowed, refused };
     }
-    // Every setting is named here, so that a new one cannot be forgotten.
+    // Exhaustive, so that a new setting cannot be forgotten.
     let AgentSettings {
         agent: _,
         role_summary: _,
@@ -145,13 +145,13 @@ pub fn gate(settings: &AgentSettings, baseline: Baseline, trust: Trust) -> Gated
         mode,
         client_files,
         client_terminal,
-        // They reach the team and nothing else.
+        // Team tools give access to the team only.
         team_tools: _,
-        // A copy of what the agent reads anyway, in which it can change as much.
+        // A workspace copies what the agent can read anyway and allows no more changes.
         workspace: _,
         workspace_copy: _,
         workspace_link: _,
-        // The node decides by itself what runs there.
+        // The user of the node decides what runs there.
         node: _,
     } = &mut allowed;
     let mut refuse = |setting: TrustedSetting, is_set: bool| {
@@ -195,7 +195,7 @@ pub struct MemberChoices {
 pub struct Choice {
     /// The setting; `env.NAME` for a variable.
     pub setting: String,
-    /// The value as a person reads it. A variable's may be a secret.
+    /// The value, formatted for people. That of a variable may be a secret.
     pub value: String,
 }
 
@@ -210,7 +210,7 @@ pub struct Grant {
 }
 
 impl Grant {
-    /// Returns whether this grant covers what another one would allow.
+    /// Returns whether this grant covers another one.
     ///
     /// Narrower permissions and tools are covered. No other difference is, not even a missing setting: the same
     /// program without its arguments can do something else.
@@ -272,7 +272,7 @@ fn grant_of(settings: &AgentSettings, choices: &[Choice]) -> Grant {
     let by_width = [TrustedSetting::Sandbox.as_str(), TrustedSetting::Tools.as_str()];
     let exact = choices.iter().filter(|choice| !by_width.contains(&&*choice.setting));
     let mut hash = Sha256::new();
-    // The same arguments mean something else to another agent.
+    // The same arguments have another meaning for another agent.
     let agent = std::iter::once(("agent", settings.agent.as_str()));
     for (name, value) in agent.chain(exact.map(|it| (it.setting.as_str(), it.value.as_str()))) {
         for part in [name, value] {

@@ -10,7 +10,7 @@ pub trait Word: Copy + 'static {
     /// Every word with its meaning.
     const WORDS: &'static [(&'static str, Self)];
 
-    /// Words of other programs, each with the word that it means here.
+    /// Words of other programs, each with its counterpart here.
     const FOREIGN: &'static [(&'static str, &'static str)] = &[];
 
     /// Returns the word that a wrong one probably means.
@@ -145,7 +145,7 @@ pub enum Permissions {
     Ask,
     /// Change files in the working directory, and run commands inside the sandbox.
     Edit,
-    /// As before, and reach the network.
+    /// As `Edit`, with network access.
     EditAndNetwork,
     /// Anything, without a sandbox.
     Full,
@@ -163,7 +163,7 @@ pub enum Record {
 pub enum WorkspaceChoice {
     /// A copy of the directory, of its own.
     Own,
-    /// The directory itself, also while others work in it.
+    /// The directory itself, even while others work in it.
     Shared,
 }
 

@@ -21,6 +21,7 @@ pub struct BaseInstructions {
 
 /// The source of a thread's instructions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum BaseSource {
     /// A configuration or a client gave them.
     Given,

@@ -38,6 +38,7 @@ pub enum ModelMatch {
 /// The source of facts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum ModelSource {
     /// From a list of models; it counts while the feature `remote_models` is on.
     RemoteModels,

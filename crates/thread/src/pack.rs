@@ -17,6 +17,7 @@ use convoke_files::{FileKind, Files};
 
 /// The version of Codex whose prompt is built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum Shape {
     /// The last version with the Chat wire.
     Codex0_94,

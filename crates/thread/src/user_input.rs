@@ -28,6 +28,7 @@ pub enum UserInput {
 
 /// A prompt in an encoding that Codex does not read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum PromptEncoding {
     /// Neither UTF-8 nor marked as UTF-16.
     #[error("is not UTF-8 at byte {0}")]

@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 
 use serde_json::Value;
 
+use crate::keyword::Keywords;
 use crate::sse::{Data, SseEvent, SseReader, end_of_event, end_of_last_event};
-use crate::telling::TellingWords;
 use crate::usage::{self, Usage};
 use crate::wire::Wire;
 
@@ -96,7 +96,7 @@ impl AnswerReader {
 }
 
 /// Reads the events of a piece. Most are deltas without facts: those that are whole in the piece are neither copied nor
-/// parsed.
+/// parsed. Of those that count tokens, as every event of Gemini does, the last in the piece is parsed.
 fn read_events(
     wire: Wire,
     reader: &mut SseReader,
@@ -104,20 +104,49 @@ fn read_events(
     piece: &[u8],
     facts: &mut AnswerFacts,
 ) {
-    let mut words = TellingWords::in_text(piece);
+    let mut words = Keywords::in_text(wire, piece);
+    let mut is_replacing = false;
     let mut at = 0;
     while at < piece.len() {
-        let mut telling = at;
+        let mut keyword = at;
         if reader.is_between_events() {
-            telling = words.next(at, facts.model.is_some()).unwrap_or(piece.len());
-            at += end_of_last_event(&piece[at..telling]);
+            if !std::mem::replace(&mut is_replacing, true) {
+                replace_counts(wire, &mut words, piece, at);
+            }
+            keyword = words.next(at, facts.model.is_some()).unwrap_or(piece.len());
+            at += end_of_last_event(&piece[at..keyword]);
         }
-        let end = telling + end_of_event(&piece[telling..]);
+        let end = keyword + end_of_event(&piece[keyword..]);
         reader.push(&piece[at..end], events);
         for event in events.drain(..) {
             read_event(wire, &event, facts);
         }
         at = end;
+    }
+}
+
+/// Finds the last event of a piece that counts tokens. If it leaves nothing of what the events before it counted, theirs
+/// need not be read.
+fn replace_counts(wire: Wire, words: &mut Keywords<'_>, piece: &[u8], from: usize) {
+    let end = from + end_of_last_event(&piece[from..]);
+    let Some(usage) = words.last_usage(from, end) else { return };
+    let start = from + end_of_last_event(&piece[from..usage]);
+    if words.last_usage(from, start).is_none() {
+        return;
+    }
+    let mut events = VecDeque::new();
+    let mut reader = SseReader::new(LONGEST);
+    reader.push(&piece[start..usage + end_of_event(&piece[usage..])], &mut events);
+    let Some(Data::Whole(data)) = events.pop_front().map(|event| event.data) else { return };
+    let Ok(value) = serde_json::from_str(&data) else { return };
+    let mut own = AnswerFacts::default();
+    read(wire, &value, &mut own);
+    let counts_all = match wire {
+        Wire::Messages => usage::counts_all_of_anthropic(&of_message(&value)["usage"]),
+        Wire::Responses | Wire::Chat | Wire::Gemini => own.usage.is_some(),
+    };
+    if counts_all && (own.model.is_some() || !words.names_model(from, start)) {
+        words.replace_before(start);
     }
 }
 
@@ -127,7 +156,7 @@ fn read_event(wire: Wire, event: &SseEvent, facts: &mut AnswerFacts) {
         facts.is_complete = true;
         return;
     }
-    if TellingWords::in_text(data.as_bytes()).next(0, facts.model.is_some()).is_some()
+    if Keywords::in_text(wire, data.as_bytes()).next(0, facts.model.is_some()).is_some()
         && let Ok(value) = serde_json::from_str(data)
     {
         read(wire, &value, facts);
@@ -161,8 +190,13 @@ fn read(wire: Wire, value: &Value, facts: &mut AnswerFacts) {
     }
 }
 
+/// Returns the part of an event of Anthropic that has the counts.
+fn of_message(value: &Value) -> &Value {
+    if value["type"] == "message_start" { &value["message"] } else { value }
+}
+
 fn read_messages(value: &Value, facts: &mut AnswerFacts) {
-    let message = if value["type"] == "message_start" { &value["message"] } else { value };
+    let message = of_message(value);
     note_model(&message["model"], facts);
     facts.usage = usage::of_anthropic(&message["usage"], facts.usage);
     let reason = &message["diagnostics"]["cache_miss_reason"];
@@ -271,6 +305,58 @@ data: {"type":"message_stop"}
             let text = format!("{named}{end}{many}{others}{told}{end}{many}");
             let found = facts(Wire::Chat, "text/event-stream", &text);
             assert_eq!(shown(&found), expected, "{end:?}");
+        }
+    }
+
+    #[test]
+    fn an_answer_that_counts_in_every_event_is_read_as_if_each_event_came_alone() {
+        let mut events = Vec::new();
+        for n in 0..40 {
+            let named =
+                ["", "", r#","model":"one""#, r#","model":"two","modelVersion":"two""#][n % 4];
+            let counted = [
+                format!(r#""usage":{{"input_tokens":{n},"output_tokens":{n}}}"#),
+                format!(r#""usage":{{"prompt_tokens":{n}}}"#),
+                format!(r#""usage":{{"output_tokens":{n}}}"#),
+                format!(
+                    r#""usage":{{"input_tokens":1,"output_tokens":{n},"cache_read_input_tokens":2,"cache_creation_input_tokens":{n}}}"#
+                ),
+                format!(r#""usageMetadata":{{"promptTokenCount":{n}}}"#),
+                r#""usage":{}"#.to_owned(),
+                r#""usage":"none""#.to_owned(),
+                r#""usage":null"#.to_owned(),
+                r#""text":"\"usage\":{\"input_tokens\":7}""#.to_owned(),
+                r#""args":{"usage":{"input_tokens":1},"usageMetadata":{"promptTokenCount":5}}"#
+                    .to_owned(),
+            ];
+            let other = [
+                "",
+                r#","error":{"message":"broken"}"#,
+                r#","type":"message_stop""#,
+                r#","type":"response.completed""#,
+                r#","choices":[{"finish_reason":"stop"}]"#,
+                r#","diagnostics":{"cache_miss_reason":"tools_changed"}"#,
+                "",
+            ];
+            let counted = &counted[(n * 7 + n / 10) % counted.len()];
+            let other = if n % 11 == 0 { other[n % other.len()] } else { "" };
+            events.push(format!("data: {{{counted}{named}{other}}}\n\n"));
+        }
+        for wire in Wire::ALL {
+            // Any part of the stream, so that any event is the last one.
+            for start in 0..events.len() {
+                for end in start..events.len() {
+                    let mut alone = AnswerReader::new(wire, "text/event-stream");
+                    let mut together = AnswerReader::new(wire, "text/event-stream");
+                    for event in &events[start..=end] {
+                        alone.push(event.as_bytes());
+                    }
+                    // A stream has begun before.
+                    together.push(b": x\n\n");
+                    together.push(events[start..=end].concat().as_bytes());
+                    assert_eq!(together.finish(), alone.finish(), "{wire:?} {start}..={end}");
+                }
+            }
         }
     }
 

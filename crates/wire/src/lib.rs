@@ -25,11 +25,11 @@ pub mod cache;
 mod dates;
 pub mod encoding;
 pub mod exchange;
+mod keyword;
 pub mod mask;
 pub mod parts;
 pub mod recognition;
 pub mod sse;
-mod telling;
 pub mod usage;
 mod wire;
 

@@ -123,6 +123,12 @@ impl SseReader {
             let (field, value) = split_field(text);
             match field {
                 b"event" => self.name = String::from_utf8_lossy(value).into_owned(),
+                b"data" if !self.oversized && !self.has_data && value.len() >= MOVED => {
+                    self.has_data = true;
+                    let before = line.len() - value.len();
+                    line.drain(..before);
+                    self.data = std::mem::take(&mut line);
+                }
                 b"data" if !self.oversized => {
                     if std::mem::replace(&mut self.has_data, true) {
                         self.data.push(b'\n');
@@ -150,6 +156,9 @@ impl SseReader {
         }
     }
 }
+
+/// The smallest data that takes over the buffer of its line; less is copied, so that the buffer is used again.
+const MOVED: usize = 64 << 10;
 
 /// Returns the position after the first blank line, or the end.
 pub(crate) fn end_of_event(text: &[u8]) -> usize {

@@ -1,4 +1,4 @@
-//! Token counts, in one form for every vendor.
+//! Token counts in a vendor-neutral form.
 
 use std::fmt;
 
@@ -106,6 +106,13 @@ pub fn of_anthropic(usage: &Value, earlier: Option<Usage>) -> Option<Usage> {
         output: output.unwrap_or(before.output),
         reasoning: before.reasoning,
     })
+}
+
+/// Returns whether counts of Anthropic leave nothing of earlier ones.
+pub(crate) fn counts_all_of_anthropic(usage: &Value) -> bool {
+    let keys =
+        ["input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens"];
+    keys.iter().all(|key| count(&usage[key]).is_some())
 }
 
 /// Reads the counts of Gemini.

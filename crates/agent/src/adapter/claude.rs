@@ -78,7 +78,7 @@ pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
     ];
     call.env = env.map(|(key, value)| (key.into(), value.into())).into();
     if context.enforcer.is_kernel() && context.permissions() < Permissions::Full {
-        // It asks for no permissions there, also of a root user.
+        // It asks for no permissions there, not even as root.
         call.env.push(("IS_SANDBOX".into(), "1".into()));
         let is_own = context.variable(sign_in::VARIABLE).is_none();
         let sign_in = directory(context).and_then(|it| SignIn::of(Vendor::Claude, &it));
@@ -90,7 +90,7 @@ pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
     Ok(call)
 }
 
-/// Returns the arguments that hand over the team tools, which need no permission. The file is private: it holds the
+/// Returns the arguments that configure the team tools, which need no permission. The file is private: it holds the
 /// secret of the turn.
 fn team_tools(context: &Context<'_>) -> Result<Vec<OsString>, Failure> {
     let Some(server) = &context.team_server else { return Ok(Vec::new()) };
@@ -117,9 +117,9 @@ fn users_settings(context: &Context<'_>) -> String {
     text.unwrap_or_default()
 }
 
-/// Tools that reach the network from inside of the program.
+/// Tools of the program that use the network themselves.
 const NETWORK_TOOLS: &str = "WebFetch,WebSearch";
-/// Has the program ask before it acts. Tools that need more than a yes or a no are not offered.
+/// Makes the program ask before it acts. Tools that need more than a yes or a no are not offered.
 const ASKING: &[&str] = &[
     "--permission-mode",
     "default",

@@ -63,7 +63,7 @@ pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
     }
 }
 
-/// Returns the settings that hand over the team tools. The secret of the turn stays in the environment, which the
+/// Returns the settings that configure the team tools. The secret of the turn stays in the environment, which the
 /// program passes on by name.
 fn team_tools(context: &Context<'_>) -> Vec<String> {
     let Some(server) = &context.team_server else { return Vec::new() };
@@ -81,8 +81,8 @@ fn team_tools(context: &Context<'_>) -> Vec<String> {
     .into()
 }
 
-/// Has Codex log how long it waits before it repeats a request, which no event tells; and has it keep
-/// its databases in a directory of their own, because it may not make files beside its configuration.
+/// Makes Codex log the delay before a retry, which no event reports, and keep its databases in a directory of their
+/// own, because it may not create files beside its configuration.
 pub(super) fn environment(context: &Context<'_>) -> Vec<(OsString, OsString)> {
     let mut env = vec![("RUST_LOG", "error,codex_core::responses_retry=warn".into())];
     let confined = context.enforcer.is_kernel() && context.permissions() < Permissions::Full;

@@ -1,4 +1,4 @@
-//! The change to a file, as a person reads it.
+//! Unified diffs of files, for people.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use convoke_diff::LineDiff;
 
-/// The most bytes of both texts that are compared. A model chooses the texts, and their question waits for the result.
+/// The most bytes of both texts that are compared. A model chooses the texts, and its question waits for the result.
 const COMPARED: usize = 1 << 20;
 /// The time after which a difference is approximated.
 const DIFF_TIME: Duration = Duration::from_millis(50);

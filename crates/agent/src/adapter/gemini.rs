@@ -34,7 +34,7 @@ pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
         Trust::Untrusted => untrusted::withhold(context)?,
     };
     let mut args = context.users_args();
-    // ACP is the one way in which it asks before it acts.
+    // Only over ACP does it ask before it acts.
     let speaks_acp =
         context.definition.preset.is_some() || context.permissions() == Permissions::Ask;
     let protocol = if speaks_acp { &["--acp"][..] } else { &["-o", "stream-json"] };
@@ -75,7 +75,7 @@ pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
         let settings = SessionSettings {
             started_model: context.model().map(str::to_owned),
             title_is_command: true,
-            // Those of its home need no permission.
+            // The servers of its home need no permission.
             servers: Vec::new(),
             ..acp::settings(context)
         };

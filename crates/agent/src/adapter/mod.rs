@@ -1,4 +1,4 @@
-//! Adapters: how each kind of agent is called, fed and cancelled.
+//! Adapters: the call, the input and the cancellation of each kind of agent.
 //!
 //! An adapter is a function from a [`TurnInput`] to a program with arguments, environment and a dialogue. Only
 //! [`crate::process`] starts processes.
@@ -49,7 +49,7 @@ use crate::turn_input::{Permissions, ResumeHandle, Trust, TurnInput};
 use crate::vendor::Vendor;
 use crate::verdict::{Failure, FailureReason, Verdict};
 
-/// Variables that tell a CLI that it runs inside another one. They are not inherited.
+/// Variables that a CLI sets for the programs it starts. They are not inherited.
 const NESTED: &[&str] = &[
     "CLAUDECODE",
     "CLAUDE_CODE_ENTRYPOINT",
@@ -59,7 +59,7 @@ const NESTED: &[&str] = &[
     "GEMINI_CLI",
 ];
 
-/// Variables that lead to programs outside of the sandbox, which would act for the agent.
+/// Variables that name sockets of programs outside the sandbox, which could act for the agent.
 const OUTSIDE: &[&str] = &["DOCKER_HOST", "SSH_AUTH_SOCK", "GPG_AGENT_INFO"];
 /// The beginning of the variables that lead to the user's session bus.
 const BUS: &str = "DBUS_";
@@ -84,7 +84,7 @@ pub struct Host {
     pub sandbox: SandboxSettings,
 }
 
-/// Returns how the prompts of a type of agent are escaped, so that its program acts on nothing in them.
+/// Returns the escaping that keeps the program of an agent type from interpreting its prompts.
 pub fn escaping(agent_type: &str) -> Escaping {
     match AgentType::normalize(agent_type) {
         AgentType::GoogleGemini => gemini::ESCAPING,
@@ -120,7 +120,7 @@ struct ProgramCall {
     directory: Option<PathBuf>,
     /// Texts of the program's configuration that may hold addresses of its model.
     addresses: Vec<String>,
-    /// The ports on which the program talks to itself.
+    /// The ports on which the program's own processes communicate.
     ports: Vec<u16>,
 }
 
@@ -329,7 +329,7 @@ impl CliAgent {
         })?;
         let mut context = Context::new(turn_input, &self.definition, &self.host, private.path());
         let program = program::find(&context)?;
-        // A CLI that is run as any other program has its state too.
+        // A CLI that is configured as a plain program has its state too.
         context.vendor = context.vendor.or_else(|| Vendor::of(&program));
         // Open until the turn is over.
         let team_socket = team_socket(&context)?;
@@ -406,7 +406,7 @@ impl CliAgent {
     }
 }
 
-/// Opens the socket of the team tools, if the turn has them and its program can be handed a server.
+/// Opens the socket of the team tools, if the turn has them and its program accepts an MCP server.
 fn team_socket(context: &Context<'_>) -> Result<Option<(TeamSocket, McpServer)>, Failure> {
     let tools = context.turn_input.team_tools.clone();
     let Some(tools) = tools.filter(|_| context.definition.kind.takes_tools()) else {
@@ -484,8 +484,8 @@ async fn complete(
     result
 }
 
-/// Returns the reason of a failure, with respect to whether anything was sent: a program that is not signed in, or
-/// makes no connection, sends nothing, unless the model has already answered in this turn.
+/// Refines the reason of a failure by whether anything was sent: a program that is not signed in, or makes no
+/// connection, sends nothing, unless the model has already answered in this turn.
 fn reason_by_what_was_sent(failure: &Failure, has_answered: bool) -> FailureReason {
     match failure.reason {
         FailureReason::Auth if !has_answered && is_signed_out(&failure.message) => {
@@ -500,7 +500,7 @@ fn reason_by_what_was_sent(failure: &Failure, has_answered: bool) -> FailureReas
     }
 }
 
-/// Returns a message with the user's home in place of the private one of a turn, which does not exist any more.
+/// Replaces the private home of a turn, which no longer exists, with the user's in a message.
 fn in_the_users_home(message: &str, private_dir: &Path) -> String {
     message.replace(&format!("{}/home", private_dir.display()), "~")
 }

@@ -1,5 +1,5 @@
-//! The questions of the real CLIs, as they were recorded: each is read, and each answer of ours has the form
-//! of one that the CLI took.
+//! Tests with recorded questions of the real CLIs: each is parsed, and each of our answers has the form of one that
+//! the CLI accepted.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use crate::permission::PermissionQuestion;
 use crate::process::{Decision, Dialogue as _};
 use crate::stream::acp::Acp;
 
-/// Returns the recorded dialogues of a program by name; none where they are not available.
+/// Returns the recorded dialogues of a program by name; empty if the recordings are not available.
 fn recorded(program: &str) -> BTreeMap<String, Vec<Value>> {
     let Some(shared) = std::env::var_os("CONVOKE_SHARED").map(PathBuf::from) else {
         assert!(std::env::var_os("CONVOKE_REQUIRE_SHARED").is_none(), "CONVOKE_SHARED is not set");
@@ -34,7 +34,7 @@ fn recorded(program: &str) -> BTreeMap<String, Vec<Value>> {
         .collect()
 }
 
-/// Returns the fields of an object and of those in it, which is its form.
+/// Returns the names of all fields of an object, nested ones included.
 fn form(value: &Value) -> Vec<String> {
     let Value::Object(object) = value else { return Vec::new() };
     let fields = object.iter().filter(|(name, _)| *name != "updatedInput" && *name != "content");
@@ -129,7 +129,7 @@ fn every_question_of_codex_is_asked_or_refused_in_a_form_that_it_takes() {
     assert!(count > 30 || recorded.is_empty(), "{count}");
 }
 
-/// Returns the ids of our own requests in place of those of the recording.
+/// Replaces the ids of recorded requests with those of ours.
 fn renumbered(message: &Value, sent: &BTreeMap<String, String>) -> Value {
     let mut message = message.clone();
     if message["method"].is_null() {
@@ -138,7 +138,7 @@ fn renumbered(message: &Value, sent: &BTreeMap<String, String>) -> Value {
             "initialize" => 1.into(),
             "session/new" | "session/load" => 2.into(),
             "session/prompt" => 3.into(),
-            // One that we never make.
+            // A request that we never send.
             _ => 9_999.into(),
         };
     }

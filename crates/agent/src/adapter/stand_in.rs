@@ -80,7 +80,7 @@ impl StandIn {
     }
 }
 
-/// Describes the size of an input.
+/// Returns a text with the size of an input.
 fn account_of(turn_input: &TurnInput) -> String {
     let prompt = &turn_input.prompt;
     let lines = prompt.lines().count();
@@ -106,7 +106,7 @@ impl Agent for StandIn {
                 Some(handle) => handle.session.clone(),
                 None => format!("stand-in-{number}"),
             };
-            let result = perform(&turn_input, &session, Performance { steps, pace }, &side).await;
+            let result = perform(&turn_input, &session, StandInTurn { steps, pace }, &side).await;
             side.finish(result).await;
         });
         turn
@@ -114,7 +114,7 @@ impl Agent for StandIn {
 }
 
 /// One turn of a stand-in.
-struct Performance {
+struct StandInTurn {
     steps: Vec<Step>,
     pace: Duration,
 }
@@ -122,10 +122,10 @@ struct Performance {
 async fn perform(
     turn_input: &TurnInput,
     session: &str,
-    performance: Performance,
+    performance: StandInTurn,
     side: &TurnSide,
 ) -> TurnResult {
-    let Performance { steps, pace } = performance;
+    let StandInTurn { steps, pace } = performance;
     let mut reply = String::new();
     let act = async {
         side.send(Event::own(EventKind::Started {

@@ -1,5 +1,4 @@
-//! One trial turn, to see whether a version that nobody has measured still takes our flags and writes the events that
-//! are read.
+//! One trial turn, which shows whether an unmeasured version still accepts our flags and writes the expected events.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -23,13 +22,13 @@ pub struct Trial {
     pub arguments: Vec<String>,
     /// The kinds of the events that it wrote.
     pub events: BTreeSet<String>,
-    /// Those of them that are not known.
+    /// The unknown ones among them.
     pub unknown: BTreeSet<String>,
     /// The result of the turn.
     pub result: TurnResult,
 }
 
-/// More kinds of events than this are not kept.
+/// The maximum number of kinds of events that are kept.
 const MOST_EVENTS: usize = 256;
 
 /// Runs one turn without some of the arguments that the program would be started with: each is left out together with
@@ -59,10 +58,13 @@ pub async fn trial(
         private_dir: private.path().to_owned(),
         policy,
     };
-    let mut witness =
-        Witness { dialogue: call.dialogue, events: BTreeSet::new(), unknown: BTreeSet::new() };
+    let mut witness = EventRecorder {
+        dialogue: call.dialogue,
+        events: BTreeSet::new(),
+        unknown: BTreeSet::new(),
+    };
     let (turn, side) = AgentTurn::open(Redactor::for_env(&launch.env));
-    // Nobody reads the events; dropping the turn would cancel it.
+    // The events are not needed, but dropping the turn would cancel it.
     let reading = tokio::spawn(turn.result());
     let guardian = &agent.host.guardian;
     let ended = process::supervise(
@@ -76,12 +78,12 @@ pub async fn trial(
     .await;
     let result = ended.map_err(|error| start_failure(error.to_string()))?;
     side.finish(TurnResult::new(result.verdict.clone())).await;
-    // It only fails if the runtime ends.
+    // Fails only if the runtime shuts down.
     let _ = reading.await;
     Ok(Trial { arguments, events: witness.events, unknown: witness.unknown, result })
 }
 
-/// Leaves out arguments, each with what follows it and is no option.
+/// Removes arguments, each with its value.
 fn left(args: Vec<OsString>, without: &[String]) -> Vec<OsString> {
     let is_option = |arg: &OsStr| arg.as_encoded_bytes().starts_with(b"-");
     let mut kept = Vec::new();
@@ -98,14 +100,14 @@ fn left(args: Vec<OsString>, without: &[String]) -> Vec<OsString> {
     kept
 }
 
-/// Notes the kind of every event, and leaves the rest to the dialogue.
-struct Witness {
+/// Records the kind of every event and delegates to the dialogue.
+struct EventRecorder {
     dialogue: Box<dyn Dialogue>,
     events: BTreeSet<String>,
     unknown: BTreeSet<String>,
 }
 
-impl Witness {
+impl EventRecorder {
     fn note(&mut self, line: &[u8]) {
         let Ok(event) = serde_json::from_slice::<Value>(line) else { return };
         let kind = event["type"].as_str().or_else(|| event["method"].as_str());
@@ -117,7 +119,7 @@ impl Witness {
     }
 }
 
-impl Dialogue for Witness {
+impl Dialogue for EventRecorder {
     fn open(&mut self) -> Input {
         self.dialogue.open()
     }
@@ -139,12 +141,12 @@ impl Dialogue for Witness {
         self.dialogue.interrupt()
     }
 
-    fn patience(&self) -> Option<Duration> {
-        self.dialogue.patience()
+    fn silence_limit(&self) -> Option<Duration> {
+        self.dialogue.silence_limit()
     }
 
-    fn out_of_patience(&mut self) -> Option<Input> {
-        self.dialogue.out_of_patience()
+    fn on_silence(&mut self) -> Option<Input> {
+        self.dialogue.on_silence()
     }
 
     fn dismiss(&mut self, sink: &mut Sink<'_>) -> Input {

@@ -212,7 +212,7 @@ fn read_command(section: &mut Section<'_>) -> Option<String> {
     Some(command)
 }
 
-/// Reads a list of paths that mean the same in every working directory.
+/// Reads a list of paths that do not depend on the working directory.
 fn read_paths(section: &mut Section<'_>, key: &'static str) -> Option<Vec<PathBuf>> {
     let paths = section.arguments(key, &format!("{key} = [\"~/shared\"]"));
     let is_anchored =

@@ -14,7 +14,7 @@ use crate::vendor::Vendor;
 pub struct Conditions {
     /// Whether commands that settings name (hooks, MCP servers) are run.
     pub commands: Commands,
-    /// Whether the server is taken for the vendor's own. That costs Claude Code seconds, in which it asks the
+    /// Whether the program treats the server as its vendor's. Claude Code then spends seconds on requests to the
     /// vendor for settings.
     pub as_vendors: bool,
 }
@@ -24,7 +24,7 @@ pub struct Conditions {
 pub enum Commands {
     /// As the program would.
     Run,
-    /// Not, where the program does not ask its user first.
+    /// Not run, where the program does not ask its user first.
     Withheld,
 }
 
@@ -58,7 +58,7 @@ pub fn arguments(
     Ok(arguments)
 }
 
-/// Writes settings that come before those of the user and of the project, which can name another server.
+/// Writes settings that override those of the user and of the project, which can name another server.
 fn claude_settings(
     conditions: Conditions,
     server: ModelServer<'_>,
@@ -73,8 +73,7 @@ fn claude_settings(
     Ok(path.into())
 }
 
-/// Returns the variables that a program has beside those of [`super::environment`], and those, without a value,
-/// that it does not have.
+/// Returns the variables to set in addition to those of [`super::environment`]; one without a value is removed.
 pub fn environment(
     vendor: Vendor,
     conditions: Conditions,
@@ -86,12 +85,12 @@ pub fn environment(
     let mut set = |name: &str, value: Option<OsString>| variables.push((name.into(), value));
     match vendor {
         Vendor::Claude if !conditions.as_vendors => {}
-        // To a gateway of the user's it sends another request than to its vendor.
+        // Its request to a gateway of the user differs from the one to its vendor.
         Vendor::Claude if users.contains_key(OsStr::new(vendor.facts().address_variable)) => {}
         Vendor::Claude => set("_CLAUDE_CODE_ASSUME_FIRST_PARTY_BASE_URL", Some("1".into())),
-        // It tells the model which directories commands may write to, this one among them.
+        // The request lists the directories that commands may write to, this one included.
         Vendor::Codex => set("TMPDIR", users.get(OsStr::new("TMPDIR")).cloned()),
-        // Without its commands it has no more trust than its user gives it.
+        // Without commands, the program's own trust setting of the user applies.
         Vendor::Gemini if conditions.commands == Commands::Withheld => {
             const TRUST: &str = "GEMINI_CLI_TRUST_WORKSPACE";
             set(TRUST, users.get(OsStr::new(TRUST)).cloned());

@@ -108,7 +108,7 @@ pub fn run_if_asked() -> Option<ExitCode> {
 }
 
 #[derive(Debug)]
-enum News {
+enum GuardianEvent {
     /// One byte from Convoke.
     Command(u8),
     ConvokeIsGone,
@@ -151,17 +151,17 @@ fn guard(socket: &Path, program: &OsStr, args: impl Iterator<Item = OsString>) -
     let mut keeper_is_gone = false;
     loop {
         match news.recv() {
-            Ok(News::Ended(status)) => {
+            Ok(GuardianEvent::Ended(status)) => {
                 exit = status;
                 break;
             }
-            Ok(News::KeeperIsGone) => {
+            Ok(GuardianEvent::KeeperIsGone) => {
                 keeper_is_gone = true;
                 break;
             }
-            Ok(News::Command(INTERRUPT)) => drop(killpg(agent, Signal::SIGINT)),
-            Ok(News::Command(KILL) | News::ConvokeIsGone) | Err(_) => break,
-            Ok(News::Command(_)) => {}
+            Ok(GuardianEvent::Command(INTERRUPT)) => drop(killpg(agent, Signal::SIGINT)),
+            Ok(GuardianEvent::Command(KILL) | GuardianEvent::ConvokeIsGone) | Err(_) => break,
+            Ok(GuardianEvent::Command(_)) => {}
         }
     }
     let left = sweep(agent, Some(keeper), &mut exit);
@@ -193,11 +193,13 @@ struct Kept {
 }
 
 /// Waits for the keeper to report that the agent has ended, or to end itself.
-fn end_of_agent(mut connection: UnixStream) -> News {
+fn end_of_agent(mut connection: UnixStream) -> GuardianEvent {
     match read_line(&mut connection) {
         // Where the keeper does not reap the agent, it reports the end without a status.
-        Ok(line) if !line.is_empty() => News::Ended(line.parse().ok().map(ExitStatus::from_raw)),
-        _ => News::KeeperIsGone,
+        Ok(line) if !line.is_empty() => {
+            GuardianEvent::Ended(line.parse().ok().map(ExitStatus::from_raw))
+        }
+        _ => GuardianEvent::KeeperIsGone,
     }
 }
 
@@ -299,14 +301,14 @@ fn let_go_of_pipes() -> io::Result<()> {
 }
 
 /// Forwards Convoke's commands until the connection closes.
-fn listen(mut commands: UnixStream, sender: &mpsc::SyncSender<News>) {
+fn listen(mut commands: UnixStream, sender: &mpsc::SyncSender<GuardianEvent>) {
     let mut byte = [0];
     while let Ok(1) = commands.read(&mut byte) {
-        if sender.send(News::Command(byte[0])).is_err() {
+        if sender.send(GuardianEvent::Command(byte[0])).is_err() {
             return;
         }
     }
-    let _ = sender.send(News::ConvokeIsGone);
+    let _ = sender.send(GuardianEvent::ConvokeIsGone);
 }
 
 /// Kills and reaps all descendants of this process, and returns the number of unexpected ones. Stores the agent's
@@ -408,8 +410,8 @@ mod tests {
             drop(keeper);
             end_of_agent(guardian)
         };
-        assert!(matches!(reported("ended\n"), News::Ended(None)));
-        assert!(matches!(reported("0\n"), News::Ended(Some(status)) if status.success()));
-        assert!(matches!(reported(""), News::KeeperIsGone));
+        assert!(matches!(reported("ended\n"), GuardianEvent::Ended(None)));
+        assert!(matches!(reported("0\n"), GuardianEvent::Ended(Some(status)) if status.success()));
+        assert!(matches!(reported(""), GuardianEvent::KeeperIsGone));
     }
 }

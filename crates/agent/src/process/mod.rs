@@ -1,4 +1,4 @@
-//! Supervision: the one place that starts, feeds, drains, times out, cancels and reaps child processes.
+//! Supervision: the only module that starts, feeds, drains, times out, cancels and reaps child processes.
 //!
 //! Every child runs under a guardian (the same binary, see [`guardian`]), which kills it and everything that it started
 //! when the turn is over or Convoke is gone.
@@ -87,7 +87,7 @@ pub trait Dialogue: Send {
         None
     }
 
-    /// Returns what answers a question of the agent.
+    /// Returns the input that answers a question of the agent.
     fn answer(&mut self, _question: &str, _answer: Decision, _sink: &mut Sink<'_>) -> Input {
         Input::nothing()
     }
@@ -108,12 +108,12 @@ pub trait Dialogue: Send {
     }
 
     /// Returns the longest silence in the current step of the dialogue, where it is shorter than the turn's.
-    fn patience(&self) -> Option<Duration> {
+    fn silence_limit(&self) -> Option<Duration> {
         None
     }
 
     /// Returns the input after that silence; `None` if the turn has timed out.
-    fn out_of_patience(&mut self) -> Option<Input> {
+    fn on_silence(&mut self) -> Option<Input> {
         None
     }
 
@@ -131,11 +131,11 @@ pub trait Dialogue: Send {
 /// The answer to an agent's question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decision {
-    /// It may do it.
+    /// The action is allowed.
     Allowed,
-    /// It may not, and goes on without.
+    /// The action is refused, and the turn continues.
     Refused,
-    /// The turn ends, and the question with it.
+    /// The turn ends, and with it the question.
     Withdrawn,
 }
 
@@ -149,17 +149,17 @@ pub struct Input {
 }
 
 impl Input {
-    /// No bytes; more may follow.
+    /// Creates an input without bytes; more may follow.
     pub fn nothing() -> Self {
         Self::default()
     }
 
-    /// These bytes, and more may follow.
+    /// Creates an input of these bytes; more may follow.
     pub fn more(bytes: Vec<u8>) -> Self {
         Self { bytes, last: false }
     }
 
-    /// These bytes and no more.
+    /// Creates the last input.
     pub fn last(bytes: Vec<u8>) -> Self {
         Self { bytes, last: true }
     }

@@ -103,7 +103,7 @@ pub async fn supervise(
             ended = watch.held.ended(), if report.is_none() => {
                 report = Some(ended);
                 // Read the output that was written before the end.
-                watch.rung = Rung::Ended;
+                watch.stop_step = StopStep::Ended;
                 watch.listen_on();
             }
         }
@@ -127,7 +127,7 @@ fn in_time(time: Duration) -> Instant {
 
 /// The steps of stopping an agent: ask, interrupt, kill.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Rung {
+enum StopStep {
     Running,
     Leaving,
     Asked,
@@ -147,7 +147,7 @@ struct Watch<'d> {
     approvals: Approvals,
     /// Questions that the dialogue has just read.
     asked: Vec<PermissionQuestion>,
-    /// Questions that the agent has taken back.
+    /// Questions that the agent has withdrawn.
     withdrawn: Vec<String>,
     /// Questions that wait for a person.
     questions: Vec<OpenQuestion>,
@@ -162,7 +162,7 @@ struct Watch<'d> {
     /// The deadline for background tasks after the reply.
     answered: Option<Instant>,
     out_open: bool,
-    rung: Rung,
+    stop_step: StopStep,
     stop: Option<TerminationCause>,
 }
 
@@ -200,7 +200,7 @@ impl<'d> Watch<'d> {
             deadline: turn_end.min(in_time(limits.silence)),
             answered: None,
             out_open: true,
-            rung: Rung::Running,
+            stop_step: StopStep::Running,
             stop: None,
         }
     }
@@ -276,15 +276,15 @@ impl<'d> Watch<'d> {
 
     async fn after_lines(&mut self) {
         self.take_questions();
-        match (self.rung, self.stop) {
-            (Rung::Running, Some(TerminationCause::OutputLimit)) => self.kill().await,
-            (Rung::Running, Some(stop)) => self.stop(stop).await,
-            (Rung::Running, None) => self.go_on(),
+        match (self.stop_step, self.stop) {
+            (StopStep::Running, Some(TerminationCause::OutputLimit)) => self.kill().await,
+            (StopStep::Running, Some(stop)) => self.stop(stop).await,
+            (StopStep::Running, None) => self.go_on(),
             // The program has started another turn instead of exiting.
-            (Rung::Leaving, None)
+            (StopStep::Leaving, None)
                 if self.dialogue.reader().phase() == TurnPhase::Running && self.out_open =>
             {
-                self.rung = Rung::Running;
+                self.stop_step = StopStep::Running;
                 self.go_on();
             }
             _ => self.listen_on(),
@@ -294,7 +294,7 @@ impl<'d> Watch<'d> {
     /// Resets the deadline for output.
     fn go_on(&mut self) {
         let silence = self.turn_end.min(in_time(self.limits.silence));
-        // An agent that waits for a person is silent, and its time stands still.
+        // An agent that waits for a person is silent, and its time limits are suspended.
         if let Some(expires) = self.questions.iter().map(|open| open.expires).min() {
             self.deadline = expires;
             return;
@@ -302,8 +302,8 @@ impl<'d> Watch<'d> {
         match self.dialogue.reader().phase() {
             TurnPhase::Running => {
                 self.answered = None;
-                self.deadline = match self.dialogue.patience() {
-                    Some(patience) => silence.min(in_time(patience)),
+                self.deadline = match self.dialogue.silence_limit() {
+                    Some(silence_limit) => silence.min(in_time(silence_limit)),
                     None => silence,
                 };
             }
@@ -325,15 +325,15 @@ impl<'d> Watch<'d> {
 
     /// Extends the deadline for remaining output.
     fn listen_on(&mut self) {
-        if self.rung == Rung::Ended {
+        if self.stop_step == StopStep::Ended {
             self.deadline = in_time(DRAIN_LIMIT);
         }
     }
 
     /// Waits for the process to exit by itself.
     fn leave(&mut self) {
-        if self.rung == Rung::Running {
-            self.rung = Rung::Leaving;
+        if self.stop_step == StopStep::Running {
+            self.stop_step = StopStep::Leaving;
             self.input = None;
             self.deadline = in_time(LINGER.max(self.limits.grace));
         }
@@ -359,7 +359,7 @@ impl<'d> Watch<'d> {
     async fn count(&mut self, bytes: usize) -> bool {
         self.bytes += bytes as u64;
         let flooded = self.bytes > self.limits.output_bytes;
-        if flooded && self.rung != Rung::Killed {
+        if flooded && self.stop_step != StopStep::Killed {
             self.stop.get_or_insert(TerminationCause::OutputLimit);
             self.kill().await;
         }
@@ -375,7 +375,7 @@ impl<'d> Watch<'d> {
         match self.dialogue.interrupt() {
             Some(input) if self.input.is_some() => {
                 self.say(input);
-                self.rung = Rung::Asked;
+                self.stop_step = StopStep::Asked;
                 self.deadline = in_time(self.limits.grace);
             }
             _ => self.interrupt().await,
@@ -384,35 +384,35 @@ impl<'d> Watch<'d> {
 
     async fn interrupt(&mut self) {
         self.held.interrupt().await;
-        self.rung = Rung::Interrupted;
+        self.stop_step = StopStep::Interrupted;
         self.deadline = in_time(self.limits.grace);
     }
 
     async fn kill(&mut self) {
         self.held.kill().await;
-        self.rung = Rung::Killed;
+        self.stop_step = StopStep::Killed;
         self.input = None;
         self.deadline = in_time(END_LIMIT);
     }
 
-    /// Takes the next step when a deadline has passed.
+    /// Handles a deadline that has passed.
     async fn late(&mut self) -> Option<ChildEnd> {
-        match self.rung {
-            Rung::Running if !self.questions.is_empty() => self.expire_questions(),
-            Rung::Running if self.dialogue.reader().phase() == TurnPhase::Answered => {
+        match self.stop_step {
+            StopStep::Running if !self.questions.is_empty() => self.expire_questions(),
+            StopStep::Running if self.dialogue.reader().phase() == TurnPhase::Answered => {
                 self.dismiss();
             }
-            Rung::Running => match self.dialogue.out_of_patience() {
+            StopStep::Running => match self.dialogue.on_silence() {
                 Some(input) if Instant::now() < self.turn_end => {
                     self.say(input);
                     self.go_on();
                 }
                 _ => self.stop(TerminationCause::TimedOut).await,
             },
-            Rung::Asked => self.interrupt().await,
-            Rung::Leaving | Rung::Interrupted => self.kill().await,
+            StopStep::Asked => self.interrupt().await,
+            StopStep::Leaving | StopStep::Interrupted => self.kill().await,
             // The guardian does not answer; closing the socket is the last resort.
-            Rung::Killed | Rung::Ended => {
+            StopStep::Killed | StopStep::Ended => {
                 return Some(ChildEnd::unknown());
             }
         }
@@ -481,7 +481,7 @@ struct OpenQuestion {
 }
 
 impl Watch<'_> {
-    /// Answers new questions that need no person, and has the others wait for one.
+    /// Answers new questions that need no person, and queues the others.
     fn take_questions(&mut self) {
         for id in std::mem::take(&mut self.withdrawn) {
             self.close_question(&id);
@@ -504,7 +504,7 @@ impl Watch<'_> {
         }
     }
 
-    /// Takes no answer for a no.
+    /// Refuses questions whose time is over.
     fn expire_questions(&mut self) {
         let now = Instant::now();
         let open = std::mem::take(&mut self.questions).into_iter();
@@ -518,7 +518,7 @@ impl Watch<'_> {
         self.go_on();
     }
 
-    /// Removes a question, for which the turn's time stood still.
+    /// Removes a question, and extends the time limits that it suspended.
     fn close_question(&mut self, id: &str) -> Option<PermissionQuestion> {
         let at = self.questions.iter().position(|open| open.question.id == id)?;
         let open = self.questions.remove(at);

@@ -1,5 +1,5 @@
-//! The endpoint that a CLI would use here, in each way of signing in, and how it is pointed to a relay in its
-//! place without changing what it sends.
+//! The endpoint that a CLI would use, by its way of signing in, and the settings that point it to a relay without
+//! changing its requests.
 
 mod claude;
 mod codex;
@@ -33,13 +33,12 @@ pub struct Started<'a> {
 pub struct ModelEndpoint {
     /// Its base URL.
     pub base_url: String,
-    /// Whether the owner of a `ChatGPT` workspace may have bound it to a region, which a relay would ignore:
-    /// to be asked first.
+    /// Whether a `ChatGPT` workspace may be bound to a region, which a relay would ignore: to be checked first.
     pub may_be_bound: bool,
-    /// Whether Gemini CLI has a key that its settings do not select, which it refuses beside a base URL.
+    /// Whether Gemini CLI has a key that its settings do not select, which it rejects together with a base URL.
     pub key_is_unselected: bool,
-    /// The hosts that the CLI reaches by itself to sign in, to renew its sign-in, and to read what an
-    /// organisation allows.
+    /// The hosts that the CLI contacts itself: to sign in, to renew its sign-in, and to read an organisation's
+    /// policy.
     pub sign_in_hosts: &'static [&'static str],
     pointer: Pointer,
 }
@@ -56,7 +55,7 @@ pub struct RelayAddress<'a> {
 /// The variables that name a proxy.
 const PROXIES: [&str; 6] =
     ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"];
-/// The variables that name hosts which no proxy is used for.
+/// The variables that list hosts without a proxy.
 const NO_PROXY: [&str; 2] = ["NO_PROXY", "no_proxy"];
 
 /// The settings that point a CLI to another endpoint.
@@ -81,11 +80,12 @@ pub struct Pointed {
 
 /// A CLI that cannot be pointed to a relay.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum CannotRelay {
     /// Its requests carry a signature of their host.
     #[error("{0} signs its requests for their host, which a relay cannot forward")]
     Signed(&'static str),
-    /// It speaks to its endpoint in a way that is not relayed.
+    /// Its protocol cannot be relayed.
     #[error("{0}")]
     Unsupported(String),
     /// Its way of signing in is unknown.
@@ -178,7 +178,7 @@ impl ModelEndpoint {
 
     /// Returns the beginnings of the user agents of the CLI's own requests; empty if all are its own.
     ///
-    /// Claude Code hands the address on to the shells of its tools.
+    /// Claude Code passes the address to the shells of its tools.
     pub fn own_user_agents(&self) -> Vec<String> {
         match self.pointer {
             Pointer::ClaudeSettings { .. } => vec!["claude-cli/".to_owned()],
@@ -187,11 +187,11 @@ impl ModelEndpoint {
     }
 }
 
-/// Returns the variables that lead a CLI past every proxy to a relay on this machine, and everywhere else
-/// through the relay's own proxy, if it has one.
+/// Returns the variables with which a CLI connects directly to a relay on this machine, and to all other hosts
+/// through the relay's proxy, if it has one.
 fn proxies(started: &Started<'_>, relay: RelayAddress<'_>) -> Vec<(&'static str, OsString)> {
     if let Some(proxy) = relay.proxy {
-        // The relay itself uses the user's proxy, and knows the hosts that it is not used for.
+        // The relay itself uses the user's proxy and its exceptions.
         let to_relay = PROXIES.map(|name| (name, proxy.into()));
         return to_relay
             .into_iter()

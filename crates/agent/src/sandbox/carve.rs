@@ -1,40 +1,85 @@
 //! "Everything but": Landlock knows no exceptions, so a directory that holds one is replaced by what
 //! else is in it.
 
-use std::collections::{HashMap, HashSet};
-use std::path::{Path, PathBuf};
+use std::collections::HashMap;
+use std::ffi::{OsStr, OsString};
+use std::path::{Component, Path, PathBuf};
 
 /// The directories that are looked into at the most: a ruleset has to be built before every turn.
 const MOST_DIRECTORIES: usize = 256;
 
-/// Returns paths that together cover `root`, without the excepted ones.
+/// A part of what covers a root.
+#[derive(Debug)]
+pub enum Covered {
+    /// The root itself, with all that is in it.
+    Root(PathBuf),
+    /// Some entries of a directory, each with all that is in it.
+    Entries {
+        /// The directory.
+        directory: PathBuf,
+        /// The names of the entries, and whether each is a directory.
+        entries: Vec<(OsString, bool)>,
+    },
+}
+
+/// What the exceptions say of an entry of a directory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Exception {
+    /// It is one.
+    Entry,
+    /// It holds one.
+    Holder,
+}
+
+/// Returns parts that together cover `root`, without the excepted paths.
 ///
 /// Symbolic links are left out, because a rule would hold for what they lead to; what is there is
 /// covered, or excepted, by its own path. An exception that `root` itself lies in does not count.
-pub fn carve(root: &Path, except: &[PathBuf]) -> Vec<PathBuf> {
-    let excepted: HashSet<&Path> = except.iter().map(PathBuf::as_path).collect();
-    let holders: HashSet<&Path> = except.iter().flat_map(|it| it.ancestors().skip(1)).collect();
+pub fn carve(root: &Path, except: &[PathBuf]) -> Vec<Covered> {
+    if exceptions_in(root, except).is_empty() {
+        return vec![Covered::Root(root.to_owned())];
+    }
     let mut covered = Vec::new();
     let mut open = vec![root.to_owned()];
     let mut looked_into = 0;
-    while let Some(path) = open.pop() {
-        if path != root && excepted.contains(path.as_path()) {
-            continue;
-        }
-        if !holders.contains(path.as_path()) {
-            covered.push(path);
-            continue;
-        }
+    while let Some(directory) = open.pop() {
         looked_into += 1;
         // A directory that cannot be listed, or one too many, stays closed.
         if looked_into > MOST_DIRECTORIES {
-            continue;
+            break;
         }
-        let entries = std::fs::read_dir(&path).into_iter().flatten().flatten();
-        let real = entries.filter(|it| it.file_type().is_ok_and(|kind| !kind.is_symlink()));
-        open.extend(real.map(|entry| entry.path()));
+        let Ok(listing) = std::fs::read_dir(&directory) else { continue };
+        let exceptions = exceptions_in(&directory, except);
+        let mut entries = Vec::new();
+        for entry in listing.flatten() {
+            let Ok(kind) = entry.file_type() else { continue };
+            let name = entry.file_name();
+            match exceptions.get(name.as_os_str()) {
+                _ if kind.is_symlink() => {}
+                Some(Exception::Entry) => {}
+                Some(Exception::Holder) => open.push(directory.join(name)),
+                None => entries.push((name, kind.is_dir())),
+            }
+        }
+        covered.push(Covered::Entries { directory, entries });
     }
     covered
+}
+
+/// Returns the entries of a directory that are excepted or hold an exception, whether or not they exist.
+fn exceptions_in<'a>(directory: &Path, except: &'a [PathBuf]) -> HashMap<&'a OsStr, Exception> {
+    let mut found = HashMap::new();
+    for path in except {
+        let Ok(below) = path.strip_prefix(directory) else { continue };
+        let mut names = below.components();
+        let Some(Component::Normal(name)) = names.next() else { continue };
+        match names.next() {
+            None => found.insert(name, Exception::Entry),
+            Some(_) if found.contains_key(name) => continue,
+            Some(_) => found.insert(name, Exception::Holder),
+        };
+    }
+    found
 }
 
 /// Paths without symbolic links, also when their ends do not exist. Those of one directory need one look at it.
@@ -82,10 +127,21 @@ mod tests {
 
     fn carved(dir: &Path, except: &[&str]) -> Vec<String> {
         let except: Vec<PathBuf> = except.iter().map(|it| dir.join(it)).collect();
-        let mut covered: Vec<String> = carve(dir, &except)
-            .into_iter()
-            .map(|path| path.strip_prefix(dir).unwrap().display().to_string())
-            .collect();
+        let mut covered = Vec::new();
+        for part in carve(dir, &except) {
+            match part {
+                Covered::Root(path) => covered.push(path),
+                Covered::Entries { directory, entries } => {
+                    for (name, is_directory) in entries {
+                        let path = directory.join(name);
+                        assert_eq!(path.is_dir(), is_directory, "{path:?}");
+                        covered.push(path);
+                    }
+                }
+            }
+        }
+        let shown = |path: PathBuf| path.strip_prefix(dir).unwrap().display().to_string();
+        let mut covered: Vec<String> = covered.into_iter().map(shown).collect();
         covered.sort();
         covered
     }
@@ -96,6 +152,10 @@ mod tests {
         assert_eq!(carved(dir.path(), &[]), [""]);
         let covered = carved(dir.path(), &[".ssh", ".config/gh"]);
         assert_eq!(covered, [".config/git", "project"]);
+        // One exception within another, in either order.
+        for except in [[".config", ".config/gh"], [".config/gh", ".config"]] {
+            assert_eq!(carved(dir.path(), &except), [".ssh", "project"]);
+        }
     }
 
     #[test]
@@ -115,7 +175,10 @@ mod tests {
     fn a_root_inside_an_exception_is_covered() {
         let dir = tree(&["data/sample/a"]);
         let root = dir.path().join("data/sample");
-        assert_eq!(carve(&root, &[dir.path().join("data")]), [root]);
+        for except in ["data", "data/sample"] {
+            let covered = carve(&root, &[dir.path().join(except)]);
+            assert!(matches!(&covered[..], [Covered::Root(path)] if *path == root), "{covered:?}");
+        }
     }
 
     #[test]

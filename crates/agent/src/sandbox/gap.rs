@@ -7,6 +7,7 @@ use serde::Serialize;
 /// Something that a permission means and that nothing enforces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Gap {
     /// The system has no Landlock: the program's own sandbox is all that there is.
     Kernel,

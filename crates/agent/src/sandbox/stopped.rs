@@ -112,12 +112,12 @@ impl Dialogue for Watched {
         self.dialogue.end_commands()
     }
 
-    fn patience(&self) -> Option<Duration> {
-        self.dialogue.patience()
+    fn silence_limit(&self) -> Option<Duration> {
+        self.dialogue.silence_limit()
     }
 
-    fn out_of_patience(&mut self) -> Option<Input> {
-        self.dialogue.out_of_patience()
+    fn on_silence(&mut self) -> Option<Input> {
+        self.dialogue.on_silence()
     }
 
     fn dismiss(&mut self, sink: &mut Sink<'_>) -> Input {

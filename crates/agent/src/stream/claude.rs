@@ -4,7 +4,7 @@
 //! events precede it. The last event is `result`; its `subtype` may be `success` although `is_error` is set. Events
 //! with a `parent_tool_use_id` belong to a sub-agent and are never the reply.
 
-mod course;
+mod process_phase;
 mod wire;
 
 use std::borrow::Cow;
@@ -14,7 +14,7 @@ use std::time::Duration;
 use convoke_core::Diagnostic;
 use serde_json::value::RawValue;
 
-use self::course::Course;
+use self::process_phase::ProcessPhase;
 use self::wire::{Block, Counts, Edit, Line, TextBlock, Todos};
 use super::lenient::{Object, Text};
 use super::{Reader, Sink, TurnPhase, TurnProgress, explain_ending, reason_in_words};
@@ -133,7 +133,7 @@ pub struct Claude {
     /// The last error that the program wrote in place of a reply: label and text.
     error: Option<(String, String)>,
     synthetic: bool,
-    course: Course,
+    phase: ProcessPhase,
     /// The last result that was counted.
     counted: Option<String>,
 }
@@ -146,32 +146,32 @@ impl Claude {
             edits: HashMap::new(),
             error: None,
             synthetic: false,
-            course: Course::default(),
+            phase: ProcessPhase::default(),
             counted: None,
         }
     }
 
     /// Returns whether the input can be closed.
     pub fn needs_no_input(&self) -> bool {
-        self.course.needs_no_input()
+        self.phase.needs_no_input()
     }
 
     /// Returns whether the agent has replied and only background tasks run.
     pub fn waits_for_tasks(&self) -> bool {
-        self.course.rests() && self.course.running() > 0
+        self.phase.rests() && self.phase.running() > 0
     }
 
     /// Discards an interim reply: the turn is stopped before the final one.
     pub fn stop(&mut self) {
-        if self.waits_for_tasks() || self.course.phase() == TurnPhase::Running {
+        if self.waits_for_tasks() || self.phase.phase() == TurnPhase::Running {
             self.progress.closing = None;
         }
     }
 
     /// Warns that background tasks are terminated.
     pub fn dismiss(&mut self, sink: &mut Sink<'_>) {
-        self.course.dismiss();
-        let count = self.course.running() as u64;
+        self.phase.dismiss();
+        let count = self.phase.running() as u64;
         if count > 0 {
             let message = format!("terminated {count} background shells after the reply");
             let ended = Diagnostic::new(diagnostics::AGENT_TASKS_ENDED, message).with_count(count);
@@ -188,9 +188,9 @@ impl Claude {
             "control_response" => self.control_response(&event),
             "system" => match event.subtype.as_str() {
                 "init" => self.init(event, sink),
-                "background_tasks_changed" => self.course.tasks(event.tasks.objects()),
+                "background_tasks_changed" => self.phase.tasks(event.tasks.objects()),
                 "task_started" if event.is_backgrounded.0 => {
-                    self.course.task_starts(event.task_type.as_str());
+                    self.phase.task_starts(event.task_type.as_str());
                 }
                 "api_retry" => sink(Event::own(EventKind::Retry {
                     attempt: self.progress.attempt(event.attempt.0),
@@ -209,7 +209,7 @@ impl Claude {
     }
 
     fn init(&mut self, event: Line<'_>, sink: &mut Sink<'_>) {
-        self.course.works();
+        self.phase.works();
         self.progress.session = event.session_id.0.as_deref().map(str::to_owned);
         self.progress.model = event.model.0.as_deref().map(str::to_owned);
         sink(Event::own(EventKind::Started { session: event.session_id.0, model: event.model.0 }));
@@ -222,13 +222,13 @@ impl Claude {
         };
         let synthetic = message.model.as_str() == "<synthetic>";
         if let Some(label) = event.error.0.filter(|_| parent.is_none()) {
-            // An error text of the program; the closing event repeats it.
+            // An error message of the program, which the closing event repeats.
             let words = message.content.objects().filter_map(|block| block.text.0);
             self.error = Some((label.into_owned(), words.collect()));
             return;
         }
         if parent.is_none() {
-            self.course.works();
+            self.phase.works();
             self.synthetic = synthetic;
             self.error = None;
         }
@@ -322,7 +322,7 @@ impl Claude {
         };
         let sub_agent = event.parent_tool_use_id.0;
         if sub_agent.is_none() {
-            self.course.works();
+            self.phase.works();
         }
         match raw.kind.as_str() {
             "content_block_delta" => {
@@ -362,7 +362,7 @@ impl Claude {
         }
         self.spent(&event, sink);
         if event.is_placeholder() {
-            return self.course.works();
+            return self.phase.works();
         }
         for denial in std::mem::take(&mut event.permission_denials).objects() {
             let tool = denial.tool_name.as_str();
@@ -384,7 +384,7 @@ impl Claude {
             }
         }
         self.progress.closing = Some(verdict);
-        self.course.answers();
+        self.phase.answers();
     }
 
     /// Adds the tokens since the previous result, sub-agents included. Older versions count the main thread only.
@@ -412,7 +412,7 @@ impl Claude {
     fn control_response(&mut self, event: &Line<'_>) {
         let response = event.response.0.as_ref().and_then(|response| response.response.0.as_ref());
         let interrupted = response.is_some_and(|response| response.still_queued.is_some());
-        if interrupted && self.course.interrupted() {
+        if interrupted && self.phase.interrupted() {
             self.progress.closing = Some(Verdict::Cancelled);
         }
     }
@@ -499,7 +499,7 @@ impl Reader for Claude {
     }
 
     fn phase(&self) -> TurnPhase {
-        self.course.phase()
+        self.phase.phase()
     }
 
     fn progress(&self) -> &TurnProgress {
@@ -512,7 +512,7 @@ impl Reader for Claude {
 
     fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> TurnResult {
         let error = self.error.take();
-        let cut_off = self.course.cut_off(ending).filter(|_| {
+        let cut_off = self.phase.cut_off(ending).filter(|_| {
             self.progress.closing.take_if(|verdict| *verdict == Verdict::Done).is_some()
         });
         let explain = |ending: &Ending<'_>| match error {

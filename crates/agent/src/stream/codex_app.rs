@@ -9,8 +9,8 @@ use convoke_core::Diagnostic;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::codex_error::{PendingError, Retry, failure, report_logged_wait};
 use super::codex_item::{self, Counts, Item, Phase};
-use super::codex_trouble::{Retry, Trouble, failure, tell_logged_wait};
 use super::lenient::{Flag, List, Number, Object, Text};
 use super::{Reader, Sink, TurnProgress};
 use crate::diagnostics;
@@ -90,7 +90,7 @@ pub struct CodexApp {
     progress: TurnProgress,
     /// The tokens of the thread before this turn.
     before: Usage,
-    trouble: Trouble,
+    pending_error: PendingError,
 }
 
 impl CodexApp {
@@ -99,7 +99,7 @@ impl CodexApp {
         Self {
             progress: TurnProgress::new(reply_limit),
             before: Usage::default(),
-            trouble: Trouble::default(),
+            pending_error: PendingError::default(),
         }
     }
 
@@ -179,7 +179,7 @@ impl CodexApp {
                 EventKind::Thinking { text: params.delta.into_text(), part: TextPart::Delta },
             ),
             "item/started" | "item/completed" => {
-                self.trouble.passed(progress, sink);
+                self.pending_error.report(progress, sink);
                 let phase =
                     if method == "item/started" { Phase::Started } else { Phase::Completed };
                 match params.item.0 {
@@ -209,14 +209,14 @@ impl CodexApp {
                 match Retry::read(&message) {
                     Some(retry) => {
                         let status = retry.status.or_else(|| problem.status());
-                        Retry { status, ..retry }.tell(progress, sink);
+                        Retry { status, ..retry }.report(progress, sink);
                     }
                     None if params.will_retry.0 => {
                         let status = problem.status();
                         let reason = &*message;
-                        Retry { attempt: None, max: None, status, reason }.tell(progress, sink);
+                        Retry { attempt: None, max: None, status, reason }.report(progress, sink);
                     }
-                    None => self.trouble.told(message.into_owned(), progress, sink),
+                    None => self.pending_error.record(message.into_owned(), progress, sink),
                 }
             }
             "warning" | "configWarning" | "guardianWarning" | "deprecationNotice" => {
@@ -225,7 +225,7 @@ impl CodexApp {
             }
             "turn/completed" if !foreign => {
                 let verdict = closing(params.turn.0.unwrap_or_default());
-                self.trouble.ended(&verdict, progress, sink);
+                self.pending_error.ended(&verdict, progress, sink);
                 progress.closing = Some(verdict);
             }
             "turn/started" | "turn/completed" | "error" => {}
@@ -241,7 +241,7 @@ impl Reader for CodexApp {
     }
 
     fn error_line(&mut self, line: &str, sink: &mut Sink<'_>) {
-        tell_logged_wait(line, sink);
+        report_logged_wait(line, sink);
     }
 
     fn progress(&self) -> &TurnProgress {
@@ -253,7 +253,7 @@ impl Reader for CodexApp {
     }
 
     fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> TurnResult {
-        self.trouble.close(ending, &mut self.progress, sink)
+        self.pending_error.close(ending, &mut self.progress, sink)
     }
 }
 

@@ -5,8 +5,8 @@
 
 use serde::Deserialize;
 
+use super::codex_error::{PendingError, Retry, failure, report_logged_wait};
 use super::codex_item::{self, Counts, Item, Message, Phase};
-use super::codex_trouble::{Retry, Trouble, failure, tell_logged_wait};
 use super::lenient::{Object, Text};
 use super::{Reader, Sink, TurnProgress};
 use crate::event::{Event, EventKind};
@@ -17,13 +17,13 @@ use crate::verdict::{Ending, Verdict};
 #[derive(Debug)]
 pub struct CodexExec {
     progress: TurnProgress,
-    trouble: Trouble,
+    pending_error: PendingError,
 }
 
 impl CodexExec {
     /// Creates a reader that keeps a reply of at most `reply_limit` bytes.
     pub fn new(reply_limit: usize) -> Self {
-        Self { progress: TurnProgress::new(reply_limit), trouble: Trouble::default() }
+        Self { progress: TurnProgress::new(reply_limit), pending_error: PendingError::default() }
     }
 
     /// Sets the number of requests per reported failure.
@@ -36,7 +36,7 @@ impl CodexExec {
     fn read(&mut self, event: Line<'_>, line: &str, sink: &mut Sink<'_>) {
         let progress = &mut self.progress;
         if event.kind.as_str() != "turn.failed" {
-            self.trouble.passed(progress, sink);
+            self.pending_error.report(progress, sink);
         }
         let phase = match event.kind.as_str() {
             "item.started" => Phase::Started,
@@ -61,15 +61,15 @@ impl CodexExec {
             "turn.failed" => {
                 let message = event.error.0.unwrap_or_default().message.into_text();
                 let verdict = Verdict::Failed(failure(message.into_owned()));
-                self.trouble.ended(&verdict, progress, sink);
+                self.pending_error.ended(&verdict, progress, sink);
                 progress.closing = Some(verdict);
                 return;
             }
             "error" => {
                 let message = event.message.into_text();
                 return match Retry::read(&message) {
-                    Some(retry) => retry.tell(progress, sink),
-                    None => self.trouble.told(message.into_owned(), progress, sink),
+                    Some(retry) => retry.report(progress, sink),
+                    None => self.pending_error.record(message.into_owned(), progress, sink),
                 };
             }
             "" => return progress.noise(line),
@@ -92,7 +92,7 @@ impl Reader for CodexExec {
     }
 
     fn error_line(&mut self, line: &str, sink: &mut Sink<'_>) {
-        tell_logged_wait(line, sink);
+        report_logged_wait(line, sink);
     }
 
     fn progress(&self) -> &TurnProgress {
@@ -104,7 +104,7 @@ impl Reader for CodexExec {
     }
 
     fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> TurnResult {
-        self.trouble.close(ending, &mut self.progress, sink)
+        self.pending_error.close(ending, &mut self.progress, sink)
     }
 }
 

@@ -6,9 +6,9 @@
 pub mod acp;
 pub mod claude;
 pub mod codex_app;
+mod codex_error;
 pub mod codex_exec;
 mod codex_item;
-mod codex_trouble;
 pub mod gemini;
 mod lenient;
 pub mod lines;

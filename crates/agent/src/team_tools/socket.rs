@@ -1,7 +1,7 @@
 //! The socket between the MCP server of a turn and Convoke.
 //!
 //! Each call is a connection of its own: one line with the secret, the tool and its arguments, and one line with the
-//! answer. So calls do not wait for each other, and one that its caller gives up is a closed connection.
+//! answer. So calls do not wait for each other, and closing the connection withdraws a call.
 
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::Shutdown;
@@ -80,7 +80,7 @@ async fn accept(listener: UnixListener, secret: String, tools: TeamTools) {
         while calls.try_join_next().is_some() {}
         let (secret, tools) = (secret.clone(), tools.clone());
         calls.spawn(async move {
-            // A caller that is gone needs no answer.
+            // A disconnected caller needs no answer.
             let _ = serve(stream, &secret, &tools).await;
             drop(place);
         });
@@ -109,7 +109,7 @@ async fn serve(stream: tokio::net::UnixStream, secret: &str, tools: &TeamTools) 
     output.write_all(&line).await
 }
 
-/// Compares without telling by its time how much is equal.
+/// Compares in constant time.
 fn is_equal(given: &str, secret: &str) -> bool {
     let differences = given.bytes().zip(secret.bytes()).fold(0, |sum, (a, b)| sum | (a ^ b));
     given.len() == secret.len() && differences == 0

@@ -9,8 +9,8 @@ use crate::diagnostics;
 /// The sections of a prompt that change with every turn.
 const CHANGING: [&str; 3] = ["context", "message", "envelope"];
 
-/// Returns a diagnostic if a text that Convoke controls changed a prefix that could have stayed; `is_ours` decides
-/// which sources of the later request those are.
+/// Returns a diagnostic if a text that Convoke controls changed a prefix which could have stayed the same; `is_ours`
+/// selects these texts by their sources.
 pub fn broken_prefix(
     comparison: &Comparison,
     ledger: &Ledger<'_>,

@@ -1,7 +1,7 @@
 //! Threads: the stored history that a model's requests are built from.
 //!
 //! A thread is an append-only log of lines and the requests that were sent in it. [`ThreadStore`] is the interface to
-//! both: model members write through it, and the session store implements it. A store does not interpret the lines.
+//! both: model members write through it, and the session store implements it. Stores do not interpret the lines.
 
 mod cache;
 mod memory;
@@ -60,8 +60,8 @@ pub trait ThreadStore: Send + Sync {
 /// A line of a thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ThreadLine {
-    /// The newest message of the session when the line was added: the line tells of none that came
-    /// later. `None` in a thread of no session, and in lines that early versions stored.
+    /// The newest message of the session when the line was added; the line depends on no later one. `None` in a
+    /// thread of no session, and in lines that early versions stored.
     pub as_of: Option<MessageNumber>,
     /// The text.
     pub text: String,

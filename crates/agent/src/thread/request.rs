@@ -6,9 +6,11 @@ use convoke_core::figures::thousands;
 use convoke_core::ledger::Ledger;
 use convoke_wire::Wire;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
 
 use crate::event::RequestPurpose;
 use crate::id::{AttemptRef, Millis, ThreadId, now};
+use crate::milliseconds;
 use crate::usage::Usage;
 
 /// A stored request. `T` is where its texts are: here ([`RequestTexts`]), left in the store (`()`), or
@@ -53,6 +55,32 @@ impl<T> RequestRecord<T> {
         }
         let (bytes, unchanged) = (thousands(*bytes), thousands(*unchanged_bytes));
         format!("request {number}, {purpose}, {bytes} bytes, {unchanged} unchanged")
+    }
+}
+
+impl RequestRecord<()> {
+    /// Returns the JSON form, the same for the command line and the page; with `texts`, it has the ledger and the body.
+    pub fn json(&self, texts: Option<&RequestTexts>) -> serde_json::Result<Value> {
+        let Self { thread, number, attempt, meta, outcome, texts: () } = self;
+        let headers = meta.headers.iter().map(|(name, value)| (name.clone(), json!(value)));
+        let headers: Map<String, Value> = headers.collect();
+        let mut value = json!({
+            "thread": thread, "request": number,
+            "turn": attempt.map(|it| it.turn), "attempt": attempt.map(|it| it.attempt),
+            "at": meta.at, "path": meta.path, "purpose": meta.purpose, "bytes": self.sent_bytes(),
+            "unchangedBytes": meta.unchanged_bytes, "redacted": meta.redacted, "wire": meta.wire,
+            "sentSha256": meta.sent_sha256, "masked": meta.masked, "headers": headers,
+            "failedAttempts": outcome.failed, "ended": outcome.end, "usage": outcome.usage,
+            "model": outcome.model, "status": outcome.status,
+            "firstByteMs": outcome.first_byte.map(milliseconds::whole),
+            "elapsedMs": outcome.elapsed.map(milliseconds::whole),
+            "cacheMiss": outcome.cache_miss,
+        });
+        if let Some(texts) = texts {
+            value["ledger"] = serde_json::to_value(texts.parse_ledger(meta)?)?;
+            value["body"] = json!(texts.body);
+        }
+        Ok(value)
     }
 }
 
@@ -171,6 +199,7 @@ pub struct RequestOutcome {
 /// The end of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub enum RequestEnd {
     /// With a response.
     Answered,

@@ -29,7 +29,7 @@ impl Chat {
             }
             SessionEventKind::Message(message) => {
                 if self.setup.team.is_person(&message.from) {
-                    // Others may speak too.
+                    // Other people may send messages too.
                     let policy = self.setup.team.context.text;
                     let is_it = |pending: &PersonMessage| {
                         strip_all_markers(&pending.text, policy) == message.text
@@ -151,7 +151,7 @@ impl Chat {
         }
         self.activity = Activity::Waiting;
         if !self.is_interrupted {
-            // It was about the turns that ran.
+            // The notice concerned the turns that ran.
             self.notice = None;
         }
         self.rings |= !matches!(stop, StopReason::Cancelled { .. });
@@ -197,7 +197,7 @@ impl Chat {
             self.transcript.hint(Tone::Quiet, hint);
         }
         // A message arrived after the inbox was last read.
-        (!self.pending.is_empty()).then(|| self.work(Effect::GoOn))
+        (!self.pending.is_empty()).then(|| self.work(Effect::Continue))
     }
 
     fn unqueue(&mut self, turn: TurnId) {

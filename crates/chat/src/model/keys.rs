@@ -30,7 +30,7 @@ impl Chat {
             return self.key_on_page(key.code, ctrl);
         }
         match key.code {
-            KeyCode::F(1) => return self.intend(UserAction::Help),
+            KeyCode::F(1) => return self.act(UserAction::Help),
             KeyCode::F(3) => {
                 self.show_question();
                 return None;
@@ -127,7 +127,7 @@ impl Chat {
         }
         let overlay = self.overlay.as_mut()?;
         match code {
-            // Who was typing a message when the card came has not seen it.
+            // A person who was typing when the card appeared has not read it.
             KeyCode::Enter | KeyCode::Char('q') if is_question => {}
             KeyCode::Esc | KeyCode::Enter | KeyCode::F(1 | 2) | KeyCode::Char('q') => {
                 self.overlay = None;

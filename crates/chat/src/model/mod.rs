@@ -101,7 +101,7 @@ pub enum RemoteRequest {
     /// Say something.
     Say(PersonMessage),
     /// Run turns until a person is to speak.
-    GoOn,
+    Continue,
     /// Retry a turn.
     Retry(TurnId),
 }
@@ -114,10 +114,10 @@ pub enum Effect {
     /// Store a message between two turns.
     Interject(PersonMessage),
     /// Run turns until a person is to speak.
-    GoOn,
+    Continue,
     /// Retry a turn, then run turns until a person is to speak.
     Retry(TurnId),
-    /// Take back what a turn changed, or show what that would do.
+    /// Undo the changes of a turn, or preview the undo.
     Undo(Option<TurnId>, bool),
     /// Cancel the running turn.
     CancelTurn,
@@ -305,7 +305,9 @@ impl Chat {
                 self.activity = Activity::Waiting;
                 self.remark(why)
             }
-            Input::Woken => (self.activity == Activity::Waiting).then(|| self.work(Effect::GoOn)),
+            Input::Woken => {
+                (self.activity == Activity::Waiting).then(|| self.work(Effect::Continue))
+            }
             Input::Note(text) => {
                 self.transcript.note(Tone::Quiet, &text);
                 None
@@ -395,7 +397,7 @@ impl Chat {
                 self.editor.insert(&line);
                 self.remark(too_many())
             }
-            Ok(user_action) => self.intend(user_action),
+            Ok(user_action) => self.act(user_action),
             Err(why) => {
                 // Put the line back for correction.
                 self.editor.insert(&line);
@@ -404,7 +406,7 @@ impl Chat {
         }
     }
 
-    fn intend(&mut self, user_action: UserAction) -> Option<Effect> {
+    fn act(&mut self, user_action: UserAction) -> Option<Effect> {
         match user_action {
             UserAction::Say { text, to } => Some(self.say(&text, to)),
             UserAction::Edit(text) => {
@@ -429,10 +431,10 @@ impl Chat {
                 None => self.remark("no turn to retry"),
             },
             UserAction::Undo { turn, is_confirmed } => Some(Effect::Undo(turn, is_confirmed)),
-            UserAction::GoOn if self.activity != Activity::Waiting => {
+            UserAction::Continue if self.activity != Activity::Waiting => {
                 self.remark("agents are already running")
             }
-            UserAction::GoOn => Some(self.work(Effect::GoOn)),
+            UserAction::Continue => Some(self.work(Effect::Continue)),
             UserAction::Look(what, member) => self.look(what, member.as_ref()),
             UserAction::Help => {
                 self.overlay = Some(Overlay::open(Page::Help, self.areas().page_width()));
@@ -468,8 +470,8 @@ impl Chat {
                 Err("too many messages wait".to_owned())
             }
             RemoteRequest::Say(_) => Ok(!is_waiting),
-            RemoteRequest::GoOn | RemoteRequest::Retry(_) if is_waiting => Ok(false),
-            RemoteRequest::GoOn | RemoteRequest::Retry(_) => {
+            RemoteRequest::Continue | RemoteRequest::Retry(_) if is_waiting => Ok(false),
+            RemoteRequest::Continue | RemoteRequest::Retry(_) => {
                 Err("a turn runs; try again when it has ended".to_owned())
             }
         }
@@ -483,7 +485,7 @@ impl Chat {
                 self.pending.push(message.clone());
                 if waits { Effect::Interject(message) } else { self.work(Effect::Say(message)) }
             }
-            RemoteRequest::GoOn => self.work(Effect::GoOn),
+            RemoteRequest::Continue => self.work(Effect::Continue),
             RemoteRequest::Retry(turn) => self.work(Effect::Retry(turn)),
         })
     }

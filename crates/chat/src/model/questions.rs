@@ -10,7 +10,7 @@ use super::{Chat, Effect};
 use crate::overlay::{Overlay, Page};
 use crate::transcript::Tone;
 
-/// How long a card has to be on the screen before a key answers it: who was typing has not read it.
+/// The time for which a card must be visible before a key answers it: a person who was typing has not read it.
 const UNREAD: Duration = Duration::from_millis(700);
 
 /// A question that waits for the person.
@@ -18,7 +18,7 @@ const UNREAD: Duration = Duration::from_millis(700);
 pub(crate) struct OpenQuestion {
     pub(crate) member: MemberName,
     pub(crate) question: PermissionQuestion,
-    /// When its card was opened.
+    /// The time at which its card was opened.
     shown: Option<Duration>,
 }
 
@@ -58,12 +58,12 @@ impl Chat {
             let summary = open.question.summary.lines().next().unwrap_or_default();
             let may = if answer.allows() { "may" } else { "may not" };
             let why = match by {
-                AnsweredBy::Person => answer.as_str(),
                 AnsweredBy::Session => "as answered before",
                 AnsweredBy::Rule => "by a rule",
                 AnsweredBy::Timeout => "no answer in time",
                 AnsweredBy::Nobody => "nobody is asked",
-                AnsweredBy::Withdrawn => "taken back",
+                AnsweredBy::Withdrawn => "withdrawn",
+                _ => answer.as_str(),
             };
             self.transcript.note(Tone::Quiet, &format!("{} {may}: {summary} ({why})", open.member));
         }
@@ -77,7 +77,7 @@ impl Chat {
         self.show_question();
     }
 
-    /// Takes in a key on a card. Returns `None` if it answers nothing.
+    /// Applies a key to a card. Returns `None` if the key is no answer.
     pub(super) fn key_on_question(&mut self, code: KeyCode) -> Option<Effect> {
         let answer = match code {
             KeyCode::Char('1') => PermissionAnswer::Once,

@@ -187,7 +187,7 @@ fn what_is_said_during_a_turn_is_shown_as_waiting_and_never_forgotten() {
     assert!(chat.screen().contains("… Look at the tests, too."));
     // It came after the inbox was last read, so the conversation has to continue.
     chat.happen(ended(1, "ada", Verdict::Done, None));
-    assert_eq!(chat.happen(idle()), Some(Effect::GoOn));
+    assert_eq!(chat.happen(idle()), Some(Effect::Continue));
     chat.happen(message(2, "you", &["ada"], "Look at the tests, too."));
     assert_eq!(chat.happen(idle()), None);
     assert!(!chat.screen().contains("not stored yet"));
@@ -208,7 +208,7 @@ fn a_turn_that_failed_can_be_tried_again() {
     assert_snapshot!("a_failed_turn", chat.screen());
     assert_eq!(chat.enter_line("/retry"), Some(Effect::Retry(TurnId(1))));
     chat.update(Input::Refused("turn 1 cannot be tried again: it is done".to_owned()));
-    assert_eq!(chat.enter_line("/go"), Some(Effect::GoOn));
+    assert_eq!(chat.enter_line("/go"), Some(Effect::Continue));
 }
 
 #[test]

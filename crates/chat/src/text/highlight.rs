@@ -2,7 +2,7 @@
 
 use super::styled::{Face, StyledText, Tint};
 
-/// How a family of languages writes comments, and its keywords.
+/// The comment syntax and keywords of a family of languages.
 #[derive(Debug)]
 struct Language {
     names: &'static [&'static str],

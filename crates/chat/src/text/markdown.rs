@@ -1,4 +1,4 @@
-//! Renders Markdown as lines for a terminal. Nothing that a text says reaches the terminal as anything but text.
+//! Renders Markdown as lines for a terminal. No part of a text reaches the terminal as a control sequence.
 
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 use unicode_width::UnicodeWidthStr as _;
@@ -7,8 +7,8 @@ use super::highlight::highlight;
 use super::printable::{has_piles, printable};
 use super::styled::{Face, StyledText, Tint};
 
-/// The most prefixes of a line: quotations and lists that are nested deeper look like those at this depth. It
-/// bounds the cost of a line.
+/// The maximum number of prefixes of a line, which bounds its cost: deeper quotations and lists look like those at
+/// this depth.
 const DEEPEST: usize = 8;
 
 /// Renders a text in lines of a width. O(text).
@@ -31,7 +31,7 @@ pub(crate) fn render(text: &str, width: usize) -> Vec<StyledText> {
     writer.lines
 }
 
-/// What stands before the lines of a block.
+/// The prefix of the lines of a block.
 #[derive(Debug)]
 struct Prefix {
     first: String,
@@ -186,7 +186,7 @@ impl Writer {
         Face { bold: self.bold > 0, italic: self.italic > 0, tint }
     }
 
-    /// Adds a piece of the block. References to characters in the text stand for control characters, too.
+    /// Adds a piece of the block. Character references can stand for control characters too.
     fn push(&mut self, piece: &str, face: Face) {
         self.text.push(&printable(piece), face);
     }
@@ -232,7 +232,7 @@ impl Writer {
     /// Writes the block, or a blank line.
     fn write(&mut self) {
         let mut text = std::mem::take(&mut self.text);
-        // A pile of accents can come in pieces.
+        // Combining characters can arrive in separate pieces.
         if has_piles(&text.text) {
             text = StyledText::plain(&printable(&text.text));
         }

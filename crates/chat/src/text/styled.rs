@@ -1,4 +1,4 @@
-//! Lines of text with faces: what is emphasised, code, a link.
+//! Lines of text with faces, such as emphasis, code and links.
 
 use std::ops::Range;
 
@@ -29,7 +29,7 @@ pub(crate) enum Tint {
     Code,
     /// The text of a link.
     Link,
-    /// What is not part of the words: the bar of a quotation, the mark of a list.
+    /// Decoration: the bar of a quotation, the mark of a list.
     Frame,
     /// A keyword of a language.
     Keyword,
@@ -74,7 +74,7 @@ impl StyledText {
 
     /// Appends another text.
     fn append(&mut self, other: &Self, range: Range<usize>, from: &mut usize) {
-        // The ranges of a caller come in order, so that no face is looked at twice.
+        // The ranges of a caller are in order, so that each face is visited once.
         while let Some(&(end, face)) = other.faces.get(*from) {
             let start = from.checked_sub(1).map_or(0, |before| other.faces[before].0);
             let piece = start.max(range.start)..end.min(range.end);

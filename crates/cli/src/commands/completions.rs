@@ -1,4 +1,4 @@
-//! `convoke completions` and `convoke man`: what a shell and `man` need to know about the command.
+//! `convoke completions` and `convoke man`: completions for shells, and manual pages.
 
 use std::ffi::OsStr;
 use std::io::Write as _;
@@ -21,7 +21,7 @@ use crate::host_environment;
 use crate::outcome::Outcome;
 use crate::terminal::{printable, stdout};
 
-/// The variable by which a shell asks for completions.
+/// The variable with which a shell requests completions.
 const VARIABLE: &str = "COMPLETE";
 /// The most sessions that are offered.
 const SESSIONS: usize = 20;
@@ -60,7 +60,7 @@ pub fn completions(arguments: &Completions) -> anyhow::Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-/// Answers a shell that asks for completions. Returns whether one asked.
+/// Answers a shell's request for completions. Returns whether there was one.
 pub fn answer_shell<C: CommandFactory>() -> bool {
     let arguments = std::env::args_os();
     let cwd = std::env::current_dir().ok();

@@ -127,7 +127,7 @@ fn broken_configuration(host_environment: &HostEnvironment) -> Option<Finding> {
     Some(Finding::new(Level::Problem, own::DOCTOR_CONFIGURATION, wrong.to_string()))
 }
 
-/// Returns a finding for each directory of a workspace that nothing uses.
+/// Returns a finding for each unused workspace directory.
 fn leftover_workspaces(host_environment: &HostEnvironment) -> anyhow::Result<Vec<Finding>> {
     let data = Home::of(host_environment).data;
     if !data.join("workspaces").is_dir() {
@@ -135,7 +135,7 @@ fn leftover_workspaces(host_environment: &HostEnvironment) -> anyhow::Result<Vec
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let sessions = runtime.block_on(async {
-        // Whether the store can be opened is for those commands to say that need it.
+        // Other commands report a store that cannot be opened.
         let store = open_store(host_environment).await?;
         let removed = store.removed_sessions().await?.into_iter().map(|it| it.session.id);
         let ids = store.sessions().await?.into_iter().map(|it| it.id).chain(removed);
@@ -175,7 +175,7 @@ fn broken_team_file(host_environment: &HostEnvironment) -> Option<TeamFileReport
     Project::read(&find_team_file(host_environment)?, &user).err()
 }
 
-/// Returns the agents to look for: all of them, or those that are named.
+/// Returns the agents to check: all, or the named ones.
 fn chosen(names: &[String]) -> Result<(Vec<Vendor>, Vec<&'static Preset>), UsageError> {
     // `gemini` is reported once.
     let is_apart =

@@ -40,7 +40,7 @@ pub enum Command {
     Serve(serve::Arguments),
     /// Show what each turn changed in the working directory
     Changes(changes::Arguments),
-    /// Bring the files back to before a turn
+    /// Restore the files to their state before a turn
     Undo(undo::Arguments),
     Check(check::Arguments),
     Trust(trust::Arguments),

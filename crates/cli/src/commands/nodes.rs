@@ -1,4 +1,4 @@
-//! `convoke nodes`: the machines that take turns in a shared store.
+//! `convoke nodes`: lists the machines that run turns of a shared store.
 
 use std::io::Write as _;
 

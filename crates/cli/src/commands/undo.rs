@@ -1,4 +1,4 @@
-//! `convoke undo`: takes back what a turn changed.
+//! `convoke undo`: undoes the changes of a turn.
 
 use std::io::{BufRead as _, IsTerminal as _, Write as _, stdin};
 
@@ -15,10 +15,10 @@ use crate::host_environment;
 use crate::outcome::{Outcome, UsageError};
 use crate::terminal::{stderr, stdout};
 
-/// Brings the files back to before a turn.
+/// Restores the files to their state before a turn.
 ///
-/// Shows first what would change, and asks. Nothing is taken back where something else has changed one of
-/// the files since. Of a turn that is undone already, the undo is taken back.
+/// Shows what would change, and asks first. Nothing is undone if one of the files has changed since. If the turn is
+/// undone already, its changes are restored.
 #[derive(Debug, Args)]
 pub struct Arguments {
     /// The session: its id, either end of it, or `last`
@@ -27,13 +27,13 @@ pub struct Arguments {
     /// The turn; by default the latest turn or undo that changed a file
     #[arg(long, value_name = "N", value_parser = parse_turn)]
     turn: Option<TurnId>,
-    /// Take back the latest merge of this member's workspace, also when turns followed it
+    /// Undo the latest merge of this member's workspace, even if turns followed it
     #[arg(long, value_name = "MEMBER", conflicts_with = "turn")]
     merge: Option<String>,
     /// Do it without asking
     #[arg(long, short)]
     yes: bool,
-    /// Write JSON: the files, and whether they were brought back; without --yes nothing is done
+    /// Write JSON: the files, and whether they were restored; without --yes nothing is done
     #[arg(long)]
     json: bool,
 }
@@ -88,7 +88,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-/// Writes what an undo does as JSON, and does it if the user said so.
+/// Writes an undo as JSON, and carries it out if the user confirmed.
 fn write_report(changes: &Changes, plan: &UndoPlan, is_confirmed: bool) -> anyhow::Result<Outcome> {
     let is_done = is_confirmed && plan.conflicts.is_empty() && !plan.changes.is_empty();
     let files = changes.diffs(&plan.directory, &plan.changes)?;

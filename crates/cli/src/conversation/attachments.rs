@@ -20,7 +20,7 @@ use crate::figures::number;
 const MOST_FILES: usize = 20;
 /// The most bytes of one message's files.
 const MOST_BYTES: usize = 1 << 20;
-/// What may follow a path in a sentence.
+/// Punctuation that may follow a path in a sentence.
 const PUNCTUATION: [char; 14] =
     ['.', ',', ';', ':', '!', '?', ')', ']', '}', '>', '\'', '"', '，', '。'];
 
@@ -32,7 +32,7 @@ pub struct ProjectAttachments {
     /// The directory that paths are relative to.
     base: PathBuf,
     home: PathBuf,
-    /// How to have the project trusted, if it is not.
+    /// Instructions to trust the project, if it is not trusted.
     how_to_trust: Option<String>,
 }
 
@@ -55,7 +55,7 @@ impl ProjectAttachments {
         }
     }
 
-    /// Returns the file that a mention means, with the part of the mention that names it; `None` if it is
+    /// Returns the file that a mention refers to, with the part of the mention that names it; `None` if it is plain
     /// text.
     fn meant<'t>(&self, mention: &Mention<'t>) -> Result<Option<(&'t str, PathBuf)>, String> {
         let Mention { path, is_quoted } = *mention;
@@ -63,7 +63,7 @@ impl ProjectAttachments {
         if !is_quoted && self.is_member(shortest) {
             return Ok(None);
         }
-        // A file may have a name that ends like a sentence.
+        // The name of a file may end with punctuation.
         let mut named = path;
         loop {
             let file = self.resolve(named);
@@ -93,7 +93,7 @@ impl ProjectAttachments {
         })
     }
 
-    /// Returns whether a word names something in a directory that exists.
+    /// Returns whether a word is a path in an existing directory.
     fn is_in_a_directory(&self, word: &str) -> bool {
         let file = self.resolve(word);
         word.contains('/') && (file.is_dir() || file.parent().is_some_and(Path::is_dir))
@@ -106,7 +106,7 @@ impl ProjectAttachments {
         }
     }
 
-    /// Refuses a name at the beginning of a message that is no member's: it would go to somebody else.
+    /// Rejects an unknown name at the beginning of a message, which would otherwise go to another member.
     fn check_name(&self, mention: &Mention<'_>) -> Result<(), String> {
         let name = mention.path.trim_end_matches(PUNCTUATION);
         let is_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
@@ -168,7 +168,7 @@ impl Attachments for ProjectAttachments {
                 }
                 continue;
             };
-            // The message names the file; the `@` would make some programs read it once more.
+            // Only the name stays in the message; the `@` would make some programs read the file again.
             text.push_str(&message.text[rest..at]);
             text.push_str(named);
             rest = at + 1 + named.len() + if mention.is_quoted { 2 } else { 0 };
@@ -205,15 +205,14 @@ fn shown(path: &str) -> String {
     parts.collect::<PathBuf>().display().to_string()
 }
 
-/// The extensions that make a word a file. Packages and decorators have dots too.
+/// The extensions of file names. Packages and decorators contain dots too.
 const EXTENSIONS: &[&str] = &[
     "c", "cc", "cpp", "cs", "css", "csv", "diff", "go", "h", "hpp", "html", "java", "js", "json",
     "jsx", "kt", "lock", "log", "md", "patch", "php", "py", "rb", "rs", "sh", "sql", "swift",
     "toml", "ts", "tsx", "txt", "xml", "yaml", "yml",
 ];
 
-/// Returns whether a word after an `@` is meant as a path, although there is no such file: it begins as one, or ends
-/// as a file does.
+/// Returns whether a word after an `@` looks like a path, by its beginning or its extension.
 fn looks_like_path(word: &str) -> bool {
     let begins = ["./", "../", "/", "~/"].iter().any(|start| word.starts_with(start));
     let ends = word
@@ -222,7 +221,7 @@ fn looks_like_path(word: &str) -> bool {
     begins || (ends && !word.contains('('))
 }
 
-/// What follows an `@`.
+/// The text after an `@`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Mention<'t> {
     path: &'t str,

@@ -1,4 +1,4 @@
-//! Records what turns change, and takes it back: `convoke-changes` for conversations and commands.
+//! Records and undoes the changes of turns, with `convoke-changes`.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -39,7 +39,7 @@ pub fn changes_of(host_environment: &HostEnvironment) -> Changes {
 /// The recorder of a conversation.
 pub(super) struct Recorder {
     changes: Changes,
-    /// Whether the user knows that `git` is missing.
+    /// Whether the missing `git` was reported.
     told_no_git: Arc<AtomicBool>,
 }
 
@@ -126,7 +126,7 @@ fn begin(changes: &Changes, turn: &TurnDirectory, told_no_git: &AtomicBool) -> R
             recording: Some(Box::new(RecordedTurn { changes: changes.clone(), running: turn })),
             diagnostics: Vec::new(),
         },
-        // Once is enough: it is the same for every turn.
+        // It is the same for every turn.
         Err(ChangesError::NoGit) if told_no_git.swap(true, Ordering::Relaxed) => {
             RecordingBegun::default()
         }
@@ -136,7 +136,7 @@ fn begin(changes: &Changes, turn: &TurnDirectory, told_no_git: &AtomicBool) -> R
     }
 }
 
-/// Commits what a turn changed in a workspace. Returns a diagnostic if that failed.
+/// Commits the changes of a turn in a workspace. Returns a diagnostic if that failed.
 fn uncommitted(changes: &Changes, record: &Record) -> Option<Diagnostic> {
     let error = changes.commit(&record.directory, &record.turn).err()?;
     let message = format!("the changes of this turn are recorded, but not committed: {error}");
@@ -193,7 +193,7 @@ pub fn counts(changes: &Changes, record: &Record) -> ChangeCounts {
     counts
 }
 
-/// Returns what others changed since a member's last turn: its own text for each record.
+/// Returns the changes of others since a member's last turn, as a text for each record.
 fn teammate_changes(
     changes: &Changes,
     request: &TeammateChanges,
@@ -243,7 +243,7 @@ fn merge_name(direction: Direction, record: &Record) -> String {
     format!("{prefix}a merge of the workspace of {member}")
 }
 
-/// Shows what an undo would do, or does it.
+/// Previews an undo, or carries it out.
 fn undo(changes: &Changes, request: &UndoRequest) -> Result<String, ChangesError> {
     let session = request.session.to_string();
     let plan = changes.plan_undo(&session, request.turn.map(|turn| turn.0))?;
@@ -258,7 +258,7 @@ fn undo(changes: &Changes, request: &UndoRequest) -> Result<String, ChangesError
     Ok(done(&plan))
 }
 
-/// Describes what an undo would do, a line for each path.
+/// Describes an undo, with a line for each path.
 pub fn describe(changes: &Changes, plan: &UndoPlan) -> Result<String, ChangesError> {
     let mut text = format!("{} in {}:\n", title(plan), plan.directory.display());
     for line in change_lines(changes, &plan.directory, &plan.changes)? {
@@ -282,7 +282,7 @@ pub fn describe(changes: &Changes, plan: &UndoPlan) -> Result<String, ChangesErr
     Ok(text)
 }
 
-/// Reports an undo that is done.
+/// Returns the report of an undo.
 pub fn done(plan: &UndoPlan) -> String {
     let what = if plan.is_redo { "restored" } else { "undone" };
     if let Some(applied) = &plan.applied {

@@ -54,7 +54,7 @@ impl Home {
         Ok(catalog)
     }
 
-    /// Reads one of the user's own files, if there is one.
+    /// Reads one of the user's own files, if it exists.
     fn read_own<T>(
         &self,
         name: &str,

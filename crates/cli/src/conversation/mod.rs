@@ -102,8 +102,8 @@ pub enum AgentBackend {
 }
 
 impl AgentBackend {
-    /// Chooses the backend. A session that began as a rehearsal stays one unless the user says otherwise, so that
-    /// resuming it never costs anything by surprise.
+    /// Chooses the backend. A session that began as a rehearsal stays one unless the user chooses otherwise, so that
+    /// resuming it causes no unexpected cost.
     fn of(asked: Option<Rehearse>, began: Option<Rehearsal>) -> Self {
         match (asked, began) {
             (Some(Rehearse::StandIn), _) | (None, Some(Rehearsal::StandIn)) => Self::StandIns,
@@ -182,7 +182,7 @@ impl Conversation {
     pub async fn author(&self, message: MessageNumber) -> anyhow::Result<Option<MemberName>> {
         let (store, session) = (self.coordinator.store(), self.coordinator.session());
         let message = store.message(session, message).await?.message;
-        Ok(self.coordinator.team_agents().team().resolve(message.said.speaker.name()).cloned())
+        Ok(self.coordinator.team_agents().team().resolve(message.speaker.name()).cloned())
     }
 
     /// Returns whether the session is kept: it was resumed, or has messages.
@@ -368,7 +368,7 @@ fn team_text_in(directory: &Path) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// Returns the members whose turns the machines run that the team file names.
+/// Returns the members whose turns run on the nodes that the team file names.
 fn elsewhere(
     team: &Team,
     store: &AnyStore,
@@ -386,7 +386,7 @@ fn elsewhere(
                  `convoke docs store`)"
             )))
         }
-        // A rehearsal shows the whole team here.
+        // A rehearsal runs the whole team here.
         _ => Ok(BTreeSet::new()),
     }
 }

@@ -20,13 +20,13 @@ pub struct NodeTeam {
     pub team_agents: TeamAgents,
     /// The diagnostics of resolving them.
     pub diagnostics: Vec<Diagnostic>,
-    /// What the agents need for as long as they run.
+    /// Resources that must live as long as the agents.
     pub keep: Box<dyn Any + Send>,
 }
 
 impl NodeTeam {
-    /// Resolves the agents of a session in a directory of this machine. A team file from the store decides nothing
-    /// about what runs that the user of this machine has not allowed.
+    /// Resolves the agents of a session in a directory of this machine. A team file from the store chooses nothing
+    /// that the user of this machine has not allowed.
     pub async fn resolve(
         session: &Session,
         directory: &Path,
@@ -59,7 +59,7 @@ impl NodeTeam {
         };
         let ResolvedTeam { team_agents, rehearsal_servers, diagnostics } = resolver.fill().await?;
         // The people are at other machines.
-        team_agents.nobody_answers();
+        team_agents.refuse_unanswered();
         Ok(Self { team_agents, diagnostics, keep: Box::new(rehearsal_servers) })
     }
 

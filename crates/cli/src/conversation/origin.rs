@@ -92,13 +92,12 @@ impl Git {
     }
 }
 
-/// Returns whether a text of a store is the name of a commit, and not an option of git.
+/// Returns whether a stored text is a commit id, and not an option of git.
 fn is_revision(text: &str) -> bool {
     (40..=64).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// Returns the host and path of a remote, by which two machines compare it, however each signs in there. It contains no
-/// user and no password.
+/// Returns the host and path of a remote, without user and password, so that machines can compare it.
 fn remote_name(url: &str) -> Option<String> {
     let (authority, path) = match url.split_once("://") {
         Some((_, rest)) => rest.split_once('/')?,

@@ -1,4 +1,4 @@
-//! The project: a team file, its directory, and whether the user trusts what it asks for.
+//! The project: a team file, its directory, and its trust.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -113,7 +113,7 @@ impl Project {
         origin: Origin,
     ) -> Result<Self, TeamFileReport> {
         let trust = match origin {
-            // A file with errors chooses nothing, and is checked as if it were trusted.
+            // A file with errors takes no effect, and is checked as if it were trusted.
             Origin::File => match Team::parse(&text) {
                 Ok(team) => user.trusted.trust_of(&directory, &choices(&team, &directory)),
                 Err(_) => user.trusted.trust_of(&directory, &[]),
@@ -143,7 +143,7 @@ impl Project {
         self.trust.into()
     }
 
-    /// Returns what the members ask for that needs trust.
+    /// Returns the members' choices that need trust.
     pub fn choices(&self) -> Vec<MemberChoices> {
         choices(&self.team, &self.directory)
     }
@@ -162,14 +162,16 @@ impl Project {
         Diagnostic::new(diagnostics::AGENT_SETTING_REFUSED, message).at_path(self.file.clone())
     }
 
-    /// Returns the team with the format of each agent's prompts in place of the user's name for it.
+    /// Returns the team as its conversations have it: with a person, and with each agent's prompt format in place of its
+    /// configured name.
     pub fn team_with_formats(&self, catalog: &Catalog) -> Team {
         let mut team = self.team.clone();
+        team.ensure_person();
         for member in &mut team.members {
             let MemberKind::Agent(settings) = &mut member.kind else { continue };
             let Some(definition) = catalog.get(&settings.agent) else { continue };
             let format = match definition.kind {
-                // No protocol has a place for a system text.
+                // The protocol has no system text.
                 AgentKind::Acp | AgentKind::StandIn => AgentKind::Plain,
                 kind => kind,
             };
@@ -194,7 +196,7 @@ fn choices(team: &Team, directory: &Path) -> Vec<MemberChoices> {
     team.choices(|file| locate(directory, file))
 }
 
-/// Returns what the user can do to have a team file trusted.
+/// Returns the instructions to trust a team file.
 pub(super) fn how_to_trust(directory: &Path, trust: DirectoryTrust, origin: Origin) -> String {
     let shown = directory.display();
     match (origin, trust) {
@@ -239,7 +241,7 @@ pub fn find_team_file(host_environment: &HostEnvironment) -> Option<PathBuf> {
         Some(top) => above.starts_with(top),
         None => *above == directory,
     });
-    // One that cannot be read is an error, and not a project without a team file.
+    // An unreadable team file is an error, not an absent one.
     let found =
         searched.map(|above| above.join(TEAM_FILE)).find(|path| path.symlink_metadata().is_ok())?;
     Some(found.strip_prefix(directory).map_or(found.clone(), Path::to_owned))

@@ -80,7 +80,7 @@ impl ProjectReferences<'_> {
         read_instructions(self.directory, file, self.trust, self.origin).map(drop)
     }
 
-    /// Refuses a command line in place of a program, and a directory.
+    /// Rejects a command line or a directory in place of a program.
     fn check_command(&self, settings: &AgentSettings) -> Result<(), BadReference> {
         let Some(command) = &settings.command else { return Ok(()) };
         let path = self.directory.join(command);
@@ -150,7 +150,7 @@ pub(super) fn locate(directory: &Path, file: &str) -> FileLocation {
     }
 }
 
-/// Reads an instructions file. Until the directory is trusted, it must lie in it.
+/// Reads an instructions file. It must be inside the directory until that is trusted.
 pub(super) fn read_instructions(
     directory: &Path,
     file: &str,

@@ -44,8 +44,8 @@ pub struct Received {
 }
 
 impl RehearsalServers {
-    /// Sets up a member's server and home, and returns the machine as its program will see it, and the
-    /// requests that its server will be sent.
+    /// Sets up a member's server and home. Returns the machine that its program will see, and the requests to its
+    /// server.
     pub(super) async fn enter(
         &mut self,
         member: MemberName,

@@ -13,7 +13,7 @@ use crate::outcome::UsageError;
 pub(super) struct ResolvedAgent {
     pub(super) definition: Definition,
     pub(super) permissions: Permissions,
-    /// The settings of the team file that count.
+    /// The settings of the team file that take effect.
     pub(super) settings: AgentSettings,
 }
 

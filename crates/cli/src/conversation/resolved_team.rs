@@ -204,8 +204,8 @@ impl AgentResolver<'_> {
         Ok(member_agent)
     }
 
-    /// Tells whether members that may write work in copies of the directory. Those that work at the same
-    /// time would overwrite each other's files.
+    /// Returns whether members that may write work in copies of the directory, so that they do not overwrite each
+    /// other's files.
     fn has_workspaces(&self) -> bool {
         let team = &self.project.team;
         team.workspace.map_or(team.limits.parallel, |choice| choice == WorkspaceChoice::Own)
@@ -217,9 +217,9 @@ impl AgentResolver<'_> {
         let enforcer = Enforcer::on_this_machine(resolved.definition.vendor(), newest_abi);
         let gaps = enforcer.gaps(resolved.permissions, Route::Direct);
         resolved.permissions != Permissions::ReadOnly
-            // The user's own configuration lets it change some paths.
+            // The user's own configuration allows it to change some paths.
             || !resolved.definition.sandbox.writable.is_empty()
-            // An old kernel lets a file be emptied that can only be read.
+            // An old kernel allows read-only files to be truncated.
             || gaps.contains(&Gap::Truncate)
     }
 
@@ -275,7 +275,7 @@ impl AgentResolver<'_> {
         Ok(Arc::new(RecordingAgent::new(agent(definition, host).into(), feed, recording)))
     }
 
-    /// Returns the program of a member whose requests are recorded, and where they are.
+    /// Returns the program of a member whose requests are recorded, and its recording.
     fn recording(
         &self,
         name: &MemberName,
@@ -294,7 +294,7 @@ impl AgentResolver<'_> {
             redactor: Redactor::for_env(&secrets),
             home: ProgramHome::Users(UserHome::of(vendor, self.host_environment)),
         };
-        // A program that is not there fails its turn with a reason of its own.
+        // The turn of a missing program fails with its own reason.
         Some((program.unwrap_or_else(|| definition.program().into()), recording))
     }
 
@@ -377,7 +377,7 @@ impl AgentResolver<'_> {
         })
     }
 
-    /// Returns what holds for the sandboxes of the team.
+    /// Returns the sandbox settings of the team.
     fn sandbox(&self, route: Route) -> SandboxSettings {
         SandboxSettings {
             private: vec![self.home.data.clone(), self.home.configuration.clone()],
@@ -412,7 +412,7 @@ fn is_inherited(name: &OsStr, vendor: Option<Vendor>, model_keys: &BTreeSet<OsSt
     !is_key && name != store::PASSWORD
 }
 
-/// Returns what it takes to run the turns of each member.
+/// Returns the requirements of each member's turns.
 pub(super) fn requirements(team: &Team) -> HashMap<MemberName, TurnRequirements> {
     let agents = team.members.iter().filter_map(|member| Some((member, member.agent()?)));
     let required = agents.map(|(member, settings)| {

@@ -97,8 +97,8 @@ fn configured(home: &Home) -> Result<Option<String>, UsageError> {
     Ok(configuration.store)
 }
 
-/// Refuses what is not the address of a PostgreSQL database, and a password where other users of the machine and logs
-/// could see it.
+/// Rejects an address of another kind of database, and a password, which other users of the machine and logs could
+/// see.
 fn check(url: &str) -> Result<(), UsageError> {
     let rest = url.strip_prefix("postgres://").or_else(|| url.strip_prefix("postgresql://"));
     let Some(rest) = rest else {

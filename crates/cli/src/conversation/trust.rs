@@ -1,4 +1,4 @@
-//! The directories that the user trusts, and what their team files asked for when trust was granted.
+//! The trusted directories, and the choices of their team files when trust was granted.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -36,7 +36,7 @@ pub struct MemberGrant {
     pub shown: Vec<String>,
 }
 
-/// Whether a directory is trusted with what its team file asks for.
+/// Whether the user trusts a directory with the choices of its team file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DirectoryTrust {
     /// The user has not granted trust.
@@ -114,7 +114,7 @@ impl TrustedDirectories {
         write().with_context(|| format!("cannot write {}", path.display()))
     }
 
-    /// Returns whether a directory is trusted with what its team file asks for.
+    /// Returns whether a directory is trusted with the choices of its team file.
     pub fn trust_of(&self, directory: &Path, asked: &[MemberChoices]) -> DirectoryTrust {
         let Some(granted) = self.directories.get(directory) else {
             return DirectoryTrust::Untrusted;
@@ -130,12 +130,12 @@ impl TrustedDirectories {
         self.directories.contains_key(directory)
     }
 
-    /// Returns what was granted to a directory.
+    /// Returns the grants of a directory.
     pub fn granted(&self, directory: &Path) -> Option<&Grants> {
         self.directories.get(directory)
     }
 
-    /// Trusts a directory with what its team file asks for now; earlier grants are replaced.
+    /// Trusts a directory with the current choices of its team file; earlier grants are replaced.
     pub fn grant(&mut self, directory: PathBuf, asked: &[MemberChoices]) {
         let grants = asked.iter().map(|it| {
             let shown = it.choices.iter().map(shown_choice).collect();

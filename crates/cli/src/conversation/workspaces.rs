@@ -10,9 +10,9 @@ use convoke_session::file_changes::{TeamWorkspaces, WorkspacesRequest};
 
 use super::change_recorder::change_lines;
 
-/// The changed paths of a workspace that a prompt names.
+/// The maximum number of changed paths of a workspace that a prompt names.
 const NAMED_CHANGES: usize = 40;
-/// The paths that a message names of those that a workspace lacks.
+/// The maximum number of missing paths that a message names.
 const NAMED_LACKS: usize = 10;
 
 /// Prepares the workspace of a member before a turn, and describes those of its team.

@@ -1,4 +1,4 @@
-//! The registry of diagnostic codes, how diagnostics are shown, and `--deny`.
+//! The registry of diagnostic codes, the output of diagnostics, and `--deny`.
 
 pub mod own;
 

@@ -7,8 +7,7 @@ use super::filter::Filter;
 use super::wrap::LineWrap;
 use super::{stdout, width};
 
-/// Writes a text to standard output. On a terminal that it does not fit, it goes through the program that
-/// `PAGER` names, if it names one.
+/// Writes a text to standard output; through the program of `PAGER`, if it is set and the terminal is too small.
 pub fn page(text: &str) -> io::Result<()> {
     let mut out = stdout();
     let rows = out.is_terminal().then(|| terminal_size::terminal_size_of(&out)).flatten();

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use clap::{ArgAction, Args, ValueEnum};
 use tracing_subscriber::filter::LevelFilter;
 
-/// The options of output that every command has.
+/// The global options for output.
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub struct OutputSettings {
     /// When to use colours
@@ -50,7 +50,7 @@ impl OutputSettings {
     }
 }
 
-/// Returns when this process uses colours.
+/// Returns the colour setting of this process.
 pub(super) fn color() -> ColorChoice {
     SETTINGS.get().map_or(ColorChoice::Auto, |settings| settings.color)
 }

@@ -1,4 +1,4 @@
-//! Breaks lines between words where a terminal would break them anywhere.
+//! Breaks lines between words at the width of a terminal.
 
 use unicode_width::UnicodeWidthChar as _;
 
@@ -15,7 +15,7 @@ pub(super) struct LineWrap {
     is_json: bool,
     /// Spaces that were not written yet.
     spaces: usize,
-    /// A word whose end has not come yet, with its colours.
+    /// An incomplete word, with its colours.
     word: String,
     word_width: usize,
     /// Whether a colour is being read.
@@ -36,7 +36,7 @@ impl LineWrap {
         }
     }
 
-    /// Returns what can be written of the text so far. O(piece).
+    /// Returns the part of the text that can be written now. O(piece).
     pub(super) fn push(&mut self, piece: &str) -> String {
         let mut shown = String::with_capacity(piece.len() + 8);
         for c in piece.chars() {
@@ -72,7 +72,7 @@ impl LineWrap {
         shown
     }
 
-    /// Writes what was held back.
+    /// Writes the rest.
     pub(super) fn release(&mut self, shown: &mut String) {
         self.write_word(shown);
         self.column += self.spaces;

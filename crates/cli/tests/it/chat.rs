@@ -8,7 +8,7 @@ use insta::assert_snapshot;
 use crate::context::TestContext;
 
 /// The time limit for a screen: machines that build at the same time are slow.
-const PATIENCE: Duration = Duration::from_mins(2);
+const TIMEOUT: Duration = Duration::from_mins(2);
 
 /// The time without a change after which a screen counts as complete.
 const SETTLED: Duration = Duration::from_secs(10);
@@ -110,7 +110,7 @@ impl Terminal {
             if is_there(&screen) {
                 return screen;
             }
-            assert!(began.elapsed() < PATIENCE, "never saw {what:?} on\n{screen}");
+            assert!(began.elapsed() < TIMEOUT, "never saw {what:?} on\n{screen}");
             std::thread::sleep(Duration::from_millis(30));
         }
     }
@@ -372,10 +372,10 @@ fn the_bell_rings_when_the_turns_are_over() {
         let shown = || terminal.tmux(&["capture-pane", "-p", "-t", ":0"]);
         let began = Instant::now();
         let has_answered = || shown().contains("Ask me again when the tests can fail.");
-        while !(has_answered() && shown().contains("your turn")) && began.elapsed() < PATIENCE {
+        while !(has_answered() && shown().contains("your turn")) && began.elapsed() < TIMEOUT {
             std::thread::sleep(Duration::from_millis(30));
         }
-        while rings == "1" && flag().trim() != rings && began.elapsed() < PATIENCE {
+        while rings == "1" && flag().trim() != rings && began.elapsed() < TIMEOUT {
             std::thread::sleep(Duration::from_millis(30));
         }
         assert_eq!(flag().trim(), rings, "--bell {bell}");

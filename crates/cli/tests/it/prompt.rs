@@ -74,6 +74,21 @@ fn a_member_is_told_who_its_teammates_are() {
 }
 
 #[test]
+fn a_prompt_of_a_team_without_a_person_names_the_user_that_it_gets() {
+    let team = "[[member]]\nname = \"ev\"\nagent = \"stand-in\"\n";
+    let project = project().file("convoke.toml", team);
+    let arguments = ["prompt", "--for", "ev", "--messages", "messages.jsonl"];
+    let before = project.output(&arguments, b"");
+    let before = String::from_utf8(before.stdout).unwrap();
+    assert!(before.contains("Your teammates are:\n- user, a person\n"), "{before}");
+    assert!(project.output(&["run", "--rehearse", "hello"], b"").status.success());
+    let sent = project.output(&["sessions", "show", "last", "--turn", "1", "--prompt"], b"");
+    let sent = String::from_utf8(sent.stdout).unwrap();
+    let briefing = |prompt: &str| prompt.split('[').next().unwrap().to_owned();
+    assert_eq!(briefing(&before), briefing(&sent));
+}
+
+#[test]
 fn a_marker_that_says_nothing_is_reported() {
     let message = r#"{"content":"one [NEXT: ] two","speaker":{"roleId":"kailai"}}"#;
     let project = project().file("messages.jsonl", message);

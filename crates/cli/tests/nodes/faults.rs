@@ -30,7 +30,7 @@ const AGENT: &str =
 /// The duration of a lease.
 const LEASE: Duration = Duration::from_secs(3);
 /// The longest that a whole run may take without any progress.
-const PATIENCE: Duration = Duration::from_mins(4);
+const TIMEOUT: Duration = Duration::from_mins(4);
 
 fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().map_or(default, |value| value.parse().unwrap())
@@ -51,7 +51,7 @@ macro_rules! surely {
         loop {
             match $request {
                 Ok(answer) => break answer,
-                Err(error) if error.is_disconnected() && begun.elapsed() < PATIENCE => {
+                Err(error) if error.is_disconnected() && begun.elapsed() < TIMEOUT => {
                     tokio::time::sleep(Duration::from_millis(100)).await;
                 }
                 Err(error) => panic!("{error}"),
@@ -77,7 +77,7 @@ async fn ask(store: PostgresStore, session: SessionId, turns: u64, done: Arc<Ato
             if ended as u64 == number {
                 break;
             }
-            assert!(begun.elapsed() < PATIENCE, "question {number} of {session} has no answer");
+            assert!(begun.elapsed() < TIMEOUT, "question {number} of {session} has no answer");
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
         done.fetch_add(1, Ordering::SeqCst);
@@ -93,7 +93,7 @@ async fn is_said(
     let waits = store.inbox(session).await?.iter().any(|(_, waiting)| waiting.text == text);
     // Read after the inbox: a message leaves it only for the conversation.
     let stored = store.messages_after(session, MessageNumber(0), 1000).await?;
-    Ok(waits || stored.iter().any(|message| message.message.said.content == text))
+    Ok(waits || stored.iter().any(|message| message.message.content == text))
 }
 
 /// Reads all sessions until it is told to stop, and returns the messages of each as they came.
@@ -202,7 +202,7 @@ async fn every_turn_is_recorded_once_and_in_order_whatever_happens_to_the_nodes(
         let share = (number as u64 + 1) * count * turns / (faults.len() as u64 + 1);
         let begun = Instant::now();
         while done.load(Ordering::SeqCst) < share {
-            assert!(begun.elapsed() < PATIENCE, "nothing goes on after {number} faults");
+            assert!(begun.elapsed() < TIMEOUT, "nothing goes on after {number} faults");
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         nodes.suffer(*fault, number % 3, &cluster, &proxy).await;
@@ -229,9 +229,9 @@ async fn every_turn_is_recorded_once_and_in_order_whatever_happens_to_the_nodes(
     for (place, session) in sessions.iter().enumerate() {
         let messages = store.messages_after(*session, MessageNumber(0), 1000).await.unwrap();
         let line = |message: &convoke_session::NumberedMessage| {
-            let said = &message.message.said;
-            let text = strip_all_markers(&said.content, TextPolicy::Preserve);
-            format!("{} {}: {text}", message.number, said.speaker.name())
+            let stored = &message.message;
+            let text = strip_all_markers(&stored.content, TextPolicy::Preserve);
+            format!("{} {}: {text}", message.number, stored.speaker.name())
         };
         assert_eq!(messages.iter().map(line).collect::<Vec<_>>(), expected);
         assert_eq!(seen[0][place], expected);

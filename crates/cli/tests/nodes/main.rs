@@ -4,6 +4,7 @@
 
 #[path = "../../../session/tests/postgres/cluster.rs"]
 mod cluster;
+mod copies;
 mod faults;
 mod machine;
 mod proxy;

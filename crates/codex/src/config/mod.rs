@@ -33,7 +33,7 @@ pub enum ConfigError {
         /// The reason.
         source: io::Error,
     },
-    /// A file that must say something is blank.
+    /// A file that must not be blank is.
     #[error("{path} is empty, and `{key}` names it")]
     Blank {
         /// The file.

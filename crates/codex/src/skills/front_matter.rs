@@ -47,7 +47,10 @@ struct Metadata {
 pub fn read(text: &str, rules: Rules) -> Result<About, String> {
     let front = between_rules(text).ok_or("it has no part between --- lines")?;
     yaml::check(&front).map_err(|why| format!("the part between --- lines is not read: {why}"))?;
-    let parsed = yaml_serde::from_str::<Written>(&front);
+    let parsed = match plain(&front) {
+        Some(written) => Ok(written),
+        None => yaml_serde::from_str::<Written>(&front),
+    };
     let parsed = match (parsed, rules) {
         (Err(wrong), Rules::V0_166) => {
             yaml_serde::from_str(&repaired(&front)).map_err(|_| wrong.to_string())
@@ -76,6 +79,20 @@ pub fn read(text: &str, rules: Rules) -> Result<About, String> {
     let is_unnamed = name.is_empty() || matches!(&*name, "~" | "null") && rules == Rules::V0_166;
     let name = (!is_unnamed).then_some(name);
     Ok(About { name, description, stated: written.description })
+}
+
+/// Reads front matter that needs no YAML parser.
+fn plain(front: &str) -> Option<Written> {
+    let fields = yaml::plain_fields(front)?;
+    let value = |key: &str| fields.iter().find(|(it, _)| *it == key).map(|(_, value)| *value);
+    let text = |key: &str| value(key).unwrap_or_default().to_owned();
+    // A text is no metadata.
+    let is_valid = value("metadata").is_none();
+    is_valid.then(|| Written {
+        name: text("name"),
+        description: text("description"),
+        metadata: None,
+    })
 }
 
 fn between_rules(text: &str) -> Option<String> {
@@ -114,6 +131,13 @@ fn repaired_line(line: &str) -> Cow<'_, str> {
 }
 
 fn collapsed(text: &str) -> String {
+    let is_collapsed = text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
+        && !text.contains("  ")
+        && !text.starts_with(' ')
+        && !text.ends_with(' ');
+    if is_collapsed {
+        return text.to_owned();
+    }
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 

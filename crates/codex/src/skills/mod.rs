@@ -1,4 +1,4 @@
-//! Skills as Codex finds them: the places that it searches, and what a `SKILL.md` says about itself.
+//! Skills as Codex finds them: the directories that it searches, and the front matter of a `SKILL.md`.
 //!
 //! `convoke-thread` writes the list that Codex 0.98 sends; `convoke-explain` reports the lists of both
 //! versions.

@@ -1,6 +1,6 @@
 //! Where Codex looks for skills.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -76,7 +76,7 @@ impl Search<'_> {
 /// of each `SKILL.md`.
 pub fn find(files: &dyn Files, search: &Search<'_>) -> Found {
     let mut finder =
-        Finder { files, rules: search.rules, seen: BTreeSet::new(), plugins: HashMap::new() };
+        Finder { files, rules: search.rules, seen: HashSet::new(), plugins: HashMap::new() };
     let mut found = Found::default();
     for (root, scope) in search.roots(files) {
         finder.search(&root, scope, &mut found);
@@ -88,9 +88,9 @@ struct Finder<'a> {
     files: &'a dyn Files,
     rules: Rules,
     /// The files that were found, links resolved.
-    seen: BTreeSet<PathBuf>,
+    seen: HashSet<OsString>,
     /// The plugins that directories belong to, as far as they were asked for.
-    plugins: HashMap<PathBuf, Option<String>>,
+    plugins: HashMap<OsString, Option<String>>,
 }
 
 /// A folder that is searched.
@@ -112,7 +112,7 @@ impl Finder<'_> {
         let Ok(real) = self.files.canonicalize(root) else {
             return;
         };
-        let mut visited = BTreeSet::from([real.clone()]);
+        let mut visited = HashSet::from([OsString::from(real.clone())]);
         let mut queue = VecDeque::from([Folder { path: root.to_owned(), real, depth: 0 }]);
         while let Some(folder) = queue.pop_front() {
             let entries = self.files.entries(&folder.real).unwrap_or_else(|error| {
@@ -142,7 +142,7 @@ impl Finder<'_> {
                             if found.limited.last().is_none_or(|last| last != root) {
                                 found.limited.push(root.to_owned());
                             }
-                        } else if visited.insert(real.clone()) {
+                        } else if visited.insert(real.clone().into()) {
                             let path = folder.path.join(name);
                             queue.push_back(Folder { path, real, depth: folder.depth + 1 });
                         }
@@ -166,7 +166,7 @@ impl Finder<'_> {
         found: &mut Found,
     ) {
         let real_path = folder.real.join(FILE_NAME);
-        if !self.seen.insert(real_path.clone()) {
+        if !self.seen.insert(real_path.clone().into()) {
             return;
         }
         let path = match self.rules {
@@ -184,7 +184,7 @@ impl Finder<'_> {
                 let has_agents = entries.iter().any(|(name, _)| name == "agents");
                 let of_plugin = self.rules == Rules::V0_166;
                 found.skills.push(FoundSkill {
-                    name: match self.plugin(&folder.real).filter(|_| of_plugin) {
+                    name: match of_plugin.then(|| self.plugin(&folder.real)).flatten() {
                         Some(plugin) => format!("{plugin}:{name}"),
                         None => name,
                     },
@@ -217,12 +217,12 @@ impl Finder<'_> {
 
     /// Returns the name of the plugin that a directory belongs to: the nearest above it with a manifest.
     fn plugin(&mut self, directory: &Path) -> Option<String> {
-        if let Some(known) = self.plugins.get(directory) {
+        if let Some(known) = self.plugins.get(directory.as_os_str()) {
             return known.clone();
         }
         let own = self.manifest(directory);
         let plugin = own.or_else(|| self.plugin(directory.parent()?));
-        self.plugins.insert(directory.to_owned(), plugin.clone());
+        self.plugins.insert(directory.into(), plugin.clone());
         plugin
     }
 

@@ -116,7 +116,7 @@ impl History {
     /// Returns a message with its text without markers, which is computed once.
     pub(super) fn clean(&self, position: usize) -> (&ConversationMessage, &str) {
         let Stored { message, clean } = &self.stored[position];
-        let content = message.said.content.as_str();
+        let content = message.content.as_str();
         let changed = clean.get_or_init(|| {
             let text = strip_all_markers(content, self.policy);
             (text != content).then(|| text.into_owned().into_boxed_str())

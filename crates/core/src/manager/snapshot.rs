@@ -119,7 +119,7 @@ fn read_state(snapshot: Value) -> Result<(State, Vec<Diagnostic>), SnapshotReaso
     let mut next_number = 1;
     let mut messages = Vec::with_capacity(list.len());
     for (index, value) in list.into_iter().enumerate() {
-        let message = ConversationMessage::from_json(value)
+        let message = ConversationMessage::from_json_with_id(value)
             .map_err(|why| SnapshotReason::Message { index, why })?;
         next_number = next_number.max(number_of(&message, index)? + 1);
         messages.push(message);

@@ -175,12 +175,12 @@ fn answers_agree(
                 found.into_iter().cloned().collect()
             };
             let said = listed(history.by_speaker(&speaker).collect());
-            prop_assert_eq!(said, model.filtered(|m| m.said.speaker.role_id == speaker));
+            prop_assert_eq!(said, model.filtered(|m| m.speaker.role_id == speaker));
             let replies = listed(history.replies_to(&id).collect());
-            prop_assert_eq!(replies, model.filtered(|m| m.said.in_reply_to.as_ref() == Some(&id)));
+            prop_assert_eq!(replies, model.filtered(|m| m.in_reply_to.as_ref() == Some(&id)));
             let timed = listed(history.between(Millis(from)..=Millis(until)).collect());
             let in_range = |m: &ConversationMessage| {
-                let time = m.said.timestamp.as_ref().and_then(Timestamp::millis);
+                let time = m.timestamp.as_ref().and_then(Timestamp::millis);
                 time.is_some_and(|time| (Millis(from)..=Millis(until)).contains(&time))
             };
             prop_assert_eq!(timed, model.filtered(in_range));

@@ -69,6 +69,11 @@ impl FrontMatter {
         if let Err(refused) = yaml::check(front) {
             return Self::Refused(refused);
         }
+        if let Some(fields) = yaml::plain_fields(front) {
+            let text = |text: &str| Yaml::Text(text.to_owned());
+            let fields = fields.into_iter().map(|(key, value)| (text(key), text(value)));
+            return Self::Fields(fields.collect());
+        }
         // Comments alone are valid YAML without a value.
         let mut lines = front.lines().map(str::trim_start);
         if lines.all(|line| line.is_empty() || line.starts_with('#')) {

@@ -230,6 +230,11 @@ impl Line {
 
     /// The bytes of the line with so many bytes of description; the path is short below an alias.
     fn bytes(&self, description: u64, alias: Option<usize>) -> u64 {
+        with_description(self.frame(alias), description)
+    }
+
+    /// The bytes of the line without a description.
+    fn frame(&self, alias: Option<usize>) -> u64 {
         let path = match alias {
             Some(alias) => {
                 let below =
@@ -238,9 +243,8 @@ impl Line {
             }
             None => self.skill.path.as_os_str().len(),
         };
-        let space = u64::from(description > 0);
         let frame = "- ".len() + self.skill.name.len() + ":".len() + " (file: )\n".len() + path;
-        frame as u64 + space + description
+        frame as u64
     }
 
     fn skill(self) -> Skill {
@@ -273,6 +277,12 @@ impl Line {
     }
 }
 
+/// The bytes of a line with a description of so many bytes.
+fn with_description(frame: u64, description: u64) -> u64 {
+    let space = u64::from(description > 0);
+    frame + space + description
+}
+
 /// The end of a description that was cut.
 const MARK: &str = "...";
 
@@ -285,13 +295,11 @@ fn fit(
     omitted: &mut Vec<OmittedSkill>,
 ) -> u64 {
     let alias = |line: &Line| roots.iter().position(|root| *root == line.skill.root);
-    let aliases: Vec<_> = lines.iter().map(alias).collect();
-    let cost = |line: &Line, alias: Option<usize>, description: u64| {
-        estimate_tokens(line.bytes(description, alias))
-    };
+    let frames: Vec<u64> = lines.iter().map(|line| line.frame(alias(line))).collect();
+    let cost = |frame: u64, description: u64| estimate_tokens(with_description(frame, description));
     let costs = |whole: bool| {
-        let lines = lines.iter().zip(&aliases);
-        lines.map(move |(line, alias)| cost(line, *alias, if whole { line.whole() } else { 0 }))
+        let lines = lines.iter().zip(&frames);
+        lines.map(move |(line, frame)| cost(*frame, if whole { line.whole() } else { 0 }))
     };
     let whole: u64 = costs(true).sum();
     if whole <= budget {
@@ -325,7 +333,7 @@ fn fit(
                 return false;
             };
             let more = bytes[*index] + next.len_utf8() as u64;
-            let cost = cost(line, aliases[*index], more);
+            let cost = cost(frames[*index], more);
             if used - taken[*index] + cost > budget {
                 return false;
             }

@@ -32,8 +32,14 @@ pub(crate) fn explain(files: &dyn Files, session: &Session) -> AgentReport {
     let is_trusted = trust::is_trusted(files, session, &settings, &mut report);
     report.search.names.clone_from(&settings.names);
     report.search.top = place::nearest_with(files, &session.cwd, &settings.markers);
-    let mut loader =
-        Loader { files, settings, report, seen: ByPath::new(), roots: ByPath::new(), written: 0 };
+    let mut loader = Loader {
+        files,
+        settings,
+        report,
+        seen: ByPath::default(),
+        roots: ByPath::default(),
+        written: 0,
+    };
 
     let found = discovery::at_start(files, session, &loader.settings, &mut loader.report);
     for found in loader.without_duplicates(found) {

@@ -1,6 +1,6 @@
 //! The list of skills that Gemini CLI sends: every description whole.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
 use convoke_files::{EntryKind, Files, yaml};
@@ -36,7 +36,10 @@ pub(super) fn explain(
     report: &mut AgentReport,
 ) {
     let mut list = List::default();
-    list.skills.extend(BUILTIN.iter().map(|skill| Skill::builtin(skill, skill.bytes)));
+    for skill in &BUILTIN {
+        list.at.insert(skill.name.to_owned(), list.skills.len());
+        list.skills.push(Skill::builtin(skill, skill.bytes));
+    }
     let home = settings.directory.parent().unwrap_or(&settings.directory);
     let extensions = extensions.iter().map(|it| (it.join("skills"), SkillSource::Plugin));
     let user = [home.join(".gemini/skills"), home.join(".agents/skills")];
@@ -76,6 +79,8 @@ pub(super) fn explain(
 #[derive(Default)]
 struct List {
     skills: Vec<Skill>,
+    /// The index in `skills` by name.
+    at: HashMap<String, usize>,
     omitted: Vec<OmittedSkill>,
 }
 
@@ -133,7 +138,9 @@ impl List {
             is_name_only: false,
             text: Some(about.description),
         };
-        let Some(same) = self.skills.iter_mut().find(|it| it.name == skill.name) else {
+        let next = self.skills.len();
+        let index = *self.at.entry(skill.name.clone()).or_insert(next);
+        let Some(same) = self.skills.get_mut(index) else {
             self.skills.push(skill);
             return;
         };
@@ -167,6 +174,17 @@ impl About {
 
     fn of_yaml(front: &str) -> Option<Self> {
         yaml::check(front).ok()?;
+        if let Some(fields) = yaml::plain_fields(front) {
+            let text = |key: &str| {
+                let field = fields.iter().find(|(it, _)| *it == key)?;
+                Some(field.1.to_owned())
+            };
+            return Some(Self {
+                name: text("name")?,
+                description: text("description")?,
+                is_yaml: true,
+            });
+        }
         let value = yaml_serde::from_str::<Value>(front).ok()?;
         let text = |key: &str| match value.get(key)? {
             Value::String(text) => Some(text.clone()),

@@ -66,6 +66,7 @@ impl Skill {
 /// The source of a skill.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum SkillSource {
     /// The program itself.
     Builtin,
@@ -98,6 +99,7 @@ pub struct OmittedSkill {
 
 /// The rule that keeps a skill out of the list.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum SkillRule {
     /// The agent does not look there.
     Unsearched,

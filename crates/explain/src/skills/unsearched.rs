@@ -1,6 +1,8 @@
 //! Skills in places where an agent does not look.
 
-use std::collections::BTreeSet;
+use std::cell::LazyCell;
+use std::collections::HashSet;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use convoke_files::{EntryKind, Files};
@@ -17,8 +19,14 @@ pub(crate) struct Unsearched {
 }
 
 struct Place {
-    /// The names of the skills, by the directories in this place; an empty one for a skill in the place itself.
-    skills: Vec<PathBuf>,
+    path: PathBuf,
+    skills: Vec<FoundSkill>,
+}
+
+/// A skill in a place: the file as it was found, and without links up to the place.
+struct FoundSkill {
+    /// The directory of the skill in the place; `None` for a skill in the place itself.
+    name: Option<String>,
     path: PathBuf,
     real: PathBuf,
 }
@@ -38,16 +46,21 @@ impl Unsearched {
             let mut skills = Vec::new();
             for (name, kind) in entries {
                 if name == FILE_NAME && kind != EntryKind::Directory {
-                    skills.push(PathBuf::new());
+                    let (path, real) = (path.join(FILE_NAME), real.join(FILE_NAME));
+                    skills.push(FoundSkill { name: None, path, real });
                 } else if matches!(kind, EntryKind::Directory | EntryKind::Symlink)
                     && name != ".system"
-                    && files.kind(&real.join(&name).join(FILE_NAME)).is_ok()
                 {
-                    skills.push(PathBuf::from(name));
+                    let real = real.join(&name).join(FILE_NAME);
+                    if files.kind(&real).is_ok() {
+                        let path = path.join(&name).join(FILE_NAME);
+                        let name = Some(name.to_string_lossy().into_owned());
+                        skills.push(FoundSkill { name, path, real });
+                    }
                 }
             }
             if !skills.is_empty() {
-                found.push(Place { skills, path, real });
+                found.push(Place { path, skills });
             }
         }
         Self { found }
@@ -58,24 +71,31 @@ impl Unsearched {
     pub(crate) fn account(&self, report: &mut AgentReport) -> Vec<(PathBuf, usize)> {
         let listed = report.skills.iter().flat_map(|it| [&it.path, &it.real_path]).flatten();
         let omitted = report.skills_omitted.iter().map(|it| &it.path);
-        let known: BTreeSet<PathBuf> = listed.chain(omitted).cloned().collect();
+        let known: Vec<&PathBuf> = listed.chain(omitted).collect();
+        // Nearly every path is spelled alike, and bytes are compared faster than components.
+        let alike = known.iter().map(|it| it.as_os_str());
+        let alike: HashSet<&OsStr, foldhash::fast::RandomState> = alike.collect();
+        let equal = LazyCell::new(|| known.iter().copied().collect::<HashSet<&PathBuf>>());
+        let is_left = |skill: &&FoundSkill| {
+            let paths = [&skill.path, &skill.real];
+            !paths.iter().any(|it| alike.contains(it.as_os_str()))
+                && !paths.iter().any(|it| equal.contains(it))
+        };
+        let left: Vec<Vec<OmittedSkill>> = (self.found.iter())
+            .map(|place| place.skills.iter().filter(is_left).map(omitted_of).collect())
+            .collect();
         let mut places = Vec::new();
-        for place in &self.found {
-            let before = report.skills_omitted.len();
-            for skill in &place.skills {
-                let path = place.path.join(skill).join(FILE_NAME);
-                let real = place.real.join(skill).join(FILE_NAME);
-                if !known.contains(&path) && !known.contains(&real) {
-                    let name = skill.file_name().map(|it| it.to_string_lossy().into_owned());
-                    let rule = SkillRule::Unsearched;
-                    report.skills_omitted.push(OmittedSkill { name, path, rule });
-                }
-            }
-            let count = report.skills_omitted.len() - before;
-            if count > 0 {
-                places.push((place.path.clone(), count));
+        for (place, left) in self.found.iter().zip(left) {
+            if !left.is_empty() {
+                places.push((place.path.clone(), left.len()));
+                report.skills_omitted.extend(left);
             }
         }
         places
     }
+}
+
+fn omitted_of(skill: &FoundSkill) -> OmittedSkill {
+    let (name, path) = (skill.name.clone(), skill.path.clone());
+    OmittedSkill { name, path, rule: SkillRule::Unsearched }
 }

@@ -8,7 +8,7 @@ use convoke_wire::{Part, PartKind, RequestKind, RequestParts, Wire};
 use serde::Serialize;
 use serde::ser::{SerializeStruct, Serializer};
 
-use super::ownership::{Span, Yours, attribute};
+use super::ownership::{Span, UserText, attribute};
 use super::{Capture, CaptureError, ChildEnd};
 
 /// A captured request with its ledger.
@@ -127,7 +127,7 @@ impl Serialize for Account {
 }
 
 /// Creates the ledger of a body, part by part in its order.
-pub(crate) fn ledger(body: &[u8], parts: &[Part], yours: &[Yours]) -> Ledger<'static> {
+pub(crate) fn ledger(body: &[u8], parts: &[Part], yours: &[UserText]) -> Ledger<'static> {
     let spans = attribute(parts, yours);
     let mut parts: Vec<_> = parts.iter().zip(spans).collect();
     parts.sort_by_key(|(part, _)| part.range.start);
@@ -248,7 +248,7 @@ mod tests {
             serde_json::to_string(prompt).unwrap(),
         );
         let given =
-            |origin: Origin, text: &str| Yours { origin, text: text.to_owned(), cut_bytes: 0 };
+            |origin: Origin, text: &str| UserText { origin, text: text.to_owned(), cut_bytes: 0 };
         let path = std::path::PathBuf::from("/p/CLAUDE.md");
         let yours = [given(Origin::File { path }, file), given(Origin::Argument, prompt)];
         let parts = RequestParts::of(Wire::Messages, body.as_bytes()).unwrap().parts;

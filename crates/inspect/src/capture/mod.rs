@@ -37,7 +37,7 @@ pub use diff::{Change, Difference, Side, compare};
 pub use home::{HomeError, UserHome};
 pub use live::capture_live;
 pub use measured::{MeasureOptions, MeasurePurpose, Measured, measure};
-pub use ownership::{Origin, Yours};
+pub use ownership::{Origin, UserText};
 pub use saved::{Existing, SavedError, is_saved, load, save};
 
 /// The options of a capture.
@@ -113,7 +113,7 @@ pub struct Capture {
     /// The requests, in order.
     pub requests: Vec<Recorded>,
     /// The texts that may be the user's.
-    pub yours: Vec<Yours>,
+    pub yours: Vec<UserText>,
     /// Notes on the settings that were supplied, and on missing parts of the user's configuration.
     pub notes: Vec<Diagnostic>,
 }

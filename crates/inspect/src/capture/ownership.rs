@@ -18,7 +18,7 @@ use convoke_agent::Vendor;
 
 /// A text of the user.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Yours {
+pub struct UserText {
     /// The origin.
     pub origin: Origin,
     /// The text, as far as the program loads it.
@@ -28,7 +28,7 @@ pub struct Yours {
     pub cut_bytes: u64,
 }
 
-impl Yours {
+impl UserText {
     fn new(origin: Origin, text: impl Into<String>) -> Self {
         Self { origin, text: text.into(), cut_bytes: 0 }
     }
@@ -86,15 +86,15 @@ pub(crate) fn candidates(
     requests: &[Recorded],
     private_home: &Path,
     report: Option<&AgentReport>,
-) -> Vec<Yours> {
+) -> Vec<UserText> {
     let mut yours = Vec::new();
     if !given.stdin.is_empty() {
-        yours.push(Yours::new(Origin::Stdin, given.stdin));
+        yours.push(UserText::new(Origin::Stdin, given.stdin));
     }
     let mut files = Vec::new();
     for argument in given.arguments {
         if !argument.starts_with('-') {
-            yours.push(Yours::new(Origin::Argument, argument));
+            yours.push(UserText::new(Origin::Argument, argument));
         }
         files.push(given.cwd.join(argument));
     }
@@ -104,9 +104,9 @@ pub(crate) fn candidates(
     // A loaded file is searched for in the forms that the program gives it: verbatim, trimmed or cut.
     let loaded = report.into_iter().flat_map(|report| &report.loaded);
     let loaded: Vec<_> = loaded.filter(|file| !file.is_pasted && !file.text.is_empty()).collect();
-    yours.extend(loaded.iter().map(|file| Yours {
+    yours.extend(loaded.iter().map(|file| UserText {
         cut_bytes: if file.whole { 0 } else { file.bytes.saturating_sub(file.bytes_loaded) },
-        ..Yours::file(&file.path, file.text.clone())
+        ..UserText::file(&file.path, file.text.clone())
     }));
     let home = given.configuration_from.map_or(private_home, |from| &from.home);
     files.extend(instruction_files(given.cwd, home));
@@ -129,8 +129,8 @@ pub(crate) fn candidates(
     files.retain(|path| !loaded.iter().any(|file| file.path == *path));
     for path in files {
         if let Some(text) = read_text(&path) {
-            yours.extend(body_of(&text).map(|body| Yours::file(&path, body)));
-            yours.push(Yours::file(&path, text.trim()));
+            yours.extend(body_of(&text).map(|body| UserText::file(&path, body)));
+            yours.push(UserText::file(&path, text.trim()));
         }
     }
     yours
@@ -145,11 +145,11 @@ fn body_of(text: &str) -> Option<&str> {
 }
 
 /// Adds the texts in settings of Codex, and the files that the settings name.
-fn codex_settings(given: &Given<'_>, yours: &mut Vec<Yours>, files: &mut Vec<PathBuf>) {
+fn codex_settings(given: &Given<'_>, yours: &mut Vec<UserText>, files: &mut Vec<PathBuf>) {
     const TEXTS: [&str; 2] = ["developer_instructions", "instructions"];
     let mut add = |name: &str, text: &str| {
         let name = name.to_owned();
-        yours.push(Yours::new(Origin::Setting { name }, text));
+        yours.push(UserText::new(Origin::Setting { name }, text));
     };
     for (key, value) in given.arguments.iter().filter_map(|argument| argument.split_once('=')) {
         let name = key.rsplit('.').next().unwrap_or(key);
@@ -267,7 +267,7 @@ pub(super) struct Span {
 /// Returns the user's ranges of each part, in order and without overlap.
 ///
 /// Complete files are found first: lines that they share with others count as theirs.
-pub(super) fn attribute(parts: &[Part], yours: &[Yours]) -> Vec<Vec<Span>> {
+pub(super) fn attribute(parts: &[Part], yours: &[UserText]) -> Vec<Vec<Span>> {
     let mut found: Vec<Vec<Span>> = vec![Vec::new(); parts.len()];
     let mut in_pieces = Vec::new();
     for (index, given) in yours.iter().enumerate() {
@@ -291,7 +291,7 @@ const NO_ACCIDENT: usize = 24;
 
 /// Finds an argument, a setting or the standard input as a whole: as a message, as whole lines of a message, or, if it is
 /// long, in any part. A setting may also be a part of the instructions.
-fn find_input(given: &Yours, index: usize, parts: &[Part], found: &mut [Vec<Span>]) {
+fn find_input(given: &UserText, index: usize, parts: &[Part], found: &mut [Vec<Span>]) {
     let text = given.text.as_str();
     let is_setting = matches!(given.origin, Origin::Setting { .. });
     let may_be = |part: &Part| match part.kind {
@@ -419,7 +419,7 @@ mod tests {
     }
 
     fn found(parts: &[Part], origin: Origin, text: &str) -> Vec<Vec<String>> {
-        let yours = [Yours::new(origin, text)];
+        let yours = [UserText::new(origin, text)];
         let spans = attribute(parts, &yours).into_iter().zip(parts);
         spans
             .map(|(spans, part)| {
@@ -503,7 +503,7 @@ mod tests {
             part(PartKind::Message, "ok\nContents of /p/CLAUDE.md:\n\nok\n\nok\nis ok"),
             part(PartKind::Message, "# AGENTS.md instructions for /p\n\nok\n</INSTRUCTIONS>"),
         ];
-        let spans = attribute(&parts, &[Yours::new(file(), "ok\n")]);
+        let spans = attribute(&parts, &[UserText::new(file(), "ok\n")]);
         assert_eq!(spans[0], []);
         assert!(spans[1].iter().map(|it| it.range.clone()).eq(std::iter::once(30..33)));
         assert_eq!(spans[2].len(), 1);
@@ -529,7 +529,7 @@ mod tests {
     fn lines_that_two_files_share_belong_to_the_one_that_arrived_whole() {
         let shared = "Always answer in whole sentences.";
         let parts = [part(PartKind::Message, &format!("<x>\n# B\n{shared}\n</x>"))];
-        let given = |name: &str| Yours::file(Path::new(name), format!("# {name}\n{shared}\n"));
+        let given = |name: &str| UserText::file(Path::new(name), format!("# {name}\n{shared}\n"));
         let spans = &attribute(&parts, &[given("A"), given("B")])[0];
         assert_eq!(spans.iter().map(|span| span.yours).collect::<Vec<_>>(), [1]);
     }
@@ -538,7 +538,7 @@ mod tests {
     fn no_text_is_counted_twice() {
         let parts = [part(PartKind::Message, "the same text of a certain length")];
         let text = || "the same text of a certain length".to_owned();
-        let yours = [Yours::new(file(), text()), Yours::new(Origin::Stdin, text())];
+        let yours = [UserText::new(file(), text()), UserText::new(Origin::Stdin, text())];
         assert_eq!(attribute(&parts, &yours)[0].len(), 1);
     }
 }

@@ -13,7 +13,7 @@ use convoke_rehearsal::{Answered, Recorded};
 use convoke_wire::{RequestKind, Usage};
 use serde::{Deserialize, Serialize};
 
-use super::{Capture, ChildEnd, Yours};
+use super::{Capture, ChildEnd, UserText};
 use crate::installed::Installed;
 use convoke_agent::Vendor;
 
@@ -32,7 +32,7 @@ struct Manifest {
     cwd: PathBuf,
     home: PathBuf,
     ended: ChildEnd,
-    yours: Vec<Yours>,
+    yours: Vec<UserText>,
     requests: Vec<Request>,
 }
 

@@ -14,7 +14,7 @@ use crate::host_environment::HostEnvironment;
 pub struct SandboxReport {
     /// The enforcer, in words.
     pub enforcer: String,
-    /// The gaps: what is not enforced.
+    /// The gaps.
     pub gaps: Vec<Gap>,
 }
 

@@ -16,7 +16,7 @@ use convoke_wire::{ModelCall, RequestKind, RequestParts};
 use super::ProgramHome;
 use crate::capture::account::{self, Place};
 use crate::capture::ownership::{self, Given};
-use crate::capture::{Origin, Yours};
+use crate::capture::{Origin, UserText};
 
 /// The texts that an agent was given in one turn.
 #[derive(Debug, Clone)]
@@ -61,14 +61,14 @@ impl HandedOver {
         home: &ProgramHome,
     ) -> Result<(Ledger<'static>, Vec<OwnerShare>), serde_json::Error> {
         let parts = RequestParts::of(call.wire, body.as_bytes())?.parts;
-        let mut yours: Vec<Yours> = self.texts.iter().map(OurText::as_given).collect();
+        let mut yours: Vec<UserText> = self.texts.iter().map(OurText::as_given).collect();
         yours.extend(self.files(call, body, home));
         let ledger = account::ledger(body.as_bytes(), &parts, &yours);
         let shares = self.shares(&ledger);
         Ok((self.refined(&ledger, body), shares))
     }
 
-    fn files(&self, call: &ModelCall, body: &str, home: &ProgramHome) -> Vec<Yours> {
+    fn files(&self, call: &ModelCall, body: &str, home: &ProgramHome) -> Vec<UserText> {
         let (private_home, configuration_from) = match home {
             ProgramHome::Users(home) => (Path::new("/nonexistent"), Some(home)),
             ProgramHome::Private(home) => (home.as_path(), None),
@@ -135,8 +135,8 @@ pub(super) fn sorted(mut shares: Vec<OwnerShare>) -> Vec<OwnerShare> {
 }
 
 impl OurText {
-    fn as_given(&self) -> Yours {
-        Yours { origin: Origin::Stdin, text: self.text.clone(), cut_bytes: 0 }
+    fn as_given(&self) -> UserText {
+        UserText { origin: Origin::Stdin, text: self.text.clone(), cut_bytes: 0 }
     }
 
     /// Returns whether the content of a JSON string is this text.

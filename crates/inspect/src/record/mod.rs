@@ -1,4 +1,4 @@
-//! Requests on record: stores what an agent's program sends to its model with the turn that sent it.
+//! Recorded requests: stores the requests of an agent's program with the turn that sent them.
 //!
 //! A [`RecordingAgent`] runs another agent, whose program speaks to a rehearsal server, and a
 //! [`RelayingAgent`] points the program of each turn to a relay. Both store what the server saw in the thread

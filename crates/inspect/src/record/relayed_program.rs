@@ -25,7 +25,7 @@ pub(crate) struct Program {
     pub reach: Reach,
 }
 
-/// What a program can connect to.
+/// The hosts that a program can connect to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reach {
     /// Everything.

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-/// Long enough for a program that a busy machine is slow to start, and an answer from the network.
-const PATIENCE: Duration = Duration::from_secs(45);
+/// The time limit: enough to start a program on a busy machine and to wait for the network.
+const TIMEOUT: Duration = Duration::from_secs(45);
 
 /// No answer that is understood is longer.
 const LONGEST: u64 = 4 << 20;
@@ -104,7 +104,7 @@ fn converse(program: &Path, env: &[(OsString, OsString)], cwd: &Path) -> Option<
             }
         }
     });
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     let mut request = |message: Value| writeln!(input, "{message}").ok();
     let answer = |id: u64| loop {
         let left = deadline.saturating_duration_since(Instant::now());

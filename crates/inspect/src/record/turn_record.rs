@@ -214,7 +214,7 @@ impl TurnRecord {
         }
     }
 
-    /// Ends the record: reports what the model received, and returns what was not stored.
+    /// Ends the record: reports the requests that the model received, and returns diagnostics of those not stored.
     pub(super) async fn finish(mut self, side: &TurnSide) -> Vec<Diagnostic> {
         let shares = self.shares.drain();
         let shares = shares.map(|(owner, bytes)| OwnerShare { owner, bytes }).collect();
@@ -257,7 +257,7 @@ fn prepare(
 ) -> Result<Prepared, serde_json::Error> {
     let redacted = recording.redactor.redact_in_place(&mut body) > 0;
     let (call, wire) = (&request.call, request.call.wire);
-    // A body that is no JSON has no parts, and is stored all the same.
+    // A body that is not JSON has no parts, and is stored too.
     let (ledger, shares) = handed_over
         .account(call, &body, &recording.home)
         .unwrap_or_else(|_| (unparsed(&body), Vec::new()));

@@ -140,7 +140,7 @@ async fn talk(directory: &Path) {
         }
         assert!(matches!(stop, StopReason::Idle { .. }), "{stop:?}");
         let said = store.messages_after(session(), MessageNumber(0), 1000).await.unwrap();
-        let said = said.iter().filter(|message| !message.message.said.speaker.is_ai()).count();
+        let said = said.iter().filter(|message| !message.message.speaker.is_ai()).count();
         let Some(saying) = SAYINGS.get(said) else { break };
         coordinator.accept(PersonMessage::new("kim", *saying)).await.unwrap();
     }

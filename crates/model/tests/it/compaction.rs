@@ -12,7 +12,7 @@ use convoke_rehearsal::script::{Content, HttpError};
 use convoke_rehearsal::{Answer, Reply, Script, Usage};
 use serde_json::json;
 
-use crate::lab::{Lab, PATIENCE, Taken, take};
+use crate::lab::{Lab, TIMEOUT, Taken, take};
 
 const WIRES: [ApiWire; 2] = [ApiWire::Responses, ApiWire::Chat];
 const WINDOW: u64 = 100_000;
@@ -197,7 +197,7 @@ async fn a_compaction_that_is_cancelled_leaves_the_thread_as_it_was() {
     let first = lab.say("First question", None).await;
     let lines = lab.lines(&first).await;
     let turn = lab.agent().start_compaction(lab.turn_input("", Some(&first)));
-    assert!(lab.server.has_model_calls(2, PATIENCE).await);
+    assert!(lab.server.has_model_calls(2, TIMEOUT).await);
     turn.canceller().cancel();
     assert_eq!(take(turn).await.outcome.verdict, Verdict::Cancelled);
     assert_eq!(lab.lines(&first).await, lines);
@@ -324,7 +324,7 @@ async fn a_turn_that_is_cancelled_in_the_compaction_before_it_is_kept_with_its_q
         let first = lab.say("First question", None).await;
         let turn = lab.agent().start(lab.turn_input(&long("Second question"), Some(&first)));
         if waits {
-            assert!(lab.server.has_model_calls(2, PATIENCE).await);
+            assert!(lab.server.has_model_calls(2, TIMEOUT).await);
             assert!(!lab.bodies()[1].contains("Second question"), "it is the compaction");
         }
         turn.canceller().cancel();

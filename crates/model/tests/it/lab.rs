@@ -16,7 +16,7 @@ use convoke_thread::config::Machine;
 use serde_json::Value;
 
 /// The time limit for every wait: machines that build at the same time are slow.
-pub const PATIENCE: Duration = Duration::from_mins(2);
+pub const TIMEOUT: Duration = Duration::from_mins(2);
 
 pub const KEY: &str = "correct-horse-battery";
 
@@ -123,7 +123,7 @@ impl Lab {
 
     pub fn turn_input(&self, prompt: &str, after: Option<&Taken>) -> TurnInput {
         let mut turn_input = TurnInput::new(prompt, self.work());
-        turn_input.limits.turn = PATIENCE;
+        turn_input.limits.turn = TIMEOUT;
         turn_input.resume = after.map(|taken| taken.outcome.resume.clone().unwrap());
         turn_input
     }

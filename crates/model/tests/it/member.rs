@@ -15,7 +15,7 @@ use convoke_agent::{Agent, Verdict};
 use convoke_rehearsal::{Answer, End, Reply, Script};
 use tokio::sync::Semaphore;
 
-use crate::lab::{KEY, Lab, PATIENCE, take};
+use crate::lab::{KEY, Lab, TIMEOUT, take};
 
 /// Makes one setting wrong.
 type Change = fn(&mut convoke_agent::config::Api);
@@ -192,7 +192,7 @@ async fn a_cancelled_turn_ends_at_once_and_is_remembered_as_such() {
         let lab = Lab::new(wire, script).await;
         let first = lab.say("First", None).await;
         let turn = lab.agent().start(lab.turn_input("Second", Some(&first)));
-        assert!(lab.server.has_model_calls(2, PATIENCE).await);
+        assert!(lab.server.has_model_calls(2, TIMEOUT).await);
         turn.canceller().cancel();
         let second = take(turn).await;
         assert_eq!(second.outcome.verdict, Verdict::Cancelled);
@@ -500,7 +500,7 @@ async fn two_turns_at_once_on_one_thread_cannot_mix() {
         refuses_requests: false,
     });
     let slow = lab.agent_with(slow_store.clone()).start(lab.turn_input("Slow", Some(&first)));
-    assert!(lab.server.has_model_calls(2, PATIENCE).await);
+    assert!(lab.server.has_model_calls(2, TIMEOUT).await);
     let quick = lab.say("Quick", Some(&first)).await;
     assert_eq!(quick.reply(), "Quick.");
     slow_store.leave.add_permits(1);

@@ -26,7 +26,7 @@ fn thread() -> ThreadId {
 
 fn turn_input(lab: &Lab, turn: &str, prompt: &str) -> TurnInput {
     let mut turn_input = lab.turn_input(prompt, None);
-    turn_input.keeper = ThreadWriter::Caller { turn: turn.to_owned() };
+    turn_input.thread_writer = ThreadWriter::Caller { turn: turn.to_owned() };
     turn_input
 }
 

@@ -28,7 +28,7 @@ pub trait Tools: Send + Sync {
         cancellation: &Cancellation,
     ) -> Option<ToolResult>;
 
-    /// Returns what a client is told about the server as a whole.
+    /// Returns the instructions for clients.
     fn instructions(&self) -> &'static str;
 }
 

@@ -4,46 +4,46 @@ use serde_json::{Value, json};
 
 use super::moment::{self, Channel, Moment, moments, object_input};
 use super::{FAILURE, Facts, event, openai_error};
-use crate::body::Beat;
+use crate::body::SendStep;
 use crate::script::{End, Reply};
 
-pub(super) fn stream(reply: &Reply, facts: &Facts) -> Vec<Beat> {
-    let mut beats = vec![send(facts, &json!({"role": "assistant", "content": ""}), None)];
+pub(super) fn stream(reply: &Reply, facts: &Facts) -> Vec<SendStep> {
+    let mut steps = vec![send(facts, &json!({"role": "assistant", "content": ""}), None)];
     let mut calls = 0;
     for moment in moments(reply) {
         match moment {
-            Moment::Wait(time) => beats.push(Beat::Wait(time)),
+            Moment::Wait(time) => steps.push(SendStep::Wait(time)),
             Moment::Chunk(Channel::Text, text) => {
-                beats.push(send(facts, &json!({"content": text}), None));
+                steps.push(send(facts, &json!({"content": text}), None));
             }
             Moment::Chunk(Channel::Thinking, text) => {
-                beats.push(send(facts, &json!({"reasoning_content": text}), None));
+                steps.push(send(facts, &json!({"reasoning_content": text}), None));
             }
             Moment::Call { name, input } => {
                 let mut call = call(facts, calls, name, input);
                 call["index"] = json!(calls);
                 calls += 1;
-                beats.push(send(facts, &json!({"tool_calls": [call]}), None));
+                steps.push(send(facts, &json!({"tool_calls": [call]}), None));
             }
             Moment::Begins(_) | Moment::Ends(..) => {}
         }
     }
     match reply.end {
         End::Done | End::MaxTokens | End::Refused => {
-            beats.push(send(facts, &json!({}), Some(finish_reason(reply))));
+            steps.push(send(facts, &json!({}), Some(finish_reason(reply))));
             if facts.stream_usage {
                 let mut chunk = chunk(facts);
                 chunk["choices"] = json!([]);
                 chunk["usage"] = usage(facts);
-                beats.push(event(None, &chunk));
+                steps.push(event(None, &chunk));
             }
-            beats.push(Beat::Send("data: [DONE]\n\n".into()));
+            steps.push(SendStep::Send("data: [DONE]\n\n".into()));
         }
-        End::Failed => beats.push(event(None, &openai_error(500, FAILURE))),
-        End::Cut => beats.push(Beat::Cut),
-        End::Hang => beats.push(Beat::Hang),
+        End::Failed => steps.push(event(None, &openai_error(500, FAILURE))),
+        End::Cut => steps.push(SendStep::Cut),
+        End::Hang => steps.push(SendStep::Hang),
     }
-    beats
+    steps
 }
 
 pub(super) fn whole(reply: &Reply, facts: &Facts) -> Value {
@@ -102,7 +102,7 @@ fn chunk(facts: &Facts) -> Value {
     json!({"id": id(facts), "object": "chat.completion.chunk", "created": 0, "model": facts.model})
 }
 
-fn send(facts: &Facts, delta: &Value, finish_reason: Option<&str>) -> Beat {
+fn send(facts: &Facts, delta: &Value, finish_reason: Option<&str>) -> SendStep {
     let mut chunk = chunk(facts);
     chunk["choices"] = json!([{"index": 0, "delta": delta, "finish_reason": finish_reason}]);
     event(None, &chunk)

@@ -4,37 +4,37 @@ use serde_json::{Value, json};
 
 use super::moment::{Channel, Moment, moments, object_input};
 use super::{FAILURE, Facts, event};
-use crate::body::Beat;
+use crate::body::SendStep;
 use crate::script::{End, HttpError, Reply};
 
-pub(super) fn stream(reply: &Reply, facts: &Facts) -> Vec<Beat> {
+pub(super) fn stream(reply: &Reply, facts: &Facts) -> Vec<SendStep> {
     let chunks = chunks(reply, facts).into_iter();
     chunks
         .map(|chunk| match chunk {
             Chunk::Send(value) => event(None, &value),
-            Chunk::Other(beat) => beat,
+            Chunk::Other(step) => step,
         })
         .collect()
 }
 
 /// Without `alt=sse` the stream is one JSON array that grows.
-pub(super) fn stream_array(reply: &Reply, facts: &Facts) -> Vec<Beat> {
+pub(super) fn stream_array(reply: &Reply, facts: &Facts) -> Vec<SendStep> {
     let mut separator = "[";
     let chunks = chunks(reply, facts).into_iter();
-    let mut beats: Vec<Beat> = chunks
+    let mut steps: Vec<SendStep> = chunks
         .map(|chunk| match chunk {
             Chunk::Send(value) => {
                 let text = format!("{separator}{value}");
                 separator = ",\r\n";
-                Beat::Send(text.into())
+                SendStep::Send(text.into())
             }
-            Chunk::Other(beat) => beat,
+            Chunk::Other(step) => step,
         })
         .collect();
     if !matches!(reply.end, End::Cut | End::Hang) {
-        beats.push(Beat::Send("]".into()));
+        steps.push(SendStep::Send("]".into()));
     }
-    beats
+    steps
 }
 
 pub(super) fn whole(reply: &Reply, facts: &Facts) -> Value {
@@ -66,7 +66,7 @@ pub(super) fn error(error: &HttpError) -> Value {
 
 enum Chunk {
     Send(Value),
-    Other(Beat),
+    Other(SendStep),
 }
 
 fn chunks(reply: &Reply, facts: &Facts) -> Vec<Chunk> {
@@ -74,7 +74,7 @@ fn chunks(reply: &Reply, facts: &Facts) -> Vec<Chunk> {
     for moment in moments(reply) {
         let part = match moment {
             Moment::Wait(time) => {
-                chunks.push(Chunk::Other(Beat::Wait(time)));
+                chunks.push(Chunk::Other(SendStep::Wait(time)));
                 continue;
             }
             Moment::Chunk(channel, text) => text_part(channel, text),
@@ -89,8 +89,8 @@ fn chunks(reply: &Reply, facts: &Facts) -> Vec<Chunk> {
             Chunk::Send(candidate(&[empty], Some(finish_reason(reply)), facts))
         }
         End::Failed => Chunk::Send(error(&HttpError::new(500, FAILURE))),
-        End::Cut => Chunk::Other(Beat::Cut),
-        End::Hang => Chunk::Other(Beat::Hang),
+        End::Cut => Chunk::Other(SendStep::Cut),
+        End::Hang => Chunk::Other(SendStep::Hang),
     });
     chunks
 }

@@ -4,11 +4,11 @@ use serde_json::{Value, json};
 
 use super::moment::{Channel, Moment, moments, object_input};
 use super::{FAILURE, Facts, event};
-use crate::body::Beat;
+use crate::body::SendStep;
 use crate::script::{End, HttpError, Reply, Step};
 
-pub(super) fn stream(reply: &Reply, facts: &Facts) -> Vec<Beat> {
-    let mut beats = vec![send(&json!({
+pub(super) fn stream(reply: &Reply, facts: &Facts) -> Vec<SendStep> {
+    let mut steps = vec![send(&json!({
         "type": "message_start",
         "message": {
             "id": id(facts), "type": "message", "role": "assistant", "model": facts.model,
@@ -19,7 +19,7 @@ pub(super) fn stream(reply: &Reply, facts: &Facts) -> Vec<Beat> {
     let mut calls = 0;
     for moment in moments(reply) {
         match moment {
-            Moment::Wait(time) => beats.push(Beat::Wait(time)),
+            Moment::Wait(time) => steps.push(SendStep::Wait(time)),
             Moment::Begins(channel) => {
                 let block = match channel {
                     Channel::Text => json!({"type": "text", "text": ""}),
@@ -27,22 +27,22 @@ pub(super) fn stream(reply: &Reply, facts: &Facts) -> Vec<Beat> {
                         json!({"type": "thinking", "thinking": "", "signature": ""})
                     }
                 };
-                beats.push(block_start(index, &block));
+                steps.push(block_start(index, &block));
             }
             Moment::Chunk(Channel::Text, text) => {
-                beats.push(delta(index, &json!({"type": "text_delta", "text": text})));
+                steps.push(delta(index, &json!({"type": "text_delta", "text": text})));
             }
             Moment::Chunk(Channel::Thinking, text) => {
-                beats.push(delta(index, &json!({"type": "thinking_delta", "thinking": text})));
+                steps.push(delta(index, &json!({"type": "thinking_delta", "thinking": text})));
             }
             Moment::Ends(channel, _) => {
                 if channel == Channel::Thinking {
-                    beats.push(delta(
+                    steps.push(delta(
                         index,
                         &json!({"type": "signature_delta", "signature": SIGNATURE}),
                     ));
                 }
-                beats.push(block_stop(index));
+                steps.push(block_stop(index));
                 index += 1;
             }
             Moment::Call { name, input } => {
@@ -50,18 +50,18 @@ pub(super) fn stream(reply: &Reply, facts: &Facts) -> Vec<Beat> {
                 let id = call_id(facts, calls);
                 let block = json!({"type": "tool_use", "id": id, "name": name, "input": {}});
                 let partial = object_input(input).to_string();
-                beats.push(block_start(index, &block));
-                beats.push(delta(
+                steps.push(block_start(index, &block));
+                steps.push(delta(
                     index,
                     &json!({"type": "input_json_delta", "partial_json": partial}),
                 ));
-                beats.push(block_stop(index));
+                steps.push(block_stop(index));
                 index += 1;
             }
         }
     }
     match reply.end {
-        End::Done | End::MaxTokens | End::Refused => beats.extend([
+        End::Done | End::MaxTokens | End::Refused => steps.extend([
             send(&json!({
                 "type": "message_delta",
                 "delta": {"stop_reason": stop_reason(reply), "stop_sequence": null},
@@ -69,14 +69,14 @@ pub(super) fn stream(reply: &Reply, facts: &Facts) -> Vec<Beat> {
             })),
             send(&json!({"type": "message_stop"})),
         ]),
-        End::Failed => beats.push(send(&json!({
+        End::Failed => steps.push(send(&json!({
             "type": "error",
             "error": {"type": "overloaded_error", "message": FAILURE},
         }))),
-        End::Cut => beats.push(Beat::Cut),
-        End::Hang => beats.push(Beat::Hang),
+        End::Cut => steps.push(SendStep::Cut),
+        End::Hang => steps.push(SendStep::Hang),
     }
-    beats
+    steps
 }
 
 pub(super) fn whole(reply: &Reply, facts: &Facts) -> Value {
@@ -154,18 +154,18 @@ fn call_id(facts: &Facts, call: usize) -> String {
 }
 
 /// Every event carries its own name as its type.
-fn send(data: &Value) -> Beat {
+fn send(data: &Value) -> SendStep {
     event(data["type"].as_str(), data)
 }
 
-fn block_start(index: usize, block: &Value) -> Beat {
+fn block_start(index: usize, block: &Value) -> SendStep {
     send(&json!({"type": "content_block_start", "index": index, "content_block": block}))
 }
 
-fn delta(index: usize, delta: &Value) -> Beat {
+fn delta(index: usize, delta: &Value) -> SendStep {
     send(&json!({"type": "content_block_delta", "index": index, "delta": delta}))
 }
 
-fn block_stop(index: usize) -> Beat {
+fn block_stop(index: usize) -> SendStep {
     send(&json!({"type": "content_block_stop", "index": index}))
 }

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use convoke_wire::{Framing, Wire};
 use serde_json::{Value, json};
 
-use crate::body::Beat;
+use crate::body::SendStep;
 use crate::script::{End, HttpError, Reply, Usage};
 
 mod chat;
@@ -31,7 +31,7 @@ pub(crate) const FAILURE: &str = "rehearsed failure";
 
 /// Returns the bytes of a reply for its client. A reply that fails is reported in a stream; instead of a whole
 /// one the client gets an error.
-pub(crate) fn play(wire: Wire, framing: Framing, reply: &Reply, facts: &Facts) -> Vec<Beat> {
+pub(crate) fn play(wire: Wire, framing: Framing, reply: &Reply, facts: &Facts) -> Vec<SendStep> {
     match framing {
         Framing::Whole => play_whole(wire, reply, facts),
         Framing::Events => match wire {
@@ -45,7 +45,7 @@ pub(crate) fn play(wire: Wire, framing: Framing, reply: &Reply, facts: &Facts) -
 }
 
 /// Returns a whole answer, after all waits of its steps; one that is cut ends in the middle.
-fn play_whole(wire: Wire, reply: &Reply, facts: &Facts) -> Vec<Beat> {
+fn play_whole(wire: Wire, reply: &Reply, facts: &Facts) -> Vec<SendStep> {
     let value = match wire {
         Wire::Responses => responses::whole(reply, facts),
         Wire::Chat => chat::whole(reply, facts),
@@ -54,16 +54,18 @@ fn play_whole(wire: Wire, reply: &Reply, facts: &Facts) -> Vec<Beat> {
     };
     let bytes = Bytes::from(value.to_string());
     let waits = reply.steps.iter().filter_map(|step| match step {
-        crate::Step::Wait(time) => Some(Beat::Wait(*time)),
+        crate::Step::Wait(time) => Some(SendStep::Wait(*time)),
         _ => None,
     });
-    let mut beats: Vec<Beat> = waits.collect();
+    let mut steps: Vec<SendStep> = waits.collect();
     match reply.end {
-        End::Done | End::MaxTokens | End::Refused | End::Failed => beats.push(Beat::Send(bytes)),
-        End::Cut => beats.extend([Beat::Send(bytes.slice(..bytes.len() / 2)), Beat::Cut]),
-        End::Hang => beats.push(Beat::Hang),
+        End::Done | End::MaxTokens | End::Refused | End::Failed => {
+            steps.push(SendStep::Send(bytes));
+        }
+        End::Cut => steps.extend([SendStep::Send(bytes.slice(..bytes.len() / 2)), SendStep::Cut]),
+        End::Hang => steps.push(SendStep::Hang),
     }
-    beats
+    steps
 }
 
 /// Returns the vendor's error object.
@@ -87,10 +89,10 @@ fn openai_error(status: u16, message: &str) -> Value {
 }
 
 /// One server-sent event, with its name if the wire names them.
-fn event(name: Option<&str>, data: &Value) -> Beat {
+fn event(name: Option<&str>, data: &Value) -> SendStep {
     let text = match name {
         Some(name) => format!("event: {name}\ndata: {data}\n\n"),
         None => format!("data: {data}\n\n"),
     };
-    Beat::Send(text.into())
+    SendStep::Send(text.into())
 }

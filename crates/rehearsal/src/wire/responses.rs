@@ -4,10 +4,10 @@ use serde_json::{Value, json};
 
 use super::moment::{Channel, Moment, moments};
 use super::{FAILURE, Facts, event};
-use crate::body::Beat;
+use crate::body::SendStep;
 use crate::script::{End, Reply};
 
-pub(super) fn stream(reply: &Reply, facts: &Facts) -> Vec<Beat> {
+pub(super) fn stream(reply: &Reply, facts: &Facts) -> Vec<SendStep> {
     let mut stream = Stream::default();
     stream.send(json!({"type": "response.created", "response": response("in_progress", facts)}));
     stream
@@ -16,7 +16,7 @@ pub(super) fn stream(reply: &Reply, facts: &Facts) -> Vec<Beat> {
     for moment in moments(reply) {
         let (index, id) = (items.done.len(), items.next_id());
         match moment {
-            Moment::Wait(time) => stream.beats.push(Beat::Wait(time)),
+            Moment::Wait(time) => stream.steps.push(SendStep::Wait(time)),
             Moment::Begins(channel) => {
                 stream.item("response.output_item.added", index, &open_item(channel, &id));
                 stream.part("added", channel, &id, index, "");
@@ -69,10 +69,10 @@ pub(super) fn stream(reply: &Reply, facts: &Facts) -> Vec<Beat> {
             failed["error"] = json!({"code": "server_error", "message": FAILURE});
             stream.send(json!({"type": "response.failed", "response": failed}));
         }
-        End::Cut => stream.beats.push(Beat::Cut),
-        End::Hang => stream.beats.push(Beat::Hang),
+        End::Cut => stream.steps.push(SendStep::Cut),
+        End::Hang => stream.steps.push(SendStep::Hang),
     }
-    stream.beats
+    stream.steps
 }
 
 pub(super) fn whole(reply: &Reply, facts: &Facts) -> Value {
@@ -143,7 +143,7 @@ impl<'a> Items<'a> {
 /// The events so far; each carries its number.
 #[derive(Default)]
 struct Stream {
-    beats: Vec<Beat>,
+    steps: Vec<SendStep>,
     events: u64,
 }
 
@@ -151,7 +151,7 @@ impl Stream {
     fn send(&mut self, mut data: Value) {
         data["sequence_number"] = json!(self.events);
         self.events += 1;
-        self.beats.push(event(data["type"].as_str(), &data));
+        self.steps.push(event(data["type"].as_str(), &data));
     }
 
     fn item(&mut self, kind: &str, index: usize, item: &Value) {

@@ -1,8 +1,7 @@
 //! The actions of people. Each is a POST with a JSON body.
 
 use axum::Json;
-use axum::extract::rejection::JsonRejection;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use convoke_agent::id::now;
 use convoke_agent::permission::PermissionAnswer;
 use convoke_session::file_changes::UndoRequest;
@@ -12,11 +11,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::Shared;
+use super::extract::{Given, InSession};
+use crate::Scope;
 use crate::error::{ApiError, ApiResult};
 use crate::held::{ActionError, Done};
-use crate::{App, Scope};
-
-type Body<T> = Result<Json<T>, JsonRejection>;
 
 /// The longest name of a session, in characters.
 const LONGEST_NAME: usize = 200;
@@ -24,14 +22,6 @@ const LONGEST_NAME: usize = 200;
 impl From<ActionError> for ApiError {
     fn from(error: ActionError) -> Self {
         Self::conflict(error.0)
-    }
-}
-
-/// Returns what a body says, or what is wrong with it.
-fn given<T>(body: Body<T>) -> ApiResult<T> {
-    match body {
-        Ok(Json(given)) => Ok(given),
-        Err(rejected) => Err(ApiError::new(rejected.status(), rejected.body_text())),
     }
 }
 
@@ -81,8 +71,10 @@ pub(super) struct Rename {
     name: String,
 }
 
-pub(super) async fn create(State(app): Shared, body: Body<Nothing>) -> ApiResult<Json<Value>> {
-    let Nothing {} = given(body)?;
+pub(super) async fn create(
+    State(app): Shared,
+    Given(Nothing {}): Given<Nothing>,
+) -> ApiResult<Json<Value>> {
     if app.scope != Scope::All {
         return Err(ApiError::forbidden("this page shows one conversation"));
     }
@@ -90,20 +82,10 @@ pub(super) async fn create(State(app): Shared, body: Body<Nothing>) -> ApiResult
     Ok(Json(json!({"session": session})))
 }
 
-/// Finds the session of an action.
-async fn session(app: &App, id: &str) -> ApiResult<SessionId> {
-    let id = app.session_id(id)?;
-    app.store.session(id).await?;
-    Ok(id)
-}
-
 pub(super) async fn say(
-    State(app): Shared,
-    Path(id): Path<String>,
-    body: Body<Say>,
+    InSession { app, id, .. }: InSession,
+    Given(Say { person, text, to }): Given<Say>,
 ) -> ApiResult<Json<Done>> {
-    let Say { person, text, to } = given(body)?;
-    let id = session(&app, &id).await?;
     if text.trim().is_empty() {
         return Err(ApiError::bad_request("the message is empty"));
     }
@@ -111,101 +93,75 @@ pub(super) async fn say(
 }
 
 pub(super) async fn cancel(
-    State(app): Shared,
-    Path(id): Path<String>,
-    body: Body<Nothing>,
+    InSession { app, id, .. }: InSession,
+    Given(Nothing {}): Given<Nothing>,
 ) -> ApiResult<Json<Done>> {
-    let Nothing {} = given(body)?;
-    let id = session(&app, &id).await?;
     Ok(Json(app.held.cancel(id)?))
 }
 
 pub(super) async fn retry(
-    State(app): Shared,
-    Path(id): Path<String>,
-    body: Body<Retry>,
+    InSession { app, id, .. }: InSession,
+    Given(Retry { turn }): Given<Retry>,
 ) -> ApiResult<Json<Done>> {
-    let Retry { turn } = given(body)?;
-    let id = session(&app, &id).await?;
     Ok(Json(app.held.retry(id, TurnId(turn)).await?))
 }
 
 pub(super) async fn resume(
-    State(app): Shared,
-    Path(id): Path<String>,
-    body: Body<Nothing>,
+    InSession { app, id, .. }: InSession,
+    Given(Nothing {}): Given<Nothing>,
 ) -> ApiResult<Json<Done>> {
-    let Nothing {} = given(body)?;
-    let id = session(&app, &id).await?;
     Ok(Json(app.held.resume(id).await?))
 }
 
 pub(super) async fn release(
-    State(app): Shared,
-    Path(id): Path<String>,
-    body: Body<Nothing>,
+    InSession { app, id, .. }: InSession,
+    Given(Nothing {}): Given<Nothing>,
 ) -> ApiResult<Json<Done>> {
-    let Nothing {} = given(body)?;
-    let id = session(&app, &id).await?;
     Ok(Json(app.held.release(id).await?))
 }
 
 pub(super) async fn answer(
-    State(app): Shared,
-    Path(id): Path<String>,
-    body: Body<Answer>,
+    InSession { app, id, .. }: InSession,
+    Given(Answer { question, answer }): Given<Answer>,
 ) -> ApiResult<Json<Done>> {
-    let Answer { question, answer } = given(body)?;
-    let id = session(&app, &id).await?;
     Ok(Json(app.held.answer(id, &question, answer)?))
 }
 
 pub(super) async fn undo(
-    State(app): Shared,
-    Path(id): Path<String>,
-    body: Body<Undo>,
+    InSession { app, id, .. }: InSession,
+    Given(Undo { turn, confirmed }): Given<Undo>,
 ) -> ApiResult<Json<Value>> {
-    let Undo { turn, confirmed } = given(body)?;
-    let session = session(&app, &id).await?;
-    let request = UndoRequest { session, turn: turn.map(TurnId), is_confirmed: confirmed };
+    let request = UndoRequest { session: id, turn: turn.map(TurnId), is_confirmed: confirmed };
     let text = app.host.undo(request).await.map_err(ApiError::conflict)?;
     Ok(Json(json!({"text": text, "done": confirmed})))
 }
 
 pub(super) async fn fork(
-    State(app): Shared,
-    Path(id): Path<String>,
-    body: Body<Fork>,
+    InSession { app, id, .. }: InSession,
+    Given(Fork { after }): Given<Fork>,
 ) -> ApiResult<Json<Value>> {
-    let Fork { after } = given(body)?;
-    let session = session(&app, &id).await?;
     if app.scope != Scope::All {
         return Err(ApiError::forbidden("this page shows one conversation"));
     }
     let copy = SessionId::generate();
     let after = after.map(MessageNumber);
     let told =
-        fork_session(&app.store, session, after, copy, now()).await.map_err(
-            |error| match error {
-                TransferError::Store(error) => error.into(),
-                other => ApiError::bad_request(other.to_string()),
-            },
-        )?;
-    Ok(Json(json!({"session": copy, "from": session, "diagnostics": told})))
+        fork_session(&app.store, id, after, copy, now()).await.map_err(|error| match error {
+            TransferError::Store(error) => error.into(),
+            other => ApiError::bad_request(other.to_string()),
+        })?;
+    Ok(Json(json!({"session": copy, "from": id, "diagnostics": told})))
 }
 
 pub(super) async fn rename(
-    State(app): Shared,
-    Path(id): Path<String>,
-    body: Body<Rename>,
+    InSession { app, id, .. }: InSession,
+    Given(Rename { name }): Given<Rename>,
 ) -> ApiResult<Json<Value>> {
-    let Rename { name } = given(body)?;
-    let session = session(&app, &id).await?;
     let name = name.trim();
     if name.is_empty() || name.contains(char::is_control) || name.chars().count() > LONGEST_NAME {
         let problem = format!("a name is one line of 1 to {LONGEST_NAME} characters");
         return Err(ApiError::bad_request(problem));
     }
-    app.store.rename(session, name).await?;
-    Ok(Json(json!({"session": session, "name": name})))
+    app.store.rename(id, name).await?;
+    Ok(Json(json!({"session": id, "name": name})))
 }

@@ -2,6 +2,7 @@
 //! JSON, or with a fragment of HTML for `Accept: text/html`.
 
 mod act;
+mod extract;
 mod requests;
 mod sessions;
 mod turns;
@@ -15,7 +16,7 @@ use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use convoke_session::{SessionId, TurnId};
+use convoke_session::SessionId;
 use maud::Markup;
 use serde_json::Value;
 
@@ -26,7 +27,7 @@ use crate::{App, Scope, assets, guard};
 /// The largest body of a request: a message of a person, with room for its JSON.
 pub const BODY_BYTES: usize = 4 << 20;
 
-/// What every handler is given.
+/// The state that every handler receives.
 type Shared = State<Arc<App>>;
 
 /// Returns the routes, behind the guard.
@@ -78,12 +79,12 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
 }
 
 impl App {
-    /// Returns a path as people write it.
+    /// Returns a path formatted for people.
     fn shown(&self, path: &Path) -> String {
         self.host.shown_directory(&path.display().to_string())
     }
 
-    /// Reads the id of a session in a path, and refuses one that the server does not show.
+    /// Parses the id of a session in a path, and rejects one that the server does not show.
     fn session_id(&self, written: &str) -> ApiResult<SessionId> {
         let id = written.parse().map_err(|_| ApiError::not_found("there is no such session"))?;
         match self.scope {
@@ -93,12 +94,6 @@ impl App {
             _ => Ok(id),
         }
     }
-}
-
-/// Reads the number of a turn in a path.
-fn turn_id(written: &str) -> ApiResult<TurnId> {
-    let number = written.parse().map_err(|_| ApiError::not_found("there is no such turn"))?;
-    Ok(TurnId(number))
 }
 
 /// Returns data in the form that the client asks for.

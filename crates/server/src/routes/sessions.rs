@@ -9,8 +9,10 @@ use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::response::{IntoResponse as _, Response};
 use convoke_session::{MessageNumber, Session, SessionId, Store as _, StoreError, Summary};
 use maud::html;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::extract::InSession;
 use super::{Shared, reply};
 use crate::error::{ApiError, ApiResult};
 use crate::host::ExportForm;
@@ -30,9 +32,8 @@ const MOST_FOUND: usize = 50;
 pub(super) async fn list(
     State(app): Shared,
     Query(query): Query<ListQuery>,
-    headers: HeaderMap,
+    form: Form,
 ) -> ApiResult<Response> {
-    let form = Form::of(&headers);
     let (summaries, found) = found_sessions(&app, &query.q).await?;
     let total = summaries.len();
     let page = match form {
@@ -107,16 +108,12 @@ fn by_directory<'r>(app: &App, rows: &'r [ListedSession]) -> Vec<Directory<'r>> 
 }
 
 pub(super) async fn session(
-    State(app): Shared,
-    Path(id): Path<String>,
+    InSession { app, id, session }: InSession,
     Query(query): Query<MessagesQuery>,
-    headers: HeaderMap,
+    form: Form,
 ) -> ApiResult<Response> {
-    let id = app.session_id(&id)?;
-    let session = app.store.session(id).await?;
     let page = message_page(&app, &session, &query).await?;
     let is_held = app.store.is_held(id).await?;
-    let form = Form::of(&headers);
     let known = app.feeds.of(id).standing().filter(|standing| standing.head == session.head.0);
     let has_costs = known.is_some() || form == Form::Json;
     let mut standing = match known {
@@ -149,16 +146,10 @@ pub(super) async fn session(
     }))
 }
 
-pub(super) async fn cost(
-    State(app): Shared,
-    Path(id): Path<String>,
-    headers: HeaderMap,
-) -> ApiResult<Response> {
-    let id = app.session_id(&id)?;
-    app.store.session(id).await?;
+pub(super) async fn cost(InSession { app, id, .. }: InSession, form: Form) -> ApiResult<Response> {
     let costs = app.store.costs(id).await?;
     let json = || json!({"session": id, "costs": costs, "costUsd": stored::total_cost(&costs)});
-    Ok(reply(Form::of(&headers), json, || conversation::cost(&costs)))
+    Ok(reply(form, json, || conversation::cost(&costs)))
 }
 
 async fn message_page(
@@ -174,78 +165,67 @@ async fn message_page(
 }
 
 pub(super) async fn messages(
-    State(app): Shared,
-    Path(id): Path<String>,
+    InSession { app, id, session }: InSession,
     Query(query): Query<MessagesQuery>,
-    headers: HeaderMap,
+    form: Form,
 ) -> ApiResult<Response> {
-    let id = app.session_id(&id)?;
-    let session = app.store.session(id).await?;
     let page = message_page(&app, &session, &query).await?;
     let json = || {
         json!({
             "messages": page.json(), "hasEarlier": page.has_earlier, "hasLater": page.has_later,
         })
     };
-    Ok(reply(Form::of(&headers), json, || conversation::messages(id, &page)))
+    Ok(reply(form, json, || conversation::messages(id, &page)))
+}
+
+#[derive(Deserialize)]
+pub(super) struct MessageName {
+    number: u64,
 }
 
 pub(super) async fn message_text(
-    State(app): Shared,
-    Path((id, number)): Path<(String, u64)>,
+    InSession { app, id, session }: InSession,
+    Path(MessageName { number }): Path<MessageName>,
     Query(query): Query<TextQuery>,
-    headers: HeaderMap,
+    form: Form,
 ) -> ApiResult<Response> {
-    let id = app.session_id(&id)?;
-    let session = app.store.session(id).await?;
     let message = app.store.message(id, MessageNumber(number)).await?;
-    let shown = stored::shown(&app.store, &session, vec![message]).await?;
-    let text = shown.first().map(|message| message.text.as_str()).unwrap_or_default();
-    let part = slice(text, query.from, query.from.saturating_add(8 * SHOWN));
+    let text = message.message.text(stored::text_policy(&session));
+    let part = slice(&text, query.from, query.from.saturating_add(8 * SHOWN));
     let rest = text.len().saturating_sub(query.from + part.len());
     let json = || json!({"number": number, "from": query.from, "text": part, "rest": rest});
-    Ok(reply(Form::of(&headers), json, || {
+    Ok(reply(form, json, || {
         let path = format!("/api/sessions/{id}/messages/{number}/text");
         html! { (exact(part, false)) @if rest > 0 { (more(&path, query.from + part.len(), rest)) } }
     }))
 }
 
 pub(super) async fn stream(
-    State(app): Shared,
-    Path(id): Path<String>,
+    InSession { app, id, .. }: InSession,
     Query(query): Query<StreamQuery>,
+    form: Form,
     headers: HeaderMap,
-) -> ApiResult<Response> {
-    let id = app.session_id(&id)?;
-    app.store.session(id).await?;
+) -> Response {
     let last = headers.get("last-event-id").and_then(|last| last.to_str().ok()?.parse().ok());
     let after = last.or(query.after).map(MessageNumber);
     let viewer = app.feeds.of(id).view();
-    let form = Form::of(&headers);
     let parts = events::follow(app.store.clone(), id, viewer, after, form);
-    Ok(([(CONTENT_TYPE, "text/event-stream")], Body::from_stream(parts)).into_response())
+    ([(CONTENT_TYPE, "text/event-stream")], Body::from_stream(parts)).into_response()
 }
 
 pub(super) async fn changes(
-    State(app): Shared,
-    Path(id): Path<String>,
-    headers: HeaderMap,
+    InSession { app, id, .. }: InSession,
+    form: Form,
 ) -> ApiResult<Response> {
-    let id = app.session_id(&id)?;
-    app.store.session(id).await?;
     let changes = app.host.changes(id).await.map_err(ApiError::host)?;
     let json = || json!({"session": id, "turns": changes.turns, "workspaces": changes.workspaces});
-    Ok(reply(Form::of(&headers), json, || {
-        views::changes::session(id, &changes, |path| app.shown(path))
-    }))
+    Ok(reply(form, json, || views::changes::session(id, &changes, |path| app.shown(path))))
 }
 
 pub(super) async fn export(
-    State(app): Shared,
-    Path(id): Path<String>,
+    InSession { app, id, .. }: InSession,
     Query(query): Query<ExportQuery>,
 ) -> ApiResult<Response> {
-    let id = app.session_id(&id)?;
     let form = ExportForm::parse(&query.form).ok_or_else(|| {
         ApiError::bad_request("the forms are snapshot, archive, markdown and html")
     })?;
@@ -261,7 +241,7 @@ pub(super) async fn export(
 pub(super) async fn explain(
     State(app): Shared,
     Query(query): Query<ExplainQuery>,
-    headers: HeaderMap,
+    form: Form,
 ) -> ApiResult<Response> {
     if app.scope != Scope::All {
         return Err(ApiError::forbidden("this page shows one conversation"));
@@ -269,5 +249,5 @@ pub(super) async fn explain(
     let path = query.path.filter(|path| !path.is_empty()).map(PathBuf::from);
     let report = app.host.explain(path).await.map_err(ApiError::host)?;
     let json = || serde_json::to_value(&report).unwrap_or_default();
-    Ok(reply(Form::of(&headers), json, || views::explain::report(&report, |path| app.shown(path))))
+    Ok(reply(form, json, || views::explain::report(&report, |path| app.shown(path))))
 }

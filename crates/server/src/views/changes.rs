@@ -1,4 +1,4 @@
-//! What turns changed in their directories, and the workspaces of members.
+//! The changes of turns in their directories, and the workspaces of members.
 
 use std::path::Path;
 

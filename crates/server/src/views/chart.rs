@@ -28,9 +28,9 @@ const COLOURS: usize = 8;
 pub struct Part {
     /// The number of its entry in the ledger; `None` for several entries.
     pub entry: Option<usize>,
-    /// What it is.
+    /// The description.
     pub label: String,
-    /// What is written on it.
+    /// The text on it.
     pub name: String,
     /// Its group.
     pub group: String,
@@ -97,7 +97,7 @@ pub fn source(source: &Source<'_>) -> String {
     }
 }
 
-/// Returns who a text belongs to.
+/// Returns the owner of a text.
 pub fn owner(source: &Source<'_>) -> &'static str {
     match source {
         Source::Message { .. } => "messages",
@@ -217,7 +217,7 @@ fn label(part: &Part, area: Area) -> Markup {
     }
 }
 
-/// Returns a name in so many letters; `None` if too little would remain.
+/// Returns a name cut to a number of letters; `None` if too little would remain.
 fn shortened(name: &str, room: usize) -> Option<String> {
     let name: String = name.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     if name.chars().count() <= room {
@@ -248,7 +248,7 @@ struct Area {
     height: f64,
 }
 
-/// Divides a rectangle by sizes, the largest first, into parts that are as square as can be.
+/// Divides a rectangle by sizes, the largest first, into parts that are as square as possible.
 #[expect(
     clippy::cast_precision_loss,
     reason = "a picture has fewer pixels than a float has digits"
@@ -292,7 +292,7 @@ fn squarified(sizes: &[u64], area: Area) -> Vec<Area> {
     areas
 }
 
-/// Returns how far the worst rectangle of a row is from a square.
+/// Returns the worst aspect ratio of a row's rectangles.
 fn worst(row: &[f64], side: f64) -> f64 {
     let sum: f64 = row.iter().sum();
     let (largest, smallest) = row

@@ -1,4 +1,4 @@
-//! A conversation: its messages, what runs, who is next, and how to take part.
+//! A conversation: its messages, its running and queued turns, and the form for a message.
 
 use convoke_agent::permission::PermissionAnswer;
 use convoke_core::Timestamp;
@@ -11,7 +11,7 @@ use serde_json::json;
 use super::text::{SHOWN, beginning, exact, line};
 use super::{action, confirmed, dollars, download, moment, number, short};
 use crate::feed::Step;
-use crate::stored::{MessagePage, Question, ShownMessage, Standing, total_cost};
+use crate::stored::{MessagePage, MessageRow, Question, Standing, total_cost};
 
 /// Renders a conversation as a view of the page. Costs that are not known yet are loaded by the page.
 pub fn conversation(
@@ -23,7 +23,7 @@ pub fn conversation(
     costs: Option<&[MemberCost]>,
 ) -> Markup {
     let id = session.began.id;
-    // Behind a gap, messages that come are not shown: they are at the end of the conversation.
+    // After a gap, new messages are not shown: they belong to the end of the conversation.
     let last = if page.has_later { None } else { page.messages.last() };
     let last = last.map_or(session.state.last_message.0, |message| message.stored.number.0);
     html! {
@@ -55,7 +55,7 @@ pub fn heading(session: &Session, directory: &str) -> Markup {
     }
 }
 
-/// Renders what stands beside the messages: members, costs, views and actions.
+/// Renders the side bar: members, costs, views and actions.
 fn facts(id: SessionId, team: Option<&Team>, costs: Option<&[MemberCost]>) -> Markup {
     let base = format!("/api/sessions/{id}");
     let file = |extension: &str| format!("convoke-{}.{extension}", short(id));
@@ -97,7 +97,7 @@ fn hue(name: &str) -> String {
     format!("c{}", sum % 8)
 }
 
-/// Renders what a session cost, by member.
+/// Renders the cost of a session, by member.
 pub fn cost(costs: &[MemberCost]) -> Markup {
     html! {
         @if let Some(total) = total_cost(costs) {
@@ -119,13 +119,13 @@ pub fn messages(id: SessionId, page: &MessagePage) -> Markup {
 }
 
 /// Renders a message.
-pub fn message(id: SessionId, message: &ShownMessage) -> Markup {
+pub fn message(id: SessionId, message: &MessageRow) -> Markup {
     let number = message.stored.number;
     let said = &message.stored.message;
     let (text, rest) = beginning(&message.text, SHOWN);
-    let name = said.said.speaker.name();
-    let kind = if said.said.speaker.is_ai() { "agent" } else { "person" };
-    let at = said.said.timestamp.as_ref().and_then(Timestamp::millis);
+    let name = said.speaker.name();
+    let kind = if said.speaker.is_ai() { "agent" } else { "person" };
+    let at = said.timestamp.as_ref().and_then(Timestamp::millis);
     html! {
         li.message.(kind).(hue(name)) #(format!("message-{number}")) data-number=(number) tabindex="-1" {
             header {
@@ -158,7 +158,7 @@ pub fn attachment(attachment: &Attachment) -> Markup {
     }
 }
 
-/// Renders a button that continues a text where it stands.
+/// Renders a button that loads more of a text in place.
 pub fn more(path: &str, from: usize, rest: usize) -> Markup {
     html! {
         button.more type="button" data-more=(format!("{path}?from={from}")) { "Show " (number(rest as u64)) " more bytes" }
@@ -186,7 +186,7 @@ pub fn tool(name: &str, input: &str, output: Option<(bool, &str)>) -> Markup {
     }
 }
 
-/// Renders what the conversation waits for.
+/// Renders the open turns and questions of the conversation.
 pub fn standing(id: SessionId, standing: &Standing) -> Markup {
     let (running, queued): (Vec<&Turn>, Vec<&Turn>) =
         standing.open.iter().partition(|turn| turn.state == TurnState::Running);
@@ -238,7 +238,7 @@ fn unanswered(id: SessionId, turn: &Turn) -> Markup {
     }
 }
 
-/// Returns why a conversation stopped, if that is worth a sentence.
+/// Returns a sentence on why a conversation stopped, if it needs one.
 fn stopped(stop: &StopReason) -> Option<String> {
     Some(match stop {
         StopReason::Idle { .. } | StopReason::Left => return None,

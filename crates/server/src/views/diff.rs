@@ -15,7 +15,7 @@ const AROUND: usize = 3;
 /// The most lines of a diff that are shown; the JSON form has all.
 const MOST_LINES: usize = 4_000;
 
-/// Renders the difference between what was sent in two attempts.
+/// Renders the difference between the texts of two attempts.
 pub fn prompts(id: SessionId, earlier: &SentTurn, later: &SentTurn, found: &Difference) -> Markup {
     let texts = &found.texts;
     let before = texts.system.earlier_bytes + texts.prompt.earlier_bytes;

@@ -1,10 +1,10 @@
-//! What happened in an attempt: its events over time, and one after the other.
+//! The events of an attempt, on a time line and as a list.
 
 use std::collections::HashMap;
 
 use convoke_agent::milliseconds;
 use convoke_agent::thread::RequestRecord;
-use convoke_session::progress::SoFar;
+use convoke_session::progress::AttemptProgress;
 use convoke_session::{Attempt, Millis};
 use maud::{Markup, html};
 use serde_json::Value;
@@ -17,14 +17,18 @@ use crate::stored::{elapsed, excerpt};
 const MOST_EVENTS: usize = 2_000;
 /// The most bytes of an unfinished reply that are shown.
 const REPLY_SHOWN: usize = 16 << 10;
-/// Where the rows of the time line begin, and their width, in units of the picture.
+/// The start and the width of the time line's rows, in units of the picture.
 const LEFT: f64 = 120.0;
 const WIDTH: f64 = 880.0;
 /// The height of a row.
 const ROW: usize = 26;
 
 /// Renders the events of an attempt.
-pub fn steps(attempt: &Attempt, requests: &[RequestRecord<()>], so_far: &SoFar) -> Markup {
+pub fn steps(
+    attempt: &Attempt,
+    requests: &[RequestRecord<()>],
+    so_far: &AttemptProgress,
+) -> Markup {
     let events: Vec<StoredEvent> =
         so_far.events.lines().take(MOST_EVENTS).map(StoredEvent::parse).collect();
     let is_cut = so_far.events.lines().nth(MOST_EVENTS).is_some();
@@ -33,13 +37,13 @@ pub fn steps(attempt: &Attempt, requests: &[RequestRecord<()>], so_far: &SoFar) 
         ol.events { @for event in &events { (event.render(attempt.began_at)) } }
         @if is_cut { p.faint { "The first " (number(MOST_EVENTS as u64)) " events; the JSON form has all." } }
         @if events.is_empty() { p.faint { "No events are stored." } }
-        @if !so_far.said.is_empty() { h3 { "The unfinished reply" } pre.text { (exact(beginning(&so_far.said, REPLY_SHOWN).0, false)) } }
+        @if !so_far.reply.is_empty() { h3 { "The unfinished reply" } pre.text { (exact(beginning(&so_far.reply, REPLY_SHOWN).0, false)) } }
     }
 }
 
 /// A stored event.
 struct StoredEvent {
-    /// When it came; `None` for an event of a version that stored no times.
+    /// The time; `None` for an event of a version that stored none.
     at: Option<Millis>,
     is_of_sub_agent: bool,
     kind: String,
@@ -50,7 +54,7 @@ struct StoredEvent {
 impl StoredEvent {
     fn parse(line: &str) -> Self {
         let event: Value = serde_json::from_str(line).unwrap_or_default();
-        // The fields of a question, or of a verdict, are read like those of the event.
+        // The fields of a question or a verdict are treated like those of the event.
         let object = |value: &Value| value.as_object().cloned().unwrap_or_default();
         let inner = ["question", "verdict"].map(|name| object(&event["event"][name]));
         let own = object(&event["event"]).into_iter().filter(|(_, value)| !value.is_object());
@@ -74,7 +78,7 @@ impl StoredEvent {
         self.fields.iter().find(|(field, _)| field == name).map(|(_, text)| text.as_str())
     }
 
-    /// Returns what it is about, in a few words.
+    /// Returns its subject in a few words.
     fn about(&self) -> &str {
         let names = ["summary", "name", "text", "reason", "verdict", "message", "answer", "model"];
         names.iter().find_map(|name| self.field(name)).unwrap_or_default()
@@ -159,7 +163,7 @@ fn time_line(attempt: &Attempt, requests: &[RequestRecord<()>], events: &[Stored
 fn bar(span: &Span, row: usize, top: usize, whole: u64) -> Markup {
     let x = |millis: u64| LEFT + millis.min(whole) as f64 / whole as f64 * WIDTH;
     let (from, to) = (x(span.from), x(span.to));
-    // A moment is drawn as wide as it takes to see it.
+    // A moment is drawn wide enough to be visible.
     let width = (to - from).max(3.0);
     let from = from.min(LEFT + WIDTH - width);
     html! {

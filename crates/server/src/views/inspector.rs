@@ -1,4 +1,4 @@
-//! The inspector: what was sent in a turn, to the byte, and what came back.
+//! The inspector: the exact texts that were sent in a turn, and the result.
 
 use convoke_agent::thread::RequestRecord;
 use convoke_core::ledger::Target;
@@ -11,7 +11,7 @@ use super::{dollars, download, ledger, moment, number, percent, requests, second
 use crate::query::{Grouping, TurnQuery};
 use crate::stored::elapsed;
 
-/// What the inspector shows beside the turn itself.
+/// The data of the inspector beside the turn itself.
 pub struct Around {
     /// The requests of the attempt.
     pub requests: Vec<RequestRecord<()>>,
@@ -40,7 +40,7 @@ pub fn turns(id: SessionId, turns: &[Turn], next: Option<TurnId>) -> Markup {
     }
 }
 
-/// Renders the way back from a view.
+/// Renders the links back from a view.
 pub fn crumbs(id: SessionId, turn: Option<TurnId>) -> Markup {
     html! {
         nav.crumbs aria-label="Place" {
@@ -50,7 +50,7 @@ pub fn crumbs(id: SessionId, turn: Option<TurnId>) -> Markup {
     }
 }
 
-/// Renders a link to a message, wherever in the conversation it is.
+/// Renders a link to a message.
 pub fn message_link(id: SessionId, number: u64) -> Markup {
     html! { a href=(format!("/sessions/{id}?message={number}#message-{number}")) { "message " (number) } }
 }

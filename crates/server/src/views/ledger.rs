@@ -1,4 +1,4 @@
-//! A ledger: its pictures beside its table, what was left out, and the exact text by parts.
+//! A ledger: its pictures, its table, the omissions, and the exact text by parts.
 
 use convoke_core::ledger::{Entry, Ledger, State, Target};
 use maud::{Markup, html};
@@ -46,7 +46,7 @@ pub fn table(ledger: &Ledger<'_>, by: Grouping, parts_id: Option<&str>) -> Marku
     }
 }
 
-/// Renders what was left out, with the rule and its arithmetic.
+/// Renders the omissions, with the rule and its arithmetic.
 fn left_out(entries: &[Entry<'_>], link: impl Fn(usize) -> Option<String>) -> Markup {
     let left_out: Vec<(usize, &Entry<'_>)> =
         entries.iter().enumerate().filter(|(_, entry)| entry.cut_bytes > 0).collect();
@@ -69,7 +69,7 @@ fn state(state: State) -> &'static str {
     }
 }
 
-/// Renders a text by its ledger: each entry where it stands, what was left out in its place.
+/// Renders a text by its ledger: each entry and each omission in its place.
 pub fn sourced(
     ledger: &Ledger<'_>,
     target: Target,

@@ -34,7 +34,7 @@ pub fn short(session: SessionId) -> String {
     id[id.len() - 8..].to_owned()
 }
 
-/// Returns a moment. The page shows it in the time of the reader.
+/// Renders a moment, which the page shows in the reader's time zone.
 pub fn moment(at: Millis) -> Markup {
     html! { time data-millis=(at.0) { (utc(at)) } }
 }
@@ -44,7 +44,7 @@ fn action(label: &str, path: &str, body: &serde_json::Value) -> Markup {
     html! { button type="button" data-post=(path) data-body=(body) { (label) } }
 }
 
-/// Returns a button that shows what a request would do, and sends it once more when the person agrees.
+/// Returns a button that previews a request, and sends it again when the person agrees.
 fn confirmed(label: &str, path: &str, body: &serde_json::Value) -> Markup {
     html! { button type="button" data-post=(path) data-body=(body) data-confirm=(label) { (label) } }
 }

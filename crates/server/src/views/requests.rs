@@ -1,4 +1,4 @@
-//! What models received: the requests of a turn, one request, and what caches could serve.
+//! Requests to models: those of a turn, one request, and what caches could serve.
 
 use convoke_agent::milliseconds;
 use convoke_agent::thread::RequestRecord;
@@ -78,7 +78,7 @@ fn facts(record: &RequestRecord<()>) -> Markup {
     }
 }
 
-/// Renders what each request shares with the one before it.
+/// Renders each request, compared with the one before it.
 pub fn cache(id: SessionId, rows: &[CacheRow]) -> Markup {
     html! {
         (crumbs(id, None))

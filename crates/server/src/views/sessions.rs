@@ -10,7 +10,7 @@ use super::text::line;
 use super::{action, count, dollars, moment, short};
 use crate::stored::ListedSession;
 
-/// The sessions of a directory, under the name that people write.
+/// The sessions of a directory.
 pub struct Directory<'r> {
     /// The directory.
     pub shown: String,

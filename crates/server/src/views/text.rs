@@ -1,4 +1,4 @@
-//! Texts of conversations: escaped, with every character visible that would act on a reader.
+//! Texts of conversations: escaped, with control and direction characters made visible.
 
 use maud::{Markup, PreEscaped};
 
@@ -29,7 +29,7 @@ pub fn exact(text: &str, shows_white_space: bool) -> Markup {
     PreEscaped(html)
 }
 
-/// Returns whether a character acts on what surrounds it instead of being shown.
+/// Returns whether a character is invisible or affects the text around it.
 fn acts(character: char) -> bool {
     character.is_control()
         || matches!(character,

@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 /// The time after which a test gives up.
-pub const PATIENCE: Duration = Duration::from_mins(1);
+pub const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// A response.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ pub async fn send(port: u16, request: &str) -> Response {
     let _ = stream.write_all(request.as_bytes()).await;
     let mut bytes = Vec::new();
     let _ =
-        tokio::time::timeout(PATIENCE, stream.read_to_end(&mut bytes)).await.expect("a response");
+        tokio::time::timeout(TIMEOUT, stream.read_to_end(&mut bytes)).await.expect("a response");
     let text = String::from_utf8(bytes).unwrap();
     let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
     let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
@@ -124,6 +124,6 @@ impl EventStream {
 }
 
 async fn read(stream: &mut TcpStream, bytes: &mut Vec<u8>) {
-    let read = tokio::time::timeout(PATIENCE, stream.read_buf(bytes)).await.expect("an event");
+    let read = tokio::time::timeout(TIMEOUT, stream.read_buf(bytes)).await.expect("an event");
     assert!(read.unwrap() > 0, "the stream ended: {}", String::from_utf8_lossy(bytes));
 }

@@ -5,7 +5,7 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use crate::client::{PATIENCE, send};
+use crate::client::{TIMEOUT, send};
 use crate::test_server::TestServer;
 
 /// Returns the status of a request with these header lines.
@@ -221,7 +221,7 @@ async fn a_client_that_does_not_finish_its_head_is_cut_off() {
     stream.write_all(b"GET / HTTP/1.1\r\nHost: ").await.unwrap();
     let mut bytes = Vec::new();
     // The end of the connection is what counts, with or without a response.
-    let _ = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut bytes)).await.expect("an end");
+    let _ = tokio::time::timeout(TIMEOUT, stream.read_to_end(&mut bytes)).await.expect("an end");
 }
 
 #[tokio::test]

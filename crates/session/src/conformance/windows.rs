@@ -29,7 +29,7 @@ pub(super) async fn are_those_of_the_context_manager(store: &impl Store) -> Resu
         );
         // At several times: later messages must not be seen.
         for (count, message) in (1..).zip(&messages) {
-            manager.add_message(message.message.said.clone());
+            manager.add_message(message.message.clone().without_id());
             if count % 40 != 0 {
                 continue;
             }
@@ -69,7 +69,7 @@ fn expected(manager: &ContextManager, answers: u64, limit: usize, member: &str) 
 }
 
 fn ids(current: &NumberedMessage, earlier: &[NumberedMessage], limit: usize) -> Vec<String> {
-    let clean = |message: &'_ NumberedMessage| message.message.said.content.clone();
+    let clean = |message: &'_ NumberedMessage| message.message.content.clone();
     let text = clean(current);
     let texts: Vec<String> = earlier.iter().map(clean).collect();
     let earlier = earlier

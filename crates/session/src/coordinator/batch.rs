@@ -42,7 +42,7 @@ const REPORT_QUEUE: usize = 256;
 pub(super) struct Batch {
     runners: JoinSet<FinishedTurn>,
     pub(super) running: HashMap<Id, RunningTurn>,
-    /// The recordings of what the turns change.
+    /// The recordings of the turns' changes.
     recordings: HashMap<Id, Box<dyn Recording>>,
     reports: mpsc::Receiver<(TurnId, TurnReport)>,
     reporter: mpsc::Sender<(TurnId, TurnReport)>,
@@ -104,7 +104,7 @@ impl<S: Store> Coordinator<S> {
         let mut prepared = Vec::new();
         let mut failed = Vec::new();
         for turn in batch {
-            self.guard.took_turn();
+            self.guard.count_turn();
             match self.prepare(turn).await? {
                 Ok(ready) => prepared.push(ready),
                 Err(unprepared) => failed.push(self.refuse(&next, unprepared).await?),
@@ -112,7 +112,7 @@ impl<S: Store> Coordinator<S> {
         }
         let mut batch = Batch::new();
         self.begin(&mut batch, next, prepared).await?;
-        // Boxed: the largest part of what its callers hold while they wait.
+        // Boxed: it is the largest part of the callers' futures.
         let guarded = Box::pin(self.attend(batch, &mut failed)).await?;
         Ok(match (self.controls.stop_request(), failed.first()) {
             (StopRequest::Leave, _) => Some(StopReason::Left),
@@ -120,7 +120,7 @@ impl<S: Store> Coordinator<S> {
             (StopRequest::CancelTurn, Some(_)) => {
                 Some(StopReason::Cancelled { person: self.asker() })
             }
-            (StopRequest::GoOn, Some(first)) => {
+            (StopRequest::None, Some(first)) => {
                 Some(StopReason::TurnFailed { person: first.asker.clone(), turns: failed })
             }
         })
@@ -156,7 +156,7 @@ impl<S: Store> Coordinator<S> {
     ) -> Result<(), CoordinatorError> {
         if !prepared.is_empty() {
             let mut commit = self.commit_of(&next);
-            // Whoever goes on for a process that is lost runs the turn first that it began with.
+            // A process that takes over after a crash runs this turn first.
             if batch.running.is_empty() {
                 commit.offer = prepared.first().map(|ready| self.offer_of(&ready.turn));
             }
@@ -198,7 +198,7 @@ impl<S: Store> Coordinator<S> {
             turn_input.attempt = Some(reference);
             turn_input.team_tools =
                 member_agent.has_team_tools.then(|| batch.calls.tools_of(reference));
-            turn_input.keeper = ThreadWriter::Caller { turn: name_of(&turn) };
+            turn_input.thread_writer = ThreadWriter::Caller { turn: name_of(&turn) };
             let agent_turn = member_agent.agent.start(turn_input);
             self.controls.attend(turn.id, agent_turn.answerer());
             let canceller = agent_turn.canceller();
@@ -239,7 +239,7 @@ impl<S: Store> Coordinator<S> {
         begun.recording
     }
 
-    /// Records the state after a turn, and shows what changed. The diagnostics become the turn's own.
+    /// Records the state after a turn and emits what changed. Its diagnostics are added to the turn's.
     async fn end_recording(
         &mut self,
         turn: &Turn,
@@ -253,7 +253,7 @@ impl<S: Store> Coordinator<S> {
         }
     }
 
-    /// Shows the events of the turns and stores their results, until all have ended.
+    /// Emits the events of the turns and stores their results, until all have ended.
     async fn attend(
         &mut self,
         mut batch: Batch,
@@ -306,11 +306,11 @@ impl<S: Store> Coordinator<S> {
                     self.end_recording(&running.turn, recording, &mut finished).await;
                 }
                 let end = self.end(&running, finished).await?;
-                let is_told = self.tell_askers(&mut batch, &running.turn, &end).await?
+                let is_told = self.answer_askers(&mut batch, &running.turn, &end).await?
                     | batch.calls.was_withdrawn(running.turn.id);
                 match end {
                     StoredEnd::Done(guarded) => stop = guarded.or(stop),
-                    // The asker decides how to go on.
+                    // The asker decides how to continue.
                     StoredEnd::Failed(_) if is_told => {}
                     StoredEnd::Failed(turn) => failed.push(turn),
                 }
@@ -330,7 +330,7 @@ impl<S: Store> Coordinator<S> {
         let (turn, member) = (running.turn.id, &running.turn.member);
         tracing::info!("turn {turn} of {member} ended: {}", finished.result.verdict);
         if self.team_agents.is_rehearsal {
-            // A program computes it from the figures of a server that bills nobody.
+            // In a rehearsal, a program computes its cost from the token counts of a server that charges nothing.
             finished.result.cost_usd = None;
         }
         let places = redact_result(&mut finished.result, &self.team_agents.redactor).await;
@@ -354,7 +354,7 @@ impl<S: Store> Coordinator<S> {
         }
     }
 
-    /// Shows an event, or stores a batch in case the turn never ends.
+    /// Emits an event, or stores a batch of events in case the turn never ends.
     async fn on_report(
         &mut self,
         batch: &Batch,
@@ -409,7 +409,7 @@ impl<S: Store> Coordinator<S> {
         commit.attempts.push(attempt);
         self.write(next, commit, &routed, effects).await?;
         self.emit_end(&turn, Some(reply_id), finished, result);
-        let repeated = self.guard.said(&turn.member, &routed.text);
+        let repeated = self.guard.count_message(&turn.member, &routed.text);
         let person = self.asker();
         let repetition =
             repeated.map(|times| StopReason::Repetition { person, member: turn.member, times });
@@ -494,8 +494,7 @@ fn redacted(places: u64) -> Option<Diagnostic> {
     Some(Diagnostic::new(diagnostics::REPLY_REDACTED, message).with_count(places))
 }
 
-/// Returns the event of a conversation that an agent's event is. Questions have ids that no other turn's
-/// have.
+/// Converts an agent's event to an event of the conversation, with question ids that are unique across turns.
 fn event_of(turn: TurnId, member: MemberName, event: Event<'static>) -> SessionEventKind {
     match event.kind {
         EventKind::PermissionAsked { question, expires_at } => {

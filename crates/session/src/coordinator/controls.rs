@@ -25,8 +25,8 @@ pub struct Controls {
 /// A request to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum StopRequest {
-    /// None.
-    GoOn,
+    /// No request.
+    None,
     /// Cancel the running turn.
     CancelTurn,
     /// Stop at once.
@@ -35,9 +35,9 @@ pub(super) enum StopRequest {
 
 impl Controls {
     pub(super) fn new() -> (Self, mpsc::Receiver<PersonMessage>) {
-        let (inbox, said) = mpsc::channel(INBOX_LIMIT);
-        let stop_request = Arc::new(watch::Sender::new(StopRequest::GoOn));
-        (Self { stop_request, inbox, answerers: Arc::default() }, said)
+        let (inbox, messages) = mpsc::channel(INBOX_LIMIT);
+        let stop_request = Arc::new(watch::Sender::new(StopRequest::None));
+        (Self { stop_request, inbox, answerers: Arc::default() }, messages)
     }
 
     /// Cancels the running turn: the agent is asked to stop, its partial reply is stored, and the conversation
@@ -54,14 +54,14 @@ impl Controls {
     /// Handles Ctrl-C: once cancels the turn, twice leaves.
     pub fn interrupt(&self) {
         let next = match self.stop_request() {
-            StopRequest::GoOn => StopRequest::CancelTurn,
+            StopRequest::None => StopRequest::CancelTurn,
             StopRequest::CancelTurn | StopRequest::Leave => StopRequest::Leave,
         };
         self.raise(next);
     }
 
-    /// Adds a message while agents are running. It is stored and routed between two turns. Returns it
-    /// if [`INBOX_LIMIT`] messages already wait, or the coordinator is gone.
+    /// Adds a message while agents are running. It is stored and routed between two turns. Returns the message if
+    /// [`INBOX_LIMIT`] messages are queued already, or the coordinator was dropped.
     pub fn interject(&self, message: PersonMessage) -> Result<(), PersonMessage> {
         self.inbox.try_send(message).map_err(|error| match error {
             TrySendError::Full(message) | TrySendError::Closed(message) => message,
@@ -79,12 +79,12 @@ impl Controls {
         }
     }
 
-    /// Has questions of a turn answered while it runs.
+    /// Registers the answerer of a running turn's questions.
     pub(super) fn attend(&self, turn: TurnId, answerer: Answerer) {
         self.answerers.lock().unwrap_or_else(PoisonError::into_inner).insert(turn, answerer);
     }
 
-    /// Forgets a turn that has ended.
+    /// Removes the answerer of an ended turn.
     pub(super) fn dismiss(&self, turn: TurnId) {
         self.answerers.lock().unwrap_or_else(PoisonError::into_inner).remove(&turn);
     }
@@ -102,7 +102,7 @@ impl Controls {
         self.stop_request.send_if_modified(|request| {
             let cancelled = *request == StopRequest::CancelTurn;
             if cancelled {
-                *request = StopRequest::GoOn;
+                *request = StopRequest::None;
             }
             cancelled
         });

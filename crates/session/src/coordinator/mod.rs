@@ -109,11 +109,11 @@ pub struct Coordinator<S: Store> {
     observer: Box<dyn Observer>,
     /// The reason to stop that a guard gave while a message was stored.
     stop: Option<StopReason>,
-    /// Whether memory may differ from the store, which then wins.
+    /// Whether the state in memory may differ from the store, and is to be read again.
     is_stale: bool,
     /// `None` while another process may write the session.
     hold: Option<S::Hold>,
-    /// What a process does that shares the session with others; `None` if it keeps the session.
+    /// The state of a session that is shared with other processes; `None` if this process keeps it.
     sharing: Option<Sharing>,
 }
 
@@ -164,7 +164,7 @@ impl CoordinatorError {
 }
 
 impl<S: Store> Coordinator<S> {
-    /// Creates a session and locks it. Where processes share sessions, it is locked when there is something to do.
+    /// Creates a session and locks it. In a shared store, it is locked only when there is something to do.
     pub async fn create(
         store: S,
         session: NewSession,
@@ -181,8 +181,8 @@ impl<S: Store> Coordinator<S> {
         Self::take_up(store, id, Some(hold), team_agents, observer).await
     }
 
-    /// Opens a session and requeues turns interrupted by a crash. Where processes share sessions, that is done when
-    /// this one has something to do.
+    /// Opens a session and requeues turns interrupted by a crash. In a shared store, that happens when this process
+    /// has something to do.
     pub async fn open(
         store: S,
         session: SessionId,
@@ -344,8 +344,8 @@ impl<S: Store> Coordinator<S> {
         let person = self.person_of(&given)?;
         let team = self.team_agents.team();
         let mut routed = route(team, &person, &given.text);
-        // An unknown name is left to the person to correct; nobody else answers instead.
-        if routed.calls.is_empty() && !routed.names_somebody {
+        // An unknown name is left to the person to correct; no other member answers instead.
+        if routed.calls.is_empty() && !routed.has_recipients {
             call_instead(&mut routed, &given.to, team);
         }
         let mut message = NewMessage::new(team.speaker(&routed.speaker), given.text);
@@ -390,7 +390,7 @@ impl<S: Store> Coordinator<S> {
         } else {
             self.refresh().await?;
             loop {
-                // Nobody else could run it.
+                // No other process can run an offered turn.
                 if let Pause::Stop(stop) = Box::pin(self.run_here()).await? {
                     break stop;
                 }
@@ -412,7 +412,7 @@ impl<S: Store> Coordinator<S> {
         }
     }
 
-    /// Stores the messages that wait, and returns the reason why no turn can run here now.
+    /// Stores queued messages, and returns the reason why no turn can run here now.
     async fn between_turns(&mut self) -> Result<Option<Pause>, CoordinatorError> {
         while let Ok(message) = self.inbox.try_recv() {
             self.store_message(message, None).await?;
@@ -423,7 +423,7 @@ impl<S: Store> Coordinator<S> {
 
     /// Runs the next turns.
     async fn run_next(&mut self) -> Result<Option<StopReason>, CoordinatorError> {
-        // Until it returns, agents may run turns that only the store knows.
+        // If this future is dropped, the store may have turns that are not in memory.
         self.is_stale = true;
         let stop = self.run_batch().await?;
         self.is_stale = false;
@@ -461,7 +461,7 @@ impl<S: Store> Coordinator<S> {
         let stop = match self.controls.stop_request() {
             StopRequest::Leave => Some(StopReason::Left),
             StopRequest::CancelTurn => Some(StopReason::Cancelled { person: self.asker() }),
-            StopRequest::GoOn => self.stop.take(),
+            StopRequest::None => self.stop.take(),
         };
         if let Some(stop) = stop {
             return Some(Pause::Stop(stop));
@@ -591,7 +591,7 @@ impl<S: Store> Coordinator<S> {
     }
 }
 
-/// Queues turns for the recipients that a message has beside its text.
+/// Queues turns for the recipients that were given apart from the text.
 fn call_instead(routed: &mut Routed, to: &[String], team: &Team) {
     for name in to {
         match team.resolve(name) {

@@ -26,7 +26,7 @@ use crate::turn::TurnState;
 /// process is not.
 const LOOK: Duration = Duration::from_secs(2);
 /// The time for which an unreachable database is asked again.
-const PATIENCE: Duration = Duration::from_mins(5);
+const RECONNECT_LIMIT: Duration = Duration::from_mins(5);
 
 /// What a process keeps of a session that it shares with others.
 pub(super) struct Sharing {
@@ -275,7 +275,7 @@ impl<S: Store> Coordinator<S> {
                 Ok(Next::Wait) => (is_asked_for, unreachable) = (false, None),
                 Err(CoordinatorError::Store(error)) if error.is_disconnected() => {
                     let since = *unreachable.get_or_insert_with(tokio::time::Instant::now);
-                    if since.elapsed() > PATIENCE {
+                    if since.elapsed() > RECONNECT_LIMIT {
                         return Err(error.into());
                     }
                     tokio::time::sleep(LOOK / 4).await;
@@ -283,7 +283,7 @@ impl<S: Store> Coordinator<S> {
                 Err(error) => return Err(error),
             }
             match self.controls.stop_request() {
-                StopRequest::GoOn => {}
+                StopRequest::None => {}
                 // The turn goes on where it runs.
                 StopRequest::CancelTurn | StopRequest::Leave => return Ok(Some(StopReason::Left)),
             }
@@ -319,7 +319,7 @@ impl<S: Store> Coordinator<S> {
             changed = sharing.changed(self.session) => changed?,
             () = async {
                 // Without a sender there is no coordinator either.
-                let _ = requests.wait_for(|request| *request > StopRequest::GoOn).await;
+                let _ = requests.wait_for(|request| *request > StopRequest::None).await;
             } => {}
             message = self.inbox.recv() => {
                 if let Some(message) = message {

@@ -33,7 +33,7 @@ pub struct TeamAgents {
     pub recorder: Option<Arc<dyn ChangeRecorder>>,
     /// The members whose turns other processes run, where sessions are shared.
     pub elsewhere: BTreeSet<MemberName>,
-    /// What it takes to run the turns of each member.
+    /// The requirements of each member's turns.
     pub requirements: HashMap<MemberName, TurnRequirements>,
 }
 
@@ -130,19 +130,19 @@ impl TeamAgents {
         self.agents.values().any(|agent| agent.permissions == Permissions::Ask)
     }
 
-    /// Tells whether a member works in a copy of the directory.
+    /// Returns whether a member works in a copy of the directory.
     pub fn has_workspaces(&self) -> bool {
         self.agents.values().any(|agent| agent.workspace.is_some())
     }
 
-    /// Returns what answers the questions of each agent without a person.
+    /// Returns the rules of each agent that answer its questions without a person.
     pub fn approvals(&self) -> Vec<Approvals> {
         self.agents.values().map(|agent| agent.approvals.clone()).collect()
     }
 
-    /// Has questions refused that no rule answers, because nobody can be asked.
-    pub fn nobody_answers(&self) {
-        self.agents.values().for_each(|agent| agent.approvals.nobody_is_there());
+    /// Refuses questions that no rule answers: there is no person to ask.
+    pub fn refuse_unanswered(&self) {
+        self.agents.values().for_each(|agent| agent.approvals.refuse_unanswered());
     }
 
     /// Returns whether other processes run the turns of a member.
@@ -150,7 +150,7 @@ impl TeamAgents {
         self.elsewhere.contains(member)
     }
 
-    /// Returns what it takes to run the turns of a member.
+    /// Returns the requirements of a member's turns.
     pub(super) fn requirements_of(&self, member: &MemberName) -> TurnRequirements {
         self.requirements.get(member).cloned().unwrap_or_else(|| {
             let settings = self.team.member(member.as_str()).and_then(Member::agent);

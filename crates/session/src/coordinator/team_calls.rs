@@ -1,9 +1,9 @@
-//! Calls of team tools: what an agent says, asks and reads while its turn runs.
+//! Calls of team tools: an agent sends, asks and reads while its turn runs.
 //!
-//! A message of a call is stored and routed like a reply. The turn of a member that is asked is queued with its message
-//! and runs as soon as it may: where turns run one after another, when every running turn waits for an answer. So it
-//! also runs if Convoke ends before. If the asker gives the question up, or its turn ends, the turn of the member that
-//! was asked is cancelled.
+//! A message of a call is stored and routed like a reply. The turn of a member that is asked is queued with its
+//! message and runs as soon as it may: where turns run one after another, when every running turn waits for an
+//! answer. Being queued, it also runs if Convoke ends first. If the asker withdraws the question, or its turn ends, the
+//! turn of the member that was asked is cancelled.
 
 mod message;
 mod read;
@@ -13,7 +13,6 @@ use std::future::poll_fn;
 use std::task::Poll;
 
 use convoke_agent::team_tools::{TeamAnswer, TeamCall, TeamTools};
-use convoke_core::marker::strip_all_markers;
 use convoke_core::{ConversationMessage, MessageId};
 use serde_json::json;
 use tokio::sync::{mpsc, oneshot};
@@ -36,7 +35,7 @@ use crate::turn::{Turn, TurnState};
 pub const MOST_DEPTH: usize = 3;
 /// The number of messages that are read at once.
 const PAGE: usize = 256;
-/// The number of calls that wait for the coordinator; others wait before they are sent.
+/// The maximum number of queued calls; beyond it callers wait.
 const CALL_QUEUE: usize = 32;
 
 /// The calls of a batch.
@@ -128,7 +127,7 @@ impl TeamCalls {
         self.withdrawn.remove(&turn)
     }
 
-    /// Returns the number of turns that wait for the answer of a turn, one for the other.
+    /// Returns the length of the chain of turns that wait for the answer of a turn.
     fn depth(&self, turn: TurnId) -> usize {
         let asker =
             |turn: &TurnId| self.asks.iter().find(|ask| ask.turn == *turn).map(|ask| ask.asker);
@@ -223,7 +222,7 @@ impl<S: Store> Coordinator<S> {
         Ok(())
     }
 
-    /// Sends a question and has it answered. The error returns the caller.
+    /// Sends a question and registers `reply` for its answer. If it cannot be asked, returns `reply` with the reason.
     async fn ask(
         &mut self,
         batch: &mut Batch,
@@ -325,7 +324,7 @@ impl<S: Store> Coordinator<S> {
             let Some(last) = page.last() else { return Ok(EarlierAnswer::None) };
             after = last.number;
             let is_it = |it: &&NumberedMessage| {
-                it.answers == Some(question) && it.message.said.speaker.role_id == asked.as_str()
+                it.answers == Some(question) && it.message.speaker.role_id == asked.as_str()
             };
             if let Some(answer) = page.iter().find(is_it) {
                 return Ok(EarlierAnswer::Given(self.answer_text(asked, &answer.message)));
@@ -391,14 +390,14 @@ impl<S: Store> Coordinator<S> {
         batch: &mut Batch,
         turn: TurnId,
     ) -> Result<Result<(), String>, CoordinatorError> {
-        if self.controls.stop_request() != StopRequest::GoOn {
+        if self.controls.stop_request() != StopRequest::None {
             return Ok(Err("the conversation is being stopped".to_owned()));
         }
         let mut next = self.conversation.clone();
         let Some(turn) = next.queue.remove(turn) else {
             return Ok(Err("the question was dropped from the queue".to_owned()));
         };
-        self.guard.took_turn();
+        self.guard.count_turn();
         match self.prepare(turn).await? {
             Ok(ready) => {
                 self.begin(batch, next, vec![ready]).await?;
@@ -412,8 +411,8 @@ impl<S: Store> Coordinator<S> {
         }
     }
 
-    /// Gives the answer of a turn that ended to whoever asked. Returns whether anybody did.
-    pub(super) async fn tell_askers(
+    /// Sends the answer of an ended turn to the turns that asked for it. Returns whether there was one.
+    pub(super) async fn answer_askers(
         &mut self,
         batch: &mut Batch,
         turn: &Turn,
@@ -446,7 +445,7 @@ impl<S: Store> Coordinator<S> {
 
     fn answer_text(&self, member: &MemberName, answer: &ConversationMessage) -> String {
         let policy = self.team_agents.team().context.text;
-        let text = strip_all_markers(&answer.said.content, policy);
+        let text = answer.text(policy);
         format!("{member} answered in message {}:\n\n{text}", answer.id)
     }
 }

@@ -22,7 +22,7 @@ const STORE_AFTER: Duration = Duration::from_secs(1);
 const STORE_BYTES: usize = 64 << 10;
 /// The time beyond its limit that an agent has to end: enough to ask its program to stop, to interrupt
 /// it and to kill it.
-const PATIENCE: Duration = Duration::from_mins(1);
+const GRACE: Duration = Duration::from_mins(1);
 
 /// A turn whose agent has ended: its result, and what was recorded while it ran.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ pub(super) struct FinishedTurn {
     pub(super) result: TurnResult,
     /// The events, one JSON object a line.
     pub(super) events: String,
-    /// Diagnostics of the coordinator, which were not shown yet.
+    /// Diagnostics of the coordinator that were not emitted yet.
     pub(super) diagnostics: Vec<Diagnostic>,
     pub(super) elapsed: Duration,
 }
@@ -53,7 +53,7 @@ pub(super) struct TurnRunner {
     pub(super) reports: mpsc::Sender<(TurnId, TurnReport)>,
 }
 
-/// The questions of an agent that wait for a person; the turn's time stands still meanwhile.
+/// The open questions of an agent. The time limit of the turn is suspended meanwhile.
 #[derive(Default)]
 struct Waiting {
     questions: BTreeSet<String>,
@@ -65,7 +65,7 @@ impl Waiting {
         !self.questions.is_empty()
     }
 
-    /// Takes note of an event, and returns the time for which the agent waited when it is over.
+    /// Records an event. Once no question is open, returns the time for which the agent waited.
     fn note(&mut self, event: &Event<'static>) -> Duration {
         match &event.kind {
             EventKind::PermissionAsked { question, .. } => {
@@ -94,13 +94,13 @@ impl TurnRunner {
     /// Reports the agent's events until it ends, a person leaves, or its time is over.
     pub(super) async fn run(mut self) -> FinishedTurn {
         let began = Instant::now();
-        let mut deadline = began + self.timeout.saturating_add(PATIENCE);
+        let mut deadline = began + self.timeout.saturating_add(GRACE);
         let mut waiting = Waiting::default();
         let mut log = EventLog::default();
         let mut redaction = EventRedactor::new(self.redactor.clone());
         let mut store_at = began + STORE_AFTER;
         let canceller = self.agent_turn.canceller();
-        let mut heard = StopRequest::GoOn;
+        let mut heard = StopRequest::None;
         let given_up = loop {
             let event = tokio::select! {
                 biased;

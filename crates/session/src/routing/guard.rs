@@ -13,10 +13,12 @@ pub const MOST_REPEATS: u32 = 3;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Guard {
     turns: u64,
-    said: Vec<Repeated>,
+    /// The texts of each member; the stored name is older.
+    #[serde(rename = "said")]
+    messages: Vec<Repeated>,
 }
 
-/// A message of a member, and how often it was said.
+/// A message of a member, and how often it was sent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Repeated {
     member: MemberName,
@@ -36,19 +38,19 @@ impl Guard {
     }
 
     /// Counts a turn.
-    pub fn took_turn(&mut self) {
+    pub fn count_turn(&mut self) {
         self.turns += 1;
     }
 
     /// Counts a member's message, without markers. Returns the number of repetitions if it reaches the limit.
-    pub fn said(&mut self, member: &MemberName, text: &str) -> Option<u32> {
+    pub fn count_message(&mut self, member: &MemberName, text: &str) -> Option<u32> {
         let text = ContentHash::of(text);
-        let said = self.said.iter_mut().find(|said| said.text == text && said.member == *member);
-        let times = if let Some(said) = said {
-            said.times += 1;
-            said.times
+        let same = |it: &&mut Repeated| it.text == text && it.member == *member;
+        let times = if let Some(repeated) = self.messages.iter_mut().find(same) {
+            repeated.times += 1;
+            repeated.times
         } else {
-            self.said.push(Repeated { member: member.clone(), text, times: 1 });
+            self.messages.push(Repeated { member: member.clone(), text, times: 1 });
             1
         };
         (times >= MOST_REPEATS).then_some(times)
@@ -64,12 +66,12 @@ mod tests {
         let mut guard = Guard::default();
         let (max, sarah) = (MemberName::from("max"), MemberName::from("sarah"));
         for _ in 0..2 {
-            assert_eq!(guard.said(&max, "ok"), None);
-            assert_eq!(guard.said(&sarah, "ok"), None);
+            assert_eq!(guard.count_message(&max, "ok"), None);
+            assert_eq!(guard.count_message(&sarah, "ok"), None);
         }
-        assert_eq!(guard.said(&max, "no"), None);
-        assert_eq!(guard.said(&max, "ok"), Some(3));
+        assert_eq!(guard.count_message(&max, "no"), None);
+        assert_eq!(guard.count_message(&max, "ok"), Some(3));
         guard.reset();
-        assert_eq!(guard.said(&max, "ok"), None);
+        assert_eq!(guard.count_message(&max, "ok"), None);
     }
 }

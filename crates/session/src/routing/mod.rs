@@ -24,7 +24,7 @@ pub struct Routed {
     /// The members to call, in the order of the text, each once.
     pub calls: Vec<Call>,
     /// Whether the text has a `[NEXT: …]` with a name, known or not.
-    pub names_somebody: bool,
+    pub has_recipients: bool,
     /// The team task that the message sets, cut to its limit.
     pub task: Option<String>,
     /// The diagnostics.
@@ -69,7 +69,7 @@ pub fn route(team: &Team, speaker: &MemberName, text: &str) -> Routed {
         Some(from) => speaks_for(team, speaker, &from, &mut diagnostics),
     };
     let drop = dropped(team, &drop, &mut diagnostics);
-    let names_somebody = !next.is_empty();
+    let has_recipients = !next.is_empty();
     let mut calls: Vec<Call> = Vec::new();
     for route in next {
         for member in called(team, &speaker, &route.name, &mut diagnostics) {
@@ -85,7 +85,7 @@ pub fn route(team: &Team, speaker: &MemberName, text: &str) -> Routed {
         diagnostics.extend(cut);
         kept.to_owned()
     });
-    Routed { speaker, text, drop, calls, names_somebody, task, diagnostics }
+    Routed { speaker, text, drop, calls, has_recipients, task, diagnostics }
 }
 
 fn speaks_for(

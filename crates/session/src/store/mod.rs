@@ -259,7 +259,7 @@ pub struct Commit {
     pub at: Millis,
     /// Contents that the attempts name and that may not be stored yet.
     pub contents: Vec<Content>,
-    /// New messages. One that is there already is refused.
+    /// New messages. An existing one is refused.
     pub messages: Vec<NumberedMessage>,
     /// New turns, and turns that changed. One that is done cannot change any more.
     pub turns: Vec<Turn>,
@@ -272,9 +272,9 @@ pub struct Commit {
     pub threads: Vec<ThreadAppend>,
     /// The state of the conversation after the commit.
     pub state: State,
-    /// The message of the inbox that it stores. One that is not there any more refuses the whole commit.
+    /// The message of the inbox that it stores. The commit is refused if the inbox no longer has it.
     pub taken: Option<InboxNumber>,
-    /// The turn that other processes run if this one goes away.
+    /// The turn that other processes run if this one ends.
     pub offer: Option<TurnOffer>,
 }
 

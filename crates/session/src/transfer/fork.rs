@@ -18,9 +18,9 @@ use crate::turn::{Attempt, Turn, TurnState};
 
 /// Copies a session as it was after one of its messages, or as it is.
 ///
-/// As it is, queued turns are copied too; after an earlier message, none are. Models continue with a copy
-/// of their threads as of then, and of the requests of the copied turns. The diagnostics name the threads
-/// for which that is not known, which begin anew. O(one page) of memory, and eight bytes for each turn.
+/// As it is, queued turns are copied too; after an earlier message, none are. Models continue with a copy of their
+/// threads as of that message, and of the requests of the copied turns. Threads for which that is unknown start
+/// empty; the diagnostics name them. O(one page) of memory, and eight bytes for each turn.
 pub async fn fork(
     store: &impl Store,
     session: SessionId,
@@ -127,11 +127,10 @@ impl Cut {
         pages: &Pages<S>,
     ) -> Result<(), StoreError> {
         for NumberedMessage { message, .. } in &page.messages {
-            let said = &message.said;
-            if said.speaker.kind == Some(SpeakerType::Human) {
-                self.asker = Some(MemberName::from(said.speaker.name()));
+            if message.speaker.kind == Some(SpeakerType::Human) {
+                self.asker = Some(MemberName::from(message.speaker.name()));
             }
-            self.task = scan(&said.content, self.policy).task.or(self.task.take());
+            self.task = scan(&message.content, self.policy).task.or(self.task.take());
         }
         let mut turns = Vec::new();
         let mut attempts = std::mem::take(&mut page.attempts).into_iter().peekable();
@@ -182,7 +181,7 @@ impl Cut {
         Ok(true)
     }
 
-    /// Leaves out the lines that tell of later messages; all of them where that is not known.
+    /// Removes the lines that depend on later messages; all lines where that is unknown.
     fn cut_lines(&mut self, page: &mut Page) {
         let later = |as_of: Option<MessageNumber>| as_of.is_some_and(|as_of| as_of > self.last);
         let kept = page.lines.iter().position(|(_, line)| later(line.as_of));

@@ -24,7 +24,7 @@ pub(super) struct Header {
     pub(super) directory: String,
     pub(super) team: String,
     pub(super) first_task: Option<String>,
-    /// Absent in files of versions that did not know it.
+    /// Absent in files of older versions.
     #[serde(default)]
     pub(super) rehearsal: Option<Rehearsal>,
     pub(super) state: State,

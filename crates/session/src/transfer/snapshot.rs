@@ -64,7 +64,7 @@ pub(super) fn read(text: &str, new: NewSession) -> Result<Snapshot, TransferErro
     let mut next_message_id = 1;
     for message in manager.messages() {
         number = number.next();
-        let answers = message.said.in_reply_to.as_ref().and_then(|id| places.get(id)).copied();
+        let answers = message.in_reply_to.as_ref().and_then(|id| places.get(id)).copied();
         let digits = message.id.digits().and_then(|digits| digits.parse::<u64>().ok());
         next_message_id = next_message_id.max(digits.unwrap_or(0) + 1);
         places.insert(message.id.clone(), number);

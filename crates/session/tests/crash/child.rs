@@ -44,9 +44,9 @@ pub fn session() -> SessionId {
 
 /// Returns a message as one line.
 pub fn line(message: &NumberedMessage) -> String {
-    let said = &message.message.said;
-    let text = strip_all_markers(&said.content, TextPolicy::Preserve);
-    format!("{} {} {text:?}", message.number, said.speaker.name())
+    let stored = &message.message;
+    let text = strip_all_markers(&stored.content, TextPolicy::Preserve);
+    format!("{} {} {text:?}", message.number, stored.speaker.name())
 }
 
 /// Answers what it was sent.
@@ -101,7 +101,7 @@ async fn talk(directory: &Path) {
         let stop = coordinator.run().await.unwrap();
         assert!(matches!(stop, StopReason::Idle { .. }), "{stop:?}");
         let said = store.messages_after(session(), MessageNumber(0), 1000).await.unwrap();
-        let said = said.iter().filter(|message| !message.message.said.speaker.is_ai()).count();
+        let said = said.iter().filter(|message| !message.message.speaker.is_ai()).count();
         let Some(saying) = SAYINGS.get(said) else { break };
         coordinator.accept(PersonMessage::new("kailai", *saying)).await.unwrap();
     }

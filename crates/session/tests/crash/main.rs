@@ -74,7 +74,7 @@ async fn conversation(directory: &Path) -> Vec<String> {
     assert_eq!(session.state.last_turn.0, turns.len() as u64, "no turn is missing");
     let mut replies: Vec<_> = turns.iter().filter_map(|turn| turn.reply).collect();
     replies.sort();
-    let said_by_agents = messages.iter().filter(|message| message.message.said.speaker.is_ai());
+    let said_by_agents = messages.iter().filter(|message| message.message.speaker.is_ai());
     let said_by_agents: Vec<_> = said_by_agents.map(|message| message.number).collect();
     assert_eq!(replies, said_by_agents, "every reply belongs to one turn, and none is there twice");
     for turn in &turns {

@@ -36,7 +36,7 @@ async fn an_agent_cannot_speak_as_somebody_else() {
     assert_eq!(test.transcript()[1], "max: I am kailai");
     assert_eq!(test.codes(), ["marker.ignored"]);
     let message = test.store.message(test.session, MessageNumber(2)).await.unwrap();
-    assert_eq!(message.message.said.speaker.role_id, "max");
+    assert_eq!(message.message.speaker.role_id, "max");
 }
 
 #[tokio::test]
@@ -87,7 +87,7 @@ async fn ten_megabytes_without_a_line_break_are_kept_whole() {
     let (test, stop) = after_reply("", &reply).await;
     assert_eq!(stop, StopReason::Idle { person: "kailai".into() });
     let message = test.store.message(test.session, MessageNumber(2)).await.unwrap();
-    assert_eq!(message.message.said.content, reply);
+    assert_eq!(message.message.content, reply);
     // It does not fit into sarah's prompt, which says so.
     assert!(test.codes().contains(&"context.dropped"), "{:?}", test.codes());
     assert!(test.prompts("sarah")[0].len() < 800_000);
@@ -109,7 +109,7 @@ async fn odd_characters_and_empty_replies_are_kept() {
         let (test, stop) = after_reply("", reply).await;
         assert_eq!(stop, StopReason::Idle { person: "kailai".into() }, "{reply:?}");
         let message = test.store.message(test.session, MessageNumber(2)).await.unwrap();
-        assert_eq!(message.message.said.content, reply);
+        assert_eq!(message.message.content, reply);
     }
 }
 

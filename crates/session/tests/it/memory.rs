@@ -50,7 +50,7 @@ async fn a_turn_whose_thread_somebody_else_has_gone_on_with_has_failed_and_the_s
     coordinator.accept(PersonMessage::new("kim", "five").to(["ada"])).await.unwrap();
     coordinator.run().await.unwrap();
     let said = room.store.message(room.session, MessageNumber(9)).await.unwrap();
-    assert_eq!(said.message.said.content, "3 remembered");
+    assert_eq!(said.message.content, "3 remembered");
 }
 
 #[tokio::test]
@@ -65,7 +65,7 @@ async fn a_copy_remembers_what_its_members_did_and_goes_its_own_way() {
     coordinator.accept(PersonMessage::new("kim", "four").to(["ada"])).await.unwrap();
     coordinator.run().await.unwrap();
     let said = room.store.message(copy, MessageNumber(8)).await.unwrap();
-    assert_eq!(said.message.said.content, "2 remembered");
+    assert_eq!(said.message.content, "2 remembered");
     assert_eq!(room.lines(copy, "ada").await.len(), 3);
     assert_eq!(room.lines(room.session, "ada").await.len(), 2, "the original is as it was");
     drop(coordinator);

@@ -37,7 +37,9 @@ impl Agent for Rememberer {
         tokio::spawn(async move {
             let lines = store.thread_lines(&thread).await.unwrap();
             let known = lines.len();
-            let ThreadWriter::Caller { turn } = &turn_input.keeper else { panic!("who keeps it?") };
+            let ThreadWriter::Caller { turn } = &turn_input.thread_writer else {
+                panic!("who keeps it?")
+            };
             let mut outcome =
                 TurnResult::failed(Failure::new(FailureReason::OutputFull, "too much"));
             outcome.reply = format!("{known} remembered");

@@ -74,7 +74,7 @@ async fn a_member_that_is_asked_takes_its_turn_while_the_asker_waits() {
     let is_question = |it: &&Value| it["section"] == "MESSAGE" && it["source"]["kind"] == "message";
     assert_eq!(entries.iter().find(is_question).unwrap()["source"]["id"], "msg-2", "{ledger}");
     let stored = session.store.message(session.session, MessageNumber(2)).await.unwrap().message;
-    assert_eq!(stored.said.extra["teamCall"]["tool"], "ask");
+    assert_eq!(stored.extra["teamCall"]["tool"], "ask");
     assert_eq!(stored.addressees(), ["sarah"]);
     drop(coordinator);
 }

@@ -49,7 +49,7 @@ async fn run_as_node(
 
 async fn texts(store: &PostgresStore, session: SessionId) -> Vec<String> {
     let messages = store.messages_after(session, MessageNumber(0), 1000).await.unwrap();
-    messages.into_iter().map(|message| message.message.said.content.clone()).collect()
+    messages.into_iter().map(|message| message.message.content.clone()).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]

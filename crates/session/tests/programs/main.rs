@@ -94,7 +94,7 @@ async fn what_is_not_utf8_is_replaced_and_said() {
     let (store, id, stop) = talk(directory.path(), script, nobody()).await;
     assert!(matches!(stop, StopReason::Idle { .. }), "{stop:?}");
     let reply = store.message(id, MessageNumber(2)).await.unwrap();
-    assert_eq!(reply.message.said.content, "a\u{FFFD}\u{FFFD}b");
+    assert_eq!(reply.message.content, "a\u{FFFD}\u{FFFD}b");
     let ended = store.attempts(id, TurnId(1)).await.unwrap().remove(0).ended.unwrap();
     assert_eq!(ended.diagnostics[0]["code"], "agent.output-damaged");
 }
@@ -105,7 +105,7 @@ async fn a_reply_without_a_line_break_is_whole() {
     let (store, id, stop) = talk(directory.path(), script, nobody()).await;
     assert!(matches!(stop, StopReason::Idle { .. }), "{stop:?}");
     let reply = store.message(id, MessageNumber(2)).await.unwrap();
-    assert_eq!(reply.message.said.content, "x".repeat(1_000_000));
+    assert_eq!(reply.message.content, "x".repeat(1_000_000));
 }
 
 async fn the_prompt_that_is_stored_is_the_one_that_arrives() {

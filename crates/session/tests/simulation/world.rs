@@ -187,9 +187,9 @@ impl World {
                 .into_iter()
                 .map(|NumberedMessage { number, answers, message }| MessageRow {
                     number: number.0,
-                    from: message.said.speaker.name().to_owned(),
+                    from: message.speaker.name().to_owned(),
                     to: message.addressees().to_vec(),
-                    content: message.said.content,
+                    content: message.content,
                     answers: answers.map(|number| number.0),
                 })
                 .collect(),

@@ -14,6 +14,7 @@ use crate::json::entry;
 
 /// The section of a request that an item belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Section {
     /// The text about permissions.
     Permissions,
@@ -126,6 +127,7 @@ impl Section {
 
 /// The origin of an item's text.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Origin {
     /// A known section; all of the text has the source that the section implies.
     Section(Section),

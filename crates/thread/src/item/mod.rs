@@ -10,6 +10,8 @@ pub(crate) use write::Ids;
 pub use write::WithId;
 
 /// One item of a thread.
+///
+/// Exhaustive on purpose: redaction has to visit every text.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ResponseItem {
     /// A message of a user, a developer or the model.
@@ -52,6 +54,8 @@ pub struct Message {
 }
 
 /// A part of a message, or of a tool's output.
+///
+/// Exhaustive on purpose: redaction has to visit every text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ContentItem {
     /// Text that the model reads.
@@ -76,6 +80,8 @@ pub struct Reasoning {
 }
 
 /// A part of reasoning.
+///
+/// Exhaustive on purpose: redaction has to visit every text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReasoningContent {
     /// Reasoning.

@@ -38,6 +38,7 @@ pub struct Record {
 /// An event of a thread.
 #[derive(Debug, Clone, PartialEq)]
 #[expect(clippy::large_enum_variant, reason = "nearly every event is an item")]
+#[non_exhaustive]
 pub enum Event {
     /// An item was recorded, before anything was cut from it.
     Item(Entry),

@@ -49,6 +49,7 @@ pub struct Answer {
 
 /// A failure of a response.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Failure {
     /// The stream ended early, or has an error event.
     Stream(String),

@@ -86,7 +86,7 @@ fn told(record: &Record) -> Vec<String> {
                 told.pop();
                 told.push(format!("{turns} turns back"));
             }
-            Event::Usage(_) | Event::Turn { .. } => {}
+            _ => {}
         }
     }
     told

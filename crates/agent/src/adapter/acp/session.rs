@@ -645,7 +645,7 @@ impl Dialogue for Session {
         Some(write(&json!({ "jsonrpc": "2.0", "method": "session/cancel", "params": params })))
     }
 
-    fn patience(&self) -> Option<Duration> {
+    fn silence_limit(&self) -> Option<Duration> {
         match self.step {
             Step::Initialize | Step::Session | Step::Choose => Some(OPENING),
             Step::Repeating => Some(REPEATED),
@@ -653,7 +653,7 @@ impl Dialogue for Session {
         }
     }
 
-    fn out_of_patience(&mut self) -> Option<Input> {
+    fn on_silence(&mut self) -> Option<Input> {
         (self.step == Step::Repeating).then(|| self.go_on())
     }
 }

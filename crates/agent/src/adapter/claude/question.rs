@@ -13,7 +13,7 @@ use crate::permission::{AnsweredBy, PermissionAnswer, PermissionQuestion};
 use crate::process::Decision;
 use crate::stream::Sink;
 
-/// The questions that are open, with what the program wants to be told when it may go on.
+/// The open questions, with the input that an approval has to repeat.
 #[derive(Debug, Default)]
 pub(in crate::adapter) struct Questions(HashMap<String, Value>);
 
@@ -35,7 +35,7 @@ struct Request {
 }
 
 impl Questions {
-    /// Passes on a question, or that one was taken back. Returns whether the line was either.
+    /// Reports a question or its withdrawal. Returns whether the line was either.
     pub(in crate::adapter) fn read(&mut self, line: &[u8], sink: &mut Sink<'_>) -> bool {
         if !line.starts_with(br#"{"type":"control_"#) {
             return false;
@@ -63,8 +63,7 @@ impl Questions {
         }
     }
 
-    /// Returns the line that answers a question. One that ends with the turn is taken back by the
-    /// program itself.
+    /// Returns the line that answers a question. The program itself withdraws one that ends with the turn.
     pub(in crate::adapter) fn answer(&mut self, id: &str, decision: Decision) -> Vec<u8> {
         let Some(input) = self.0.remove(id) else {
             return Vec::new();
@@ -104,7 +103,7 @@ fn question(id: &str, request: &Request) -> PermissionQuestion {
     }
 }
 
-/// Returns the change that a tool would make. The program does not say it.
+/// Returns the change that a tool would make, which the program does not report.
 fn diff(tool: &str, path: &Path, input: &Value) -> Option<String> {
     let text = |name: &str| input[name].as_str();
     match tool {

@@ -67,7 +67,7 @@ pub(super) fn config_text(context: &Context<'_>) -> String {
     text.unwrap_or_default()
 }
 
-/// Returns the user's configuration; a wrong one has no provider that we could know of.
+/// Returns the user's configuration; an invalid one is empty.
 fn config(context: &Context<'_>) -> Table {
     toml::from_str(&config_text(context)).unwrap_or_default()
 }

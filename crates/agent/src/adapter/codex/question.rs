@@ -10,10 +10,10 @@ use crate::permission::{AnsweredBy, PermissionAnswer, PermissionQuestion};
 use crate::process::Decision;
 use crate::stream::Sink;
 
-/// The changes of files that are kept for questions to come.
+/// The maximum number of patches whose changes are kept for later questions.
 const CHANGES_KEPT: usize = 64;
 
-/// The questions that are open, and the changes that later ones are about.
+/// The open questions, and the changes that later ones refer to.
 #[derive(Debug, Default)]
 pub(in crate::adapter) struct Questions {
     /// The form of the answer, by the id of the request as JSON.
@@ -47,7 +47,7 @@ struct Line {
 }
 
 impl Questions {
-    /// Takes note of the changes of a patch, and of questions that were taken back.
+    /// Records the changes of a patch, and questions that were withdrawn.
     pub(in crate::adapter) fn notice(&mut self, line: &[u8], sink: &mut Sink<'_>) {
         let holds = |words: &[u8]| memchr::memmem::find(line, words).is_some();
         if holds(b"\"serverRequest/resolved\"") {
@@ -67,7 +67,7 @@ impl Questions {
         }
     }
 
-    /// Passes on a question. Returns whether a person can answer it.
+    /// Reports a question. Returns whether a person can answer it.
     pub(in crate::adapter) fn ask(&mut self, id: &str, line: &[u8], sink: &mut Sink<'_>) -> bool {
         let Line { method, params } = serde_json::from_slice(line).unwrap_or_default();
         let (form, question) = match method.as_str() {
@@ -116,10 +116,10 @@ impl Questions {
     }
 }
 
-/// Returns the line that refuses a request which cannot be put to a person.
+/// Returns the line that refuses a request which no person can answer.
 pub(in crate::adapter) fn refusal(id: &str, method: &str) -> Vec<u8> {
     let result = match method {
-        // Granting nothing is the only refusal that it understands.
+        // The only way to refuse it is to grant nothing.
         "item/permissions/requestApproval" => json!({ "permissions": {}, "scope": "turn" }),
         "mcpServer/elicitation/request" => json!({ "action": "decline" }),
         method if method.ends_with("requestApproval") => json!({ "decision": "decline" }),

@@ -1,8 +1,8 @@
 //! A home for Gemini CLI beside the user's own, for one turn.
 //!
-//! It holds the user's settings with ours on top, and links: to the rest of the user's (the sign-in,
-//! memory, extensions), and to sessions of its own, which stay. The program replaces files in its home, so
-//! that nothing there can be kept from it; but what an agent leaves there is gone with the turn.
+//! It holds the user's settings with ours on top, and links: to the rest of the user's (the sign-in, memory,
+//! extensions), and to sessions of its own, which stay. The program replaces files in its home, so none there can be
+//! protected from it; but whatever an agent leaves there is removed with the turn.
 
 use std::ffi::OsString;
 use std::fs::DirBuilder;
@@ -88,7 +88,7 @@ pub(super) fn settings_above_projects(
 const SYSTEM_SETTINGS: &str = "GEMINI_CLI_SYSTEM_SETTINGS_PATH";
 const SYSTEM_DEFAULTS: &str = "GEMINI_CLI_SYSTEM_DEFAULTS_PATH";
 
-/// Where the program looks for settings of the machine.
+/// The directory of the machine's settings.
 const MACHINE_CONFIGURATION: &str = if cfg!(target_os = "macos") {
     "/Library/Application Support/GeminiCli"
 } else {
@@ -124,8 +124,8 @@ fn with_ours(mut settings: Value, attempts: u32) -> Value {
     settings
 }
 
-/// Selects the key in the environment, unless the user has selected another way of signing in: with a base
-/// URL the program would ask for the sign-in of a gateway.
+/// Selects the key in the environment, unless the user has selected another way of signing in: with a base URL, the
+/// program would otherwise use a gateway's sign-in.
 fn select_key(settings: &mut Value) {
     if !settings["security"].is_object() {
         settings["security"] = json!({});

@@ -1,4 +1,4 @@
-//! The output of Gemini CLI, which ends the process without waiting for it.
+//! The output of Gemini CLI, whose process exits without flushing it.
 //!
 //! The program writes to a pipe that does not block, and calls `process.exit` while the rest of a long reply, and the
 //! closing event after it, are still queued in its memory (measured with 0.61.0: the last seven of fifty lines of 1 MiB
@@ -11,7 +11,7 @@ use crate::verdict::Failure;
 
 const NODE_OPTIONS: &str = "NODE_OPTIONS";
 
-/// Returns the variable that makes the program write its output whole.
+/// Returns the variable that makes the program flush its output.
 pub(super) fn written_whole(context: &Context<'_>) -> Result<(OsString, OsString), Failure> {
     let users = context.variable(NODE_OPTIONS);
     let users = users.map(|options| options.to_string_lossy()).unwrap_or_default();

@@ -1,6 +1,8 @@
 //! Landlock: file, port and scope rules that the kernel enforces on a program and all that it starts.
 
-use std::fs::OpenOptions;
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions};
+use std::io;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -10,9 +12,10 @@ use landlock::{
     PathBeneath, Ruleset, RulesetAttr as _, RulesetCreated, RulesetCreatedAttr as _, RulesetError,
     RulesetStatus, Scope,
 };
-use nix::fcntl::OFlag;
+use nix::fcntl::{OFlag, openat};
+use nix::sys::stat::Mode;
 
-use crate::sandbox::carve::{RealPaths, carve};
+use crate::sandbox::carve::{Covered, RealPaths, carve};
 use crate::sandbox::policy::{FilePath, Network, Policy, Writes};
 
 /// The newest version of Landlock whose rules are used. Later ones add rules that no test has seen.
@@ -25,6 +28,10 @@ const DEVICES: &[&str] =
 const SOURCES: &[&str] = &["/dev/random", "/dev/urandom"];
 /// The directory of devices, of which only the ones above are open: others are disks and memory.
 const DEVICE_DIRECTORY: &str = "/dev";
+
+/// The entries of a directory of which a second thread adds half. The kernel takes some microseconds for each, and a home
+/// of thousands would take longer than all else at the start of a program.
+const WORTH_A_THREAD: usize = 256;
 
 /// Returns the version of Landlock that this kernel has, 0 for none. Nothing is restricted by asking.
 pub fn abi() -> u8 {
@@ -69,8 +76,8 @@ pub fn restrict(policy: &Policy) -> Result<(), LandlockError> {
             created = created.add_rule(NetPort::new(*port, AccessNet::ConnectTcp))?;
         }
     }
-    for (path, access) in rights.rules(policy) {
-        created = add(created, &path, access)?;
+    for (covered, access) in rights.rules(policy) {
+        created = add(created, &covered, access)?;
     }
     match created.restrict_self()?.ruleset {
         RulesetStatus::FullyEnforced => Ok(()),
@@ -80,19 +87,80 @@ pub fn restrict(policy: &Policy) -> Result<(), LandlockError> {
     }
 }
 
-/// Adds a rule. What has gone since it was listed needs none.
+/// Adds the rules of what is covered. What has gone since it was listed needs none.
 fn add(
     ruleset: RulesetCreated,
-    path: &Path,
+    covered: &Covered,
+    access: BitFlags<AccessFs>,
+) -> Result<RulesetCreated, LandlockError> {
+    match covered {
+        Covered::Root(path) => {
+            let Ok(file) = open(path, OFlag::empty()) else { return Ok(ruleset) };
+            let has_all = is_directory(&file);
+            Ok(add_rule(ruleset, &file, if has_all { access } else { of_file(access) })?)
+        }
+        Covered::Entries { directory, entries } => {
+            let Ok(directory) = open(directory, OFlag::O_DIRECTORY) else { return Ok(ruleset) };
+            if entries.len() < WORTH_A_THREAD {
+                return Ok(add_entries(ruleset, &directory, entries, access)?);
+            }
+            let (here, there) = entries.split_at(entries.len() / 2);
+            // It is the same ruleset of the kernel.
+            let other = ruleset.try_clone().map_err(LandlockError::Descriptor)?;
+            std::thread::scope(|scope| {
+                let add_others = || add_entries(other, &directory, there, access).map(drop);
+                let thread = std::thread::Builder::new().spawn_scoped(scope, add_others);
+                let ruleset = add_entries(ruleset, &directory, here, access)?;
+                match thread {
+                    Ok(thread) => thread.join().map_err(|_| LandlockError::Thread)??,
+                    // The limit of processes may be reached.
+                    Err(_) => return Ok(add_entries(ruleset, &directory, there, access)?),
+                }
+                Ok(ruleset)
+            })
+        }
+    }
+}
+
+/// Adds the rules of entries of a directory. Relative to it each is found in one step, and a link in place of what was
+/// listed is not followed.
+fn add_entries(
+    mut ruleset: RulesetCreated,
+    directory: &File,
+    entries: &[(OsString, bool)],
     access: BitFlags<AccessFs>,
 ) -> Result<RulesetCreated, RulesetError> {
-    let opened = OpenOptions::new().read(true).custom_flags(OFlag::O_PATH.bits()).open(path);
-    let Ok(file) = opened else {
-        return Ok(ruleset);
-    };
-    // Only a directory has the rights to what is in it.
-    let is_directory = file.metadata().is_ok_and(|it| it.is_dir());
-    let access = if is_directory { access } else { access & AccessFs::from_file(ABI::V7) };
+    let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+    for (name, was_directory) in entries {
+        let Ok(entry) = openat(directory, name.as_os_str(), flags, Mode::empty()) else {
+            continue;
+        };
+        let entry = File::from(entry);
+        let has_all = *was_directory && is_directory(&entry);
+        ruleset = add_rule(ruleset, &entry, if has_all { access } else { of_file(access) })?;
+    }
+    Ok(ruleset)
+}
+
+/// Returns the rights that a file can have.
+fn of_file(access: BitFlags<AccessFs>) -> BitFlags<AccessFs> {
+    access & AccessFs::from_file(ABI::V7)
+}
+
+fn open(path: &Path, flags: OFlag) -> io::Result<File> {
+    OpenOptions::new().read(true).custom_flags((OFlag::O_PATH | flags).bits()).open(path)
+}
+
+/// Returns whether an open file is a directory: only a directory has the rights to what is in it.
+fn is_directory(file: &File) -> bool {
+    file.metadata().is_ok_and(|it| it.is_dir())
+}
+
+fn add_rule(
+    ruleset: RulesetCreated,
+    file: &File,
+    access: BitFlags<AccessFs>,
+) -> Result<RulesetCreated, RulesetError> {
     if access.is_empty() {
         return Ok(ruleset);
     }
@@ -123,30 +191,31 @@ impl Rights {
         }
     }
 
-    fn rules(&self, policy: &Policy) -> Vec<(PathBuf, BitFlags<AccessFs>)> {
+    fn rules(&self, policy: &Policy) -> Vec<(Covered, BitFlags<AccessFs>)> {
         let mut paths = RealPaths::default();
         let mut real = |path: &FilePath| paths.of(path.as_path());
         let hidden: Vec<PathBuf> = policy.hidden.iter().map(&mut real).collect();
         let mut but_devices = hidden.clone();
         but_devices.push(DEVICE_DIRECTORY.into());
         let everything = carve(Path::new("/"), &but_devices);
-        let mut rules: Vec<_> = everything.into_iter().map(|path| (path, self.read)).collect();
+        let mut rules: Vec<_> = everything.into_iter().map(|it| (it, self.read)).collect();
         for shown in policy.shown.iter().map(&mut real) {
-            rules.extend(carve(&shown, &hidden).into_iter().map(|path| (path, self.read)));
+            rules.extend(carve(&shown, &hidden).into_iter().map(|it| (it, self.read)));
         }
-        rules.extend(SOURCES.iter().map(|path| (PathBuf::from(path), self.read)));
+        let at = |path: &&str| Covered::Root(PathBuf::from(path));
+        rules.extend(SOURCES.iter().map(|path| (at(path), self.read)));
         let all = self.read | self.write;
-        rules.extend(DEVICES.iter().map(|path| (PathBuf::from(path), all)));
+        rules.extend(DEVICES.iter().map(|path| (at(path), all)));
         match &policy.writes {
             Writes::Everywhere => {
-                rules.push((DEVICE_DIRECTORY.into(), self.read));
-                rules.push(("/".into(), self.write));
+                rules.push((at(&DEVICE_DIRECTORY), self.read));
+                rules.push((at(&"/"), self.write));
             }
             Writes::Beneath { roots, except } => {
                 let mut kept = hidden;
                 kept.extend(except.iter().map(&mut real));
                 for root in roots.iter().map(&mut real) {
-                    rules.extend(carve(&root, &kept).into_iter().map(|path| (path, all)));
+                    rules.extend(carve(&root, &kept).into_iter().map(|it| (it, all)));
                 }
             }
         }
@@ -156,10 +225,17 @@ impl Rights {
 
 /// A process was not restricted.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum LandlockError {
     /// The kernel refused a rule.
     #[error("Landlock: {0}")]
     Ruleset(#[from] RulesetError),
+    /// The ruleset could not be shared with a thread.
+    #[error("Landlock: {0}")]
+    Descriptor(io::Error),
+    /// A thread that added rules ended early.
+    #[error("Landlock: not all rules were added")]
+    Thread,
     /// The kernel enforces less than was asked for.
     #[error("Landlock enforces less than it said it would")]
     NotEnforced,

@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 use std::rc::Rc;
 
 use convoke_chat::{InputParser, PromptView, UserAction, read_last_prompt};
-use convoke_core::marker::strip_all_markers;
 use convoke_inspect::HostEnvironment;
 use convoke_session::event::StopReason;
 use convoke_session::event_queue::{EventQueue, EventReceiver};
@@ -122,14 +121,26 @@ impl EditorSession {
 
     /// Writes the messages that the session has.
     pub(super) fn repeat(&self, output: &Output) {
+        let left_out = self.past.first().map_or(0, |first| first.number.0 - 1);
+        if left_out > 0 {
+            let note = format!(
+                "*{left_out} earlier messages are not shown; `convoke sessions show {}` shows them.*",
+                self.id
+            );
+            output.update(&self.id, &chunk("agent_message_chunk", &note, None));
+        }
+        let mut last = "";
         for message in &self.past {
             let is_person = self.people.contains(&message.from);
-            let (kind, text) = if is_person {
-                ("user_message_chunk", safe(&message.text))
-            } else {
-                let words = format!("\n\n**{}:** {}", message.from, safe(&message.text));
-                ("agent_message_chunk", words)
-            };
+            let kind = if is_person { "user_message_chunk" } else { "agent_message_chunk" };
+            let mut text = safe(&message.text);
+            // Editors join successive chunks of a kind.
+            if !is_person || self.people.len() > 1 {
+                text = format!("\n\n**{}:** {text}", message.from);
+            } else if last == kind {
+                text = format!("\n\n{text}");
+            }
+            last = kind;
             output.update(&self.id, &chunk(kind, &text, None));
         }
     }
@@ -175,10 +186,9 @@ async fn past(conversation: &Conversation) -> anyhow::Result<Vec<ShownMessage>> 
     let first = MessageNumber(last.0.saturating_sub(MESSAGES as u64));
     let policy = coordinator.team_agents().team().context.text;
     let messages = store.messages_after(id, first, MESSAGES).await?;
-    let shown = messages.into_iter().map(|message| {
-        let text = strip_all_markers(&message.message.said.content, policy).into_owned();
-        ShownMessage::new(&message, text)
-    });
+    let shown = messages
+        .iter()
+        .map(|message| ShownMessage::new(message, message.message.text(policy).into_owned()));
     Ok(shown.collect())
 }
 
@@ -258,7 +268,7 @@ impl Replies {
                 retry(&mut self.conversation).await?;
                 return self.drive().await;
             }
-            UserAction::GoOn => return self.drive().await,
+            UserAction::Continue => return self.drive().await,
             UserAction::Address(to) => {
                 self.say(&format!("The next messages go to {}.", to.join(", ")));
                 self.to = to;

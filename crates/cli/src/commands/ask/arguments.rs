@@ -103,13 +103,13 @@ pub struct Arguments {
     pub(super) deny: Deny,
 }
 
-/// Where a model is, and which one it is.
+/// The endpoint and the model of a question.
 #[derive(Debug)]
 pub(super) struct Asked {
     pub api: Api,
-    /// The model; nothing if nobody has named one.
+    /// The model; `None` if none was named.
     pub model: Option<String>,
-    /// Nobody has said which wire is spoken there.
+    /// Whether the wire format was not configured.
     pub is_wire_open: bool,
 }
 
@@ -157,7 +157,7 @@ impl Arguments {
     ) -> anyhow::Result<Asked> {
         let catalog = home.read_catalog()?;
         let (mut api, model) = self.configured(&catalog)?;
-        // A wire in the file is kept; one that is not configured may turn out to be the other.
+        // A configured wire format is kept; otherwise the other one is tried if the first fails.
         let is_wire_open = api.base_url.is_none() && self.wire.is_none();
         if api.base_url.is_none() && self.base_url.is_none() {
             let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());

@@ -38,7 +38,7 @@ use crate::machine;
 use crate::outcome::{Outcome, UsageError};
 use crate::requests::Wanted;
 use crate::terminal::stderr;
-use crate::threads::BroughtBack;
+use crate::threads::RestoredItems;
 
 /// Runs `convoke ask`.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
@@ -83,7 +83,7 @@ impl Task {
 }
 
 impl Task {
-    /// Finds the thread that is meant by the beginning of its id, or by `last`.
+    /// Finds a thread by the beginning of its id, or by `last`.
     async fn resolved(self, store: &AnyStore) -> anyhow::Result<Self> {
         Ok(match self {
             Self::Ask(question, Some(thread)) => {
@@ -116,7 +116,7 @@ async fn perform(arguments: &Arguments, task: Task) -> anyhow::Result<Outcome> {
         Task::Forget(thread) => return threads::forget(&store, &thread, arguments).await,
         Task::Undo(thread) => {
             let undone = undo_compaction(&store, &thread).await?;
-            output::write_undone(&thread, &BroughtBack::from(undone), arguments)?;
+            output::write_undone(&thread, &RestoredItems::from(undone), arguments)?;
             return Ok(Outcome::Done);
         }
         Task::Compact(thread) => (None, Some(thread)),
@@ -146,19 +146,19 @@ async fn perform(arguments: &Arguments, task: Task) -> anyhow::Result<Outcome> {
     conclude(followed, &requests, arguments, &store).await
 }
 
-/// A question, or a compaction, that is to be sent.
+/// A question or a compaction to send.
 struct Turn {
-    /// Nothing stands for a compaction.
+    /// `None` for a compaction.
     question: Option<String>,
     thread: Option<ThreadId>,
-    /// The thread that an attempt in another wire format has begun.
+    /// The thread that was created by an attempt in another wire format.
     begun: Option<ThreadId>,
     home: Home,
     remarks: Vec<Diagnostic>,
 }
 
 impl Turn {
-    /// Sends it, and shows the answer as it comes. Returns how it went, and the numbers of its requests.
+    /// Sends it and streams the answer. Returns the result and the numbers of its requests.
     async fn take(
         &self,
         arguments: &Arguments,

@@ -19,7 +19,7 @@ use crate::diagnostics;
 use crate::program;
 use crate::requests::{retry, tokens, write_ledger};
 use crate::terminal::{Paint, Screen, ledger_style, printable, stderr, stdout};
-use crate::threads::{BroughtBack, compacted};
+use crate::threads::{RestoredItems, compacted};
 
 /// The report of an answer.
 pub(super) struct Account<'a> {
@@ -246,7 +246,7 @@ pub(super) fn write(account: &Account<'_>, arguments: &Arguments) -> io::Result<
 /// Writes the report of an undone compaction.
 pub(super) fn write_undone(
     thread: &ThreadId,
-    undone: &BroughtBack,
+    undone: &RestoredItems,
     arguments: &Arguments,
 ) -> io::Result<()> {
     if !arguments.json {

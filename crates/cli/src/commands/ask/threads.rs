@@ -23,7 +23,7 @@ use crate::terminal::{Paint, stdout};
 /// The columns of a first question.
 const QUESTION: usize = 48;
 
-/// Finds a thread by its id, by the beginning of the id of one of no session, or by `last`.
+/// Finds a thread by its id, by `last`, or by the beginning of its id if it belongs to no session.
 pub(super) async fn resolve(store: &AnyStore, name: ThreadId) -> anyhow::Result<ThreadId> {
     if store.thread_owner(&name).await?.is_some() {
         return Ok(name);

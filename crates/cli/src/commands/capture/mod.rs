@@ -129,10 +129,10 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     Ok(arguments.deny.outcome(diagnostics.iter().map(|diagnostic| diagnostic.code)))
 }
 
-/// The prompt of a capture without one.
+/// The default prompt of a capture.
 const BARE_PROMPT: &str = "Hello.";
 
-/// Returns whether the command is a program alone, which would have nothing to send.
+/// Returns whether the command is a program without a prompt.
 fn is_bare(arguments: &Arguments) -> bool {
     arguments.command.len() == 1 && arguments.stdin.is_none() && !arguments.live
 }
@@ -169,7 +169,7 @@ fn read_stdin(path: &Path) -> anyhow::Result<String> {
     Ok(read.map_err(|error| UsageError(format!("--stdin {}: {error}", path.display())))?)
 }
 
-/// Returns whether our standard input is a pipe or a file, which the user may have meant for the command.
+/// Returns whether our standard input is a pipe or a file, which may be intended for the command.
 fn is_given_input() -> bool {
     let input = std::io::stdin().as_fd().try_clone_to_owned().map(std::fs::File::from);
     let kind = input.and_then(|input| input.metadata()).map(|input| input.file_type());

@@ -1,4 +1,4 @@
-//! `convoke changes`: what each turn of a session changed, and what is in workspaces.
+//! `convoke changes`: the changes of each turn of a session, and those in workspaces.
 
 mod workspace;
 

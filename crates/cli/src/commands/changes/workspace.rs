@@ -1,4 +1,4 @@
-//! `convoke changes apply` and `convoke changes discard`: the way back from a member's workspace.
+//! `convoke changes apply` and `convoke changes discard`: merge or remove a member's workspace.
 
 use std::fmt::Write as _;
 use std::io::{BufRead as _, IsTerminal as _, Write as _, stdin};
@@ -93,7 +93,7 @@ impl Owner {
     }
 }
 
-/// Makes the name of a member without a workspace bad usage.
+/// Converts the error of a member without a workspace to a usage error.
 fn usage<T>(result: Result<T, ChangesError>) -> anyhow::Result<T> {
     match result {
         Err(error @ ChangesError::NoWorkspace { .. }) => Err(UsageError(error.to_string()).into()),
@@ -132,7 +132,7 @@ impl Apply {
         }
         changes.apply(&plan)?;
         let member = &plan.workspace.member;
-        writeln!(out, "the workspace of {member} is merged; `convoke undo` takes it back")?;
+        writeln!(out, "the workspace of {member} is merged; `convoke undo` undoes it")?;
         Ok(Outcome::Done)
     }
 }

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{Receiver, channel};
 
-use crate::commands::run::{self, Answers, Finale, Reached, Show, conclude, drive};
+use crate::commands::run::{self, Answers, Reached, RunEnd, Show, conclude, drive};
 use crate::commands::serve::page::{self, SessionPage};
 use crate::conversation::attachments::ProjectAttachments;
 use crate::conversation::{self, Conversation};
@@ -60,7 +60,7 @@ pub(super) async fn converse(arguments: &run::Arguments) -> anyhow::Result<Outco
     let listened = Box::pin(chat.listen()).await;
     let LineChat { conversation, mut show, reached, stop, speaker, misunderstood, form, .. } = chat;
     let stop = stop.unwrap_or(StopReason::Idle { person: speaker });
-    let finale = Finale { stop, reached, elapsed: began.elapsed() };
+    let finale = RunEnd { stop, reached, elapsed: began.elapsed() };
     let is_kept = conversation.is_kept().await?;
     let outcome = match listened {
         Ok(()) if !is_kept && form == Form::Text => {
@@ -103,7 +103,7 @@ struct LineChat {
     form: Form,
     /// The reason of the last stop.
     stop: Option<StopReason>,
-    /// The number of lines that were not understood.
+    /// The number of invalid lines.
     misunderstood: u64,
 }
 
@@ -131,14 +131,14 @@ impl LineChat {
             }
             match self.parser().understand(&line, &self.to) {
                 Ok(UserAction::Quit) => return Ok(()),
-                Ok(user_action) => match self.intend(user_action).await {
+                Ok(user_action) => match self.act(user_action).await {
                     Err(error) if error.is::<UsageError>() => {
-                        self.misunderstand(&line, &error.to_string())?;
+                        self.reject(&line, &error.to_string())?;
                     }
                     done => done?,
                 },
-                // A typing error must not lose the lines that follow.
-                Err(why) => self.misunderstand(&line, &why)?,
+                // An invalid line must not lose the lines that follow.
+                Err(why) => self.reject(&line, &why)?,
             }
         }
         Ok(())
@@ -148,7 +148,7 @@ impl LineChat {
         InputParser::new(self.conversation.coordinator.team_agents().team())
     }
 
-    fn misunderstand(&mut self, line: &str, why: &str) -> anyhow::Result<()> {
+    fn reject(&mut self, line: &str, why: &str) -> anyhow::Result<()> {
         self.misunderstood += 1;
         match self.form {
             Form::Text => Ok(writeln!(stderr(), "convoke: `{}`: {why}", printable(line))?),
@@ -156,7 +156,7 @@ impl LineChat {
         }
     }
 
-    async fn intend(&mut self, user_action: UserAction) -> anyhow::Result<()> {
+    async fn act(&mut self, user_action: UserAction) -> anyhow::Result<()> {
         match user_action {
             UserAction::Say { text, to } => {
                 let to = self.parser().meant(&self.speaker, to);
@@ -177,7 +177,7 @@ impl LineChat {
                 run::retry(&mut self.conversation).await?;
                 self.go_on().await
             }
-            UserAction::GoOn => self.go_on().await,
+            UserAction::Continue => self.go_on().await,
             UserAction::Undo { turn, is_confirmed } => self.undo(turn, is_confirmed).await,
             UserAction::Look(what, member) => self.look(what, member).await,
             UserAction::Edit(_) => {
@@ -189,7 +189,7 @@ impl LineChat {
         }
     }
 
-    /// Does what somebody asks for on the page.
+    /// Carries out a request of the page.
     async fn take_part(&mut self, request: SessionRequest) -> anyhow::Result<()> {
         let coordinator = &mut self.conversation.coordinator;
         let (reply, done) = match request {
@@ -208,14 +208,14 @@ impl LineChat {
         };
         let is_done = done.is_ok();
         let done = done.map(|message| Done { message, waits: false });
-        // Who asked may be gone.
+        // The client may have disconnected.
         let _ = reply.send(done.map_err(|error| ActionError(error.to_string())));
         if is_done { self.go_on().await } else { Ok(()) }
     }
 
     async fn go_on(&mut self) -> anyhow::Result<()> {
         let Self { conversation, events, show, reached, page, .. } = self;
-        // Lines of standard input are messages here, and no message can answer.
+        // Lines of standard input are messages here, and a message cannot answer a question.
         let mut answers = Answers::of_nobody(conversation, page.take());
         let stop = drive(conversation, events, show, reached, &mut answers).await;
         *page = answers.into_page();
@@ -227,7 +227,7 @@ impl LineChat {
         Ok(())
     }
 
-    /// Takes back what a turn changed, or shows what that would do.
+    /// Undoes the changes of a turn, or previews the undo.
     async fn undo(&self, turn: Option<TurnId>, is_confirmed: bool) -> anyhow::Result<()> {
         let coordinator = &self.conversation.coordinator;
         let session = coordinator.session();

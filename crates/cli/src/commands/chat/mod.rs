@@ -34,7 +34,7 @@ use crate::terminal::stdout;
 pub struct Arguments {
     #[command(flatten)]
     conversation: ConversationOptions,
-    /// The recipient of messages that address nobody [default: the first agent of the team]
+    /// The recipient of messages that name none [default: the first agent of the team]
     #[arg(long, value_name = "NAME", value_delimiter = ',', add = ArgValueCompleter::new(completions::members))]
     to: Vec<String>,
     /// Whether the terminal's bell rings when a turn needs you; `CONVOKE_BELL` sets the default

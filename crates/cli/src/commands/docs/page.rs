@@ -61,7 +61,7 @@ pub(super) fn render(text: &str, columns: usize, paint: Paint) -> String {
 /// The columns of a topic in the list of pages.
 pub(super) const TOPIC: usize = 12;
 
-/// Returns the lines of a page in the list: its topic and its title, whose further lines stand below the first.
+/// Returns the lines of a page in the list: its topic and its wrapped title.
 pub(super) fn entry(topic: &str, title: &str, columns: usize) -> String {
     let mut page = Page { out: String::new(), columns, paint: Paint::Plain };
     page.wrap(title, &format!("{topic:<TOPIC$}  "), &" ".repeat(TOPIC + 2));
@@ -173,7 +173,7 @@ fn cells(row: &str) -> Vec<String> {
     row.split('|').map(|cell| plain(cell.trim()).replace('\u{1}', "|")).collect()
 }
 
-/// Returns a text without the marks of links and of emphasis; the address of a page outside stays.
+/// Returns a text without the marks of links and emphasis; external addresses stay.
 fn plain(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     let mut rest = text;
@@ -190,7 +190,7 @@ fn plain(text: &str) -> String {
             rest = &link[1..];
             continue;
         };
-        // A page may be named by its file.
+        // The link may be the name of a page's file.
         match name.strip_suffix(".md") {
             Some(topic) => shown.extend(["`convoke docs ", topic, "`"]),
             None => shown.push_str(name),

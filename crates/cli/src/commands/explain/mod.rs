@@ -109,7 +109,8 @@ pub fn run(arguments: &Explain) -> anyhow::Result<Outcome> {
     })
 }
 
-/// Returns what agents load in a directory, by default the installed ones, with what earlier verifications found.
+/// Returns the files that agents load in a directory, by default those of the installed agents, with earlier
+/// verification results.
 pub(in crate::commands) fn report(
     path: PathBuf,
     agent: Vec<String>,

@@ -14,7 +14,7 @@ use crate::terminal::Tone;
 /// The maximum number of rows.
 const MAX_ROWS: usize = 16;
 
-/// A skill, and what each agent does with it.
+/// A skill, and its treatment by each agent.
 #[derive(Debug)]
 struct Row {
     path: PathBuf,
@@ -27,7 +27,7 @@ struct Row {
 enum Cell {
     /// Listed, with `loaded` bytes of its description.
     Listed { loaded: u64, is_whole: bool },
-    /// A rule keeps it out, as the user may well intend.
+    /// Excluded by a rule, possibly on purpose.
     KeptOut,
     /// Lost, certainly not on purpose.
     Lost,
@@ -52,7 +52,7 @@ impl Cell {
     }
 }
 
-/// Arranges the skills of people, in the order in which the agents list them.
+/// Arranges the skills that are not built in, in the order of the agents' lists.
 fn rows(report: &DirectoryReport) -> Vec<Row> {
     let count = report.agents.len();
     let mut rows: Vec<Row> = Vec::new();
@@ -91,7 +91,7 @@ fn rows(report: &DirectoryReport) -> Vec<Row> {
 }
 
 impl View<'_> {
-    /// The skills, unless there are none but the programs' own.
+    /// Writes the skills, unless all of them are built in.
     pub(super) fn skills(&self, out: &mut String) {
         let mut rows = rows(self.report);
         if rows.is_empty() {
@@ -99,7 +99,7 @@ impl View<'_> {
         }
         let total = rows.len();
         if total > MAX_ROWS {
-            // Of many, those that lose something come first.
+            // If there are many, those with a loss come first.
             rows.sort_by_key(|row| !row.cells.iter().any(|cell| cell.is_loss()));
             rows.truncate(MAX_ROWS);
         }
@@ -137,7 +137,7 @@ impl View<'_> {
         self.after_skills(out, total, rows.len());
     }
 
-    /// Writes a skill and its size in one line, and below it what each agent does with it.
+    /// Writes a skill and its size in one line, and below it the treatment by each agent.
     fn narrow_skill(&self, out: &mut String, row: &Row) {
         let size = row.bytes.map(bytes).unwrap_or_default();
         let room = self.width.saturating_sub(4 + size.width());
@@ -152,7 +152,7 @@ impl View<'_> {
         push_line(out, &format!("    {}", cells.collect::<Vec<_>>().join("  ")));
     }
 
-    /// Writes how many skills are left out, the legend, and the budget of each agent.
+    /// Writes the number of skills that are not shown, the legend, and the budget of each agent.
     fn after_skills(&self, out: &mut String, total: usize, shown: usize) {
         if total > shown {
             let more = format!("  … and {} more; --json lists them all", total - shown);

@@ -8,7 +8,7 @@ use convoke_explain::{AgentReport, DirectoryReport, LoadReason, Loaded, Rule};
 
 use crate::terminal::Tone;
 
-/// A file, and what each agent does with it.
+/// A file, and its treatment by each agent.
 #[derive(Debug)]
 pub struct Row {
     pub path: PathBuf,
@@ -156,7 +156,7 @@ fn chain_directory<'a>(cwd: &Path, path: &'a Path) -> Option<&'a Path> {
     is_above(directory, cwd).then_some(directory)
 }
 
-/// Returns whether a directory is `cwd` or above it. Compares bytes first, which nearly always decides.
+/// Returns whether a directory is `cwd` or above it. Compares bytes first, which is almost always enough.
 fn is_above(directory: &Path, cwd: &Path) -> bool {
     let below = cwd.as_os_str().as_encoded_bytes();
     let below = below.strip_prefix(directory.as_os_str().as_encoded_bytes());

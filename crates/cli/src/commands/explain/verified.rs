@@ -1,5 +1,5 @@
-//! Verification: the installed programs are run offline, and what arrives is compared with the report. The result is
-//! remembered for the version of the program and the tree.
+//! Verification: runs the installed programs offline and compares their requests with the report. Results are cached
+//! by program version and tree.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -26,11 +26,11 @@ use crate::conversation::home::Home;
 use crate::terminal::Paint;
 
 /// The time that one program may take.
-const PATIENCE: Duration = Duration::from_mins(2);
-/// The most results that are remembered.
+const RUN_TIMEOUT: Duration = Duration::from_mins(2);
+/// The maximum number of cached results.
 const MOST_REMEMBERED: usize = 256;
 
-/// A result, as it is remembered. The name of its file stands for the program, its version and the session.
+/// A cached result. The name of its file identifies the program, its version and the session.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Remembered {
@@ -39,14 +39,14 @@ struct Remembered {
     agent_version: String,
     cwd: PathBuf,
     tree: String,
-    /// The differences between what arrived and what was explained.
+    /// The differences between the requests and the report.
     differences: Vec<String>,
 }
 
 /// The reason why an agent was not verified, by name.
 pub(super) type Skipped = BTreeMap<&'static str, String>;
 
-/// Runs the installed programs, puts the results into the report, and remembers them.
+/// Runs the installed programs, adds the results to the report, and caches them.
 pub(super) fn verify_all(
     report: &mut DirectoryReport,
     session: &Session,
@@ -71,7 +71,8 @@ pub(super) fn verify_all(
             continue;
         }
         let guardian = Guardian::this_program()?;
-        let verified = verify(vendor, agent.edition, session, host_environment, guardian, PATIENCE);
+        let verified =
+            verify(vendor, agent.edition, session, host_environment, guardian, RUN_TIMEOUT);
         match runtime.block_on(verified) {
             Ok(verification) => {
                 let differences: Vec<String> =
@@ -99,7 +100,7 @@ pub(super) fn verify_all(
     Ok(skipped)
 }
 
-/// Puts the results that are remembered for these versions and this tree into the report.
+/// Adds the cached results for these versions and this tree to the report.
 pub(super) fn recall(report: &mut DirectoryReport, session: &Session, home: &Home) {
     let directory = directory(home);
     if !directory.is_dir() {
@@ -150,7 +151,7 @@ impl Remembered {
         serde_json::from_slice::<Self>(&text).ok().filter(|remembered| remembered.version == 1)
     }
 
-    /// Writes the result, whole or not at all, for this user alone.
+    /// Writes the result atomically, readable by this user alone.
     fn save(&self, directory: &Path, name: &str) -> io::Result<()> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
         forget_oldest(directory)?;
@@ -163,7 +164,7 @@ impl Remembered {
     }
 }
 
-/// Makes room for another result.
+/// Removes the oldest results.
 fn forget_oldest(directory: &Path) -> io::Result<()> {
     let mut files = Vec::new();
     for entry in fs::read_dir(directory)? {
@@ -180,7 +181,7 @@ fn forget_oldest(directory: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns a line for each agent that was verified or was to be.
+/// Returns a line for each agent that was verified or skipped.
 pub(super) fn section(report: &DirectoryReport, skipped: &Skipped, paint: Paint) -> String {
     let mut text = String::new();
     for agent in &report.agents {

@@ -16,7 +16,7 @@ use crate::figures::number;
 use crate::terminal::{Paint, Tone};
 
 const MIN_WIDTH: usize = 40;
-/// The fewest columns in which the agents stand side by side.
+/// The minimum width of a table with a column for each agent.
 const SIDE_BY_SIDE: usize = 64;
 const MAX_WIDTH: usize = 120;
 const DEFAULT_WIDTH: usize = 80;
@@ -145,7 +145,7 @@ impl View<'_> {
         self.after_rows(out, rows);
     }
 
-    /// Writes how many rows are left out, and the legend.
+    /// Writes the number of rows that are not shown, and the legend.
     fn after_rows(&self, out: &mut String, rows: &[Row]) {
         if rows.len() > MAX_ROWS {
             let more = format!("  … and {} more; --json lists them all", rows.len() - MAX_ROWS);
@@ -158,7 +158,7 @@ impl View<'_> {
         out.push('\n');
     }
 
-    /// Writes a file and its size in one line, and below it what each agent does with it.
+    /// Writes a file and its size in one line, and below it the treatment by each agent.
     fn narrow_row(&self, out: &mut String, row: &Row) {
         let size = row.bytes.map(bytes).unwrap_or_default();
         let room = self.width.saturating_sub(4 + size.width());
@@ -219,7 +219,7 @@ impl View<'_> {
         push_line(out, &line);
     }
 
-    /// Writes how much each agent loads, with a bar against its limit.
+    /// Writes the bytes that each agent loads, with a bar against its limit.
     fn sizes(&self, out: &mut String) {
         let agents = &self.report.agents;
         let title =
@@ -270,7 +270,7 @@ impl View<'_> {
         format!("{}{empty}", self.paint.text(tone, "█".repeat(filled)))
     }
 
-    /// Writes the files that a rule keeps out, with the rule.
+    /// Writes the excluded files, with the rule.
     fn kept_out(&self, out: &mut String) {
         let mut entries: Vec<KeptOut<'_>> = Vec::new();
         let mut known: HashMap<(&OsStr, String), usize> = HashMap::new();
@@ -373,7 +373,7 @@ impl View<'_> {
         }
     }
 
-    /// Returns a message with its paths shortened in the same way.
+    /// Shortens the paths of a message in the same way.
     fn shown(&self, message: &str) -> String {
         let base = self.report.repository.as_deref().unwrap_or(&self.report.cwd);
         let mut message = message.to_owned();
@@ -386,7 +386,7 @@ impl View<'_> {
     }
 }
 
-/// A file that a rule keeps out of some agents.
+/// A file that is excluded by a rule for some agents.
 struct KeptOut<'a> {
     path: &'a Path,
     rule: String,

@@ -27,23 +27,23 @@ use crate::outcome::{Outcome, UsageError};
 /// The longest time between two looks for turns. New ones are announced; the end of another node is not.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// Take turns of sessions in a shared store.
+/// Run turns of sessions in a shared store.
 ///
-/// Needs --store. It takes those that this machine can run. The node ends with SIGTERM or Ctrl-C: the first lets running turns end, the second offers them to
-/// other nodes.
+/// Needs --store. A node runs the turns whose agents it has. SIGTERM or Ctrl-C ends it: the first lets running turns
+/// end, the second offers them to other nodes.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   convoke node --store postgres://convoke@db.example/team
   convoke node --name build-server --offer codex --project /srv/shop
   convoke node --map /home/ada/shop=/srv/shop --label gpu")]
 pub struct Arguments {
-    /// The name of the node, which members can ask for with `node = \"NAME\"` [default: the name of this machine]
+    /// The name of the node, which members select with `node = "NAME"` [default: the name of this machine]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// The agents that it runs, each with a version if it must have one (`codex@0.166`) [default: those installed]
+    /// The agents that it runs, each with a version if it matters (`codex@0.166`) [default: those installed]
     #[arg(long, value_name = "AGENT", value_delimiter = ',')]
     offer: Vec<String>,
-    /// Another name that members can ask for
+    /// Another name that members can select
     #[arg(long, value_name = "LABEL", value_delimiter = ',')]
     label: Vec<String>,
     /// A directory of another machine, and the one here with the same files
@@ -52,7 +52,7 @@ pub struct Arguments {
     /// A git repository of this machine; sessions find it by its remote [default: the working directory]
     #[arg(long, value_name = "DIR")]
     project: Vec<PathBuf>,
-    /// The most turns at the same time
+    /// The maximum number of turns at the same time
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=256))]
     jobs: u16,
     /// Write one JSON event per line

@@ -27,13 +27,12 @@ pub(super) fn load(
         .import_snapshot(snapshot)
         .map_err(|error| UsageError(format!("{}: {error}: {}", path.display(), error.reason)))?;
     if manager.team_task().is_none() {
-        // A snapshot contains the task. Messages alone do not: the last task that one of them states counts,
-        // else that of the team file.
+        // A snapshot contains the task. Messages alone do not: the last task in one of them is used, else that of the
+        // team file.
         let stated = match arguments.messages {
             Some(_) => {
-                let task = |message: &ConversationMessage| {
-                    scan(&message.said.content, team.context.text).task
-                };
+                let task =
+                    |message: &ConversationMessage| scan(&message.content, team.context.text).task;
                 manager.messages().rev().find_map(task)
             }
             None => None,
@@ -55,7 +54,7 @@ pub(super) fn marker_diagnostics(
     let ids = context.chain(input.current_message_id.as_deref());
     let messages = ids.filter_map(|id| manager.history().by_id(&id.into()));
     let found = messages.flat_map(|message| {
-        let mut diagnostics = scan(&message.said.content, policy).diagnostics;
+        let mut diagnostics = scan(&message.content, policy).diagnostics;
         for diagnostic in &mut diagnostics {
             diagnostic.message = format!("{}: {}", message.id, diagnostic.message);
         }
@@ -83,7 +82,7 @@ fn read_messages(path: &Path) -> Result<Value, UsageError> {
             object.entry("id").or_insert_with(|| json!(NO_ID));
         }
         // Checked here too, where the line is known.
-        ConversationMessage::from_json(message.clone())
+        ConversationMessage::from_json_with_id(message.clone())
             .map_err(|error| invalid(path, index + 1, &error.to_string()))?;
         messages.push(message);
     }

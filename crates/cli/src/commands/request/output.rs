@@ -1,4 +1,4 @@
-//! Showing a request and its account: to a pipe the body, to a person its parts.
+//! Shows a request and its ledger: the body to a pipe, the parts to a person.
 
 use std::io::{self, Write};
 
@@ -106,7 +106,7 @@ fn write(shown: &Shown<'_>, arguments: &Arguments) -> io::Result<()> {
     diagnostics::show(shown.diagnostics, paint, &mut err)
 }
 
-/// Writes each part under a heading with its place, its size and the sources of its text; of a tool the heading alone.
+/// Writes each part under a heading with its position, size and sources; of a tool only the heading.
 fn write_parts(shown: &Shown<'_>, out: &mut Screen) -> io::Result<()> {
     let paint = Paint::for_stream(out);
     writeln!(out, "{}", paint.strong(&shown.title))?;
@@ -132,7 +132,7 @@ fn write_parts(shown: &Shown<'_>, out: &mut Screen) -> io::Result<()> {
     writeln!(out, "{}", paint.faint(&line))
 }
 
-/// Returns the sources that a part has text of, apart from the program and the pack.
+/// Returns the sources of a part's text, apart from the program and the pack.
 fn sources(part: &Part, ledger: &Ledger<'_>) -> String {
     let range = part.range.start as u64..part.range.end as u64;
     let mut names: Vec<String> = Vec::new();

@@ -1,6 +1,6 @@
 //! The answers of a person, or of a program for one, to the questions of agents.
 //!
-//! They come on standard input, which nothing else reads while a conversation runs.
+//! They are read from standard input, which has no other reader while a conversation runs.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, IsTerminal as _, Read as _, stdin};
@@ -14,9 +14,9 @@ use tokio::sync::mpsc::{Receiver, channel};
 use crate::commands::serve::page::{self, SessionPage};
 use crate::conversation::Conversation;
 
-/// The bytes of a line that are read.
+/// The maximum size of a line.
 const LINE_LIMIT: u64 = 64 << 10;
-/// The most lines that wait to be looked at; a program that writes more waits.
+/// The maximum number of queued lines; a program that writes more waits.
 const LINES_WAITING: usize = 64;
 
 /// Answers questions.
@@ -25,9 +25,9 @@ pub(in crate::commands) struct Answers {
     lines: Option<Receiver<Line>>,
     /// The questions that wait, the oldest first.
     open: VecDeque<String>,
-    /// The page of the conversation, on which people take part too.
+    /// The page of the conversation, through which people can take part.
     page: Option<SessionPage>,
-    /// Whether a message of the page was handed in.
+    /// Whether a message of the page was queued.
     has_interjected: bool,
 }
 
@@ -39,7 +39,7 @@ enum Form {
     Json,
 }
 
-/// A line of standard input, its end, or what somebody does on the page.
+/// A line of standard input, its end, or a request of the page.
 pub(super) enum Line {
     Text(String),
     End,
@@ -49,10 +49,10 @@ pub(super) enum Line {
 
 /// The result of reading a line.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Heard {
-    /// It answered a question, or there was none.
+pub(super) enum LineResult {
+    /// It answered a question, or no question was open.
     Done,
-    /// It was no answer.
+    /// It was not an answer.
     NotUnderstood,
     /// It answered a question that is not open.
     NotOpen,
@@ -68,8 +68,7 @@ struct Written {
 }
 
 impl Answers {
-    /// Begins to listen, if an agent of the conversation may ask. Where nobody could answer, questions
-    /// are refused at once.
+    /// Starts to read, if an agent of the conversation may ask. If nobody can answer, questions are refused at once.
     pub(super) fn listen(
         conversation: &Conversation,
         json: bool,
@@ -84,35 +83,35 @@ impl Answers {
             if can_hear {
                 lines = Some(read_lines());
             } else if page.is_none() {
-                team_agents.nobody_answers();
+                team_agents.refuse_unanswered();
             }
         }
         Self { form, lines, open: VecDeque::new(), page, has_interjected: false }
     }
 
-    /// Listens to nobody: another reader of standard input does.
+    /// Reads nothing: standard input has another reader.
     pub(in crate::commands) fn of_nobody(
         conversation: &Conversation,
         page: Option<SessionPage>,
     ) -> Self {
         if page.is_none() {
-            conversation.coordinator.team_agents().nobody_answers();
+            conversation.coordinator.team_agents().refuse_unanswered();
         }
         let (form, open) = (Form::Word, VecDeque::new());
         Self { form, lines: None, open, page, has_interjected: false }
     }
 
-    /// Gives the page back.
+    /// Returns the page.
     pub(in crate::commands) fn into_page(self) -> Option<SessionPage> {
         self.page
     }
 
-    /// Returns whether a message of the page was handed in since the last call.
+    /// Returns whether a message of the page was queued since the last call.
     pub(super) fn has_interjected(&mut self) -> bool {
         std::mem::take(&mut self.has_interjected)
     }
 
-    /// Takes note of an event.
+    /// Records an event.
     pub(super) fn note(&mut self, event: &SessionEventKind) {
         match event {
             SessionEventKind::PermissionAsked { question, .. } => {
@@ -123,7 +122,7 @@ impl Answers {
         }
     }
 
-    /// Waits for a line, for ever without anybody who writes one.
+    /// Waits for a line; forever if there is no writer.
     pub(super) async fn next(&mut self) -> Line {
         let lines = async {
             match &mut self.lines {
@@ -137,8 +136,8 @@ impl Answers {
         }
     }
 
-    /// Does what a line says.
-    pub(super) fn hear(&mut self, line: Line, controls: &Controls) -> Heard {
+    /// Carries out a line.
+    pub(super) fn carry_out(&mut self, line: Line, controls: &Controls) -> LineResult {
         let text = match line {
             Line::Text(text) => text,
             Line::End => {
@@ -146,47 +145,46 @@ impl Answers {
                 for id in std::mem::take(&mut self.open) {
                     controls.answer(&id, PermissionAnswer::Never);
                 }
-                return Heard::Done;
+                return LineResult::Done;
             }
             Line::Request(request) => {
                 self.has_interjected |= interject(controls, request);
-                return Heard::Done;
+                return LineResult::Done;
             }
         };
         match self.form {
-            Form::Json if text.trim().is_empty() => Heard::Done,
+            Form::Json if text.trim().is_empty() => LineResult::Done,
             Form::Json => match serde_json::from_str::<Written>(&text) {
                 Ok(written) if written.kind == "permission" => {
                     if !self.open.contains(&written.id) {
-                        return Heard::NotOpen;
+                        return LineResult::NotOpen;
                     }
                     controls.answer(&written.id, written.answer);
-                    Heard::Done
+                    LineResult::Done
                 }
-                _ => Heard::NotUnderstood,
+                _ => LineResult::NotUnderstood,
             },
             Form::Word => {
-                let Some(id) = self.open.front() else { return Heard::Done };
+                let Some(id) = self.open.front() else { return LineResult::Done };
                 let answer = match text.trim().to_ascii_lowercase().as_str() {
                     "o" | "once" => PermissionAnswer::Once,
                     "s" | "session" => PermissionAnswer::Session,
                     "n" | "never" | "no" => PermissionAnswer::Never,
-                    _ => return Heard::NotUnderstood,
+                    _ => return LineResult::NotUnderstood,
                 };
                 controls.answer(id, answer);
-                Heard::Done
+                LineResult::Done
             }
         }
     }
 
-    /// Returns whether nobody writes any more, so that further questions are refused.
+    /// Returns whether the input has ended, so that further questions are refused.
     pub(super) fn is_over(&self) -> bool {
         self.lines.is_none() && self.page.is_none()
     }
 }
 
-/// Reads standard input on a thread of its own: a read cannot be given up, and must not keep the
-/// program from ending.
+/// Reads standard input on its own thread: a read cannot be cancelled, and must not keep the program from exiting.
 fn read_lines() -> Receiver<Line> {
     let (sender, lines) = channel(LINES_WAITING);
     std::thread::spawn(move || {
@@ -201,7 +199,7 @@ fn read_lines() -> Receiver<Line> {
     lines
 }
 
-/// Reads a line. One that is too long or no text is no answer, and those after it may be.
+/// Reads a line. One that is too long or not UTF-8 is not an answer; later ones may be.
 fn read_line(input: &mut impl BufRead) -> Line {
     let mut line = Vec::new();
     match input.by_ref().take(LINE_LIMIT).read_until(b'\n', &mut line) {

@@ -65,7 +65,7 @@ pub(super) async fn what_to_say(
         let to = parser.meant(&speaker, named);
         PersonMessage::new(speaker.as_str(), rest).to(to)
     };
-    // A text from a pipe may be another's, who must not choose which files are sent.
+    // A text from a pipe may be untrusted, and must not choose which files are sent.
     if arguments.task.as_deref() == Some("-") {
         return Ok(Some(message));
     }
@@ -73,7 +73,7 @@ pub(super) async fn what_to_say(
     Ok(Some(attached.map_err(UsageError)?))
 }
 
-/// Returns the recipients of a text that addresses nobody.
+/// Returns the recipients of a text that names none.
 pub(in crate::commands) async fn addressees(
     to: &[String],
     conversation: &Conversation,

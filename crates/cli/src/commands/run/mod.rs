@@ -26,7 +26,7 @@ use convoke_session::{
 use tokio::signal::unix::{SignalKind, signal};
 
 pub(in crate::commands) use self::answers::Answers;
-use self::answers::Heard;
+use self::answers::LineResult;
 pub(in crate::commands) use self::message::addressees;
 use self::reached::Arrivals;
 pub(in crate::commands) use self::reached::Reached;
@@ -59,7 +59,7 @@ pub struct Arguments {
     pub(in crate::commands) task: Option<String>,
     #[command(flatten)]
     pub(in crate::commands) conversation: ConversationOptions,
-    /// The recipient if your message addresses nobody [default: the first agent of the team]
+    /// The recipient if your message names none [default: the first agent of the team]
     #[arg(long, value_name = "NAME", value_delimiter = ',', add = ArgValueCompleter::new(completions::members))]
     pub(in crate::commands) to: Vec<String>,
     /// Retry the last turn that failed or was cancelled
@@ -122,11 +122,11 @@ async fn converse(
     let is_input_used = arguments.task.as_deref() == Some("-");
     let mut answers = Answers::listen(&conversation, arguments.json, is_input_used, page);
     let stop = drive(&mut conversation, &mut events, &mut show, &mut reached, &mut answers).await?;
-    let finale = Finale { stop, reached, elapsed: began.elapsed() };
+    let finale = RunEnd { stop, reached, elapsed: began.elapsed() };
     conclude(&conversation, &mut show, finale, &arguments.deny).await
 }
 
-/// Serves a page of the conversation if it is asked for, and prints its address.
+/// Serves a page of the conversation if requested, and prints its address.
 pub(in crate::commands) async fn open_page(
     is_asked_for: bool,
     host_environment: &HostEnvironment,
@@ -142,7 +142,7 @@ pub(in crate::commands) async fn open_page(
 }
 
 /// The end of a conversation.
-pub(in crate::commands) struct Finale {
+pub(in crate::commands) struct RunEnd {
     pub(in crate::commands) stop: StopReason,
     pub(in crate::commands) reached: Vec<Reached>,
     pub(in crate::commands) elapsed: Duration,
@@ -152,10 +152,10 @@ pub(in crate::commands) struct Finale {
 pub(in crate::commands) async fn conclude(
     conversation: &Conversation,
     show: &mut Show,
-    finale: Finale,
+    finale: RunEnd,
     deny: &Deny,
 ) -> anyhow::Result<Outcome> {
-    let Finale { stop, mut reached, elapsed } = finale;
+    let RunEnd { stop, mut reached, elapsed } = finale;
     for reached in &mut reached {
         reached
             .compare(conversation.coordinator.store(), conversation.coordinator.session())
@@ -227,7 +227,7 @@ pub(in crate::commands) async fn drive(
         {
             reached.push(Reached::new(*turn, member.clone(), received));
         }
-        reader.heed(|| show.event(event));
+        reader.write(|| show.event(event));
     };
     let unattended = conversation.coordinator.team_agents().approvals();
     let mut running = Box::pin(conversation.coordinator.run());
@@ -243,23 +243,23 @@ pub(in crate::commands) async fn drive(
                 if stop == StopReason::Left || !answers.has_interjected() {
                     break stop;
                 }
-                // A message of the page that came after the last turn is stored by the next run.
+                // A message of the page that arrived after the last turn is stored by the next run.
                 drop(running);
                 running = Box::pin(conversation.coordinator.run());
             }
             Some(()) = interrupts.recv() => {
                 controls.interrupt();
-                reader.heed(|| show.interrupted());
+                reader.write(|| show.interrupted());
             }
             Some(()) = ends.recv() => controls.leave(),
             line = answers.next() => {
-                let heard = answers.hear(line, &controls);
+                let line_result = answers.carry_out(line, &controls);
                 if answers.is_over() {
-                    unattended.iter().for_each(Approvals::nobody_is_there);
+                    unattended.iter().for_each(Approvals::refuse_unanswered);
                 }
-                reader.heed(|| show.heard(&heard));
+                reader.write(|| show.line_result(&line_result));
             }
-            _ = clock.tick() => reader.heed(|| show.tick()),
+            _ = clock.tick() => reader.write(|| show.tick()),
         }
     };
     while let Some(event) = events.try_recv() {
@@ -275,7 +275,7 @@ struct Reader {
 }
 
 impl Reader {
-    fn heed(&mut self, write: impl FnOnce() -> io::Result<()>) {
+    fn write(&mut self, write: impl FnOnce() -> io::Result<()>) {
         if self.gone.is_none()
             && let Err(error) = write()
         {
@@ -287,22 +287,22 @@ impl Reader {
 
 /// The output of a run, for a person or a program.
 pub(in crate::commands) struct Show {
-    audience: Audience,
+    form: OutputForm,
     totals: Totals,
     session: SessionId,
     /// The kind of rehearsal.
     rehearsal: Option<Rehearsal>,
 }
 
-enum Audience {
+enum OutputForm {
     Person(Box<View<Screen>>),
     Program,
 }
 
 impl Show {
     pub(in crate::commands) fn new(arguments: &Arguments, conversation: &Conversation) -> Self {
-        let audience = if arguments.json {
-            Audience::Program
+        let form = if arguments.json {
+            OutputForm::Program
         } else {
             let out = stdout();
             let columns = out.is_terminal().then(|| {
@@ -318,18 +318,18 @@ impl Show {
                     _ => Quiet::Named,
                 }),
             };
-            Audience::Person(Box::new(View::new(out, layout)))
+            OutputForm::Person(Box::new(View::new(out, layout)))
         };
         let rehearsal = conversation.backend.rehearsal();
         let session = conversation.coordinator.session();
-        Self { audience, totals: Totals::default(), session, rehearsal }
+        Self { form, totals: Totals::default(), session, rehearsal }
     }
 
     pub(in crate::commands) async fn opening(
         &mut self,
         conversation: &Conversation,
     ) -> anyhow::Result<()> {
-        if let Audience::Person(view) = &mut self.audience {
+        if let OutputForm::Person(view) = &mut self.form {
             if !is_quiet() {
                 summary::opening(view, conversation)?;
             }
@@ -358,38 +358,38 @@ impl Show {
     fn event(&mut self, event: &SessionEvent) -> io::Result<()> {
         let event = json::as_counted(event, self.rehearsal);
         self.totals.note(&event.kind);
-        match &mut self.audience {
-            Audience::Person(view) => view.show(&event.kind),
-            Audience::Program => json::event(&event, self.rehearsal),
+        match &mut self.form {
+            OutputForm::Person(view) => view.show(&event.kind),
+            OutputForm::Program => json::event(&event, self.rehearsal),
         }
     }
 
     fn tick(&mut self) -> io::Result<()> {
-        match &mut self.audience {
-            Audience::Person(view) => view.tick(),
-            Audience::Program => Ok(()),
+        match &mut self.form {
+            OutputForm::Person(view) => view.tick(),
+            OutputForm::Program => Ok(()),
         }
     }
 
     fn interrupted(&mut self) -> io::Result<()> {
-        match &mut self.audience {
-            Audience::Person(view) => view.line("  cancelling the turn; Ctrl-C again quits"),
-            Audience::Program => Ok(()),
+        match &mut self.form {
+            OutputForm::Person(view) => view.line("  cancelling the turn; Ctrl-C again quits"),
+            OutputForm::Program => Ok(()),
         }
     }
 
     /// Reports a line that answered no question.
-    fn heard(&mut self, heard: &Heard) -> io::Result<()> {
-        let message = match heard {
-            Heard::Done => return Ok(()),
-            Heard::NotUnderstood => {
+    fn line_result(&mut self, line_result: &LineResult) -> io::Result<()> {
+        let message = match line_result {
+            LineResult::Done => return Ok(()),
+            LineResult::NotUnderstood => {
                 "a line of standard input was no answer; write once, session or never"
             }
-            Heard::NotOpen => "a line of standard input answers a question that is not open",
+            LineResult::NotOpen => "a line of standard input answers a question that is not open",
         };
-        match &mut self.audience {
-            Audience::Person(view) => view.line(&format!("  {message}")),
-            Audience::Program => {
+        match &mut self.form {
+            OutputForm::Person(view) => view.line(&format!("  {message}")),
+            OutputForm::Program => {
                 self.diagnostic(None, Diagnostic::new(own::RUN_ANSWER_UNREAD, message))
             }
         }
@@ -399,17 +399,17 @@ impl Show {
         for diagnostic in reached.diagnostics() {
             self.diagnostic(Some(reached.turn()), diagnostic)?;
         }
-        match &mut self.audience {
-            Audience::Person(_) => Ok(()),
-            Audience::Program => json::write(&reached.report()),
+        match &mut self.form {
+            OutputForm::Person(_) => Ok(()),
+            OutputForm::Program => json::write(&reached.report()),
         }
     }
 
     fn closing(&mut self, conversation: &Conversation, end: &End<'_>) -> io::Result<()> {
-        match &mut self.audience {
-            Audience::Person(_) if is_quiet() => Ok(()),
-            Audience::Person(view) => summary::closing(view, &self.totals, conversation, end),
-            Audience::Program => json::summary(&self.totals, conversation, end.elapsed),
+        match &mut self.form {
+            OutputForm::Person(_) if is_quiet() => Ok(()),
+            OutputForm::Person(view) => summary::closing(view, &self.totals, conversation, end),
+            OutputForm::Program => json::summary(&self.totals, conversation, end.elapsed),
         }
     }
 }

@@ -26,7 +26,7 @@ impl FlowingText {
         Self { indent, columns, column: 0, word: String::new(), spaces: 0, markers: None }
     }
 
-    /// Creates the text of a reply, whose markers are not shown: they say where the reply goes.
+    /// Creates the text of a reply without its routing markers.
     pub(super) fn of_reply(indent: usize, columns: Option<usize>) -> Self {
         Self { markers: Some(MarkerFilter::default()), ..Self::new(indent, columns) }
     }
@@ -114,17 +114,17 @@ impl FlowingText {
     }
 }
 
-/// The keywords of the markers that stand in a line.
+/// The keywords of the inline markers.
 const KEYWORDS: [&str; 4] = ["NEXT:", "FROM:", "DROP:", "TEAM_TASK:"];
-/// The longest marker that is looked for.
+/// The maximum length of a marker.
 const LONGEST_MARKER: usize = 1024;
 
-/// Removes markers from a text that arrives in pieces. Where it is not sure, as in code, the text is shown.
+/// Removes markers from a text that arrives in pieces. In case of doubt, as in code, the text is shown.
 #[derive(Debug, Default)]
 struct MarkerFilter {
-    /// The beginning of what may be a marker.
+    /// The beginning of a possible marker.
     held: String,
-    /// White space that is shown if something follows it.
+    /// White space that is shown if text follows it.
     space: String,
     /// The beginning of the line.
     line_start: String,
@@ -141,7 +141,7 @@ struct MarkerFilter {
 }
 
 impl MarkerFilter {
-    /// Returns what there is to show of the text so far.
+    /// Returns the part of the text that can be shown now.
     fn push(&mut self, piece: &str) -> String {
         let mut shown = String::with_capacity(piece.len());
         for c in piece.chars() {
@@ -175,7 +175,7 @@ impl MarkerFilter {
         shown
     }
 
-    /// Returns what was held back, without white space at the end.
+    /// Returns the rest, without trailing white space.
     fn finish(&mut self) -> String {
         let mut shown = String::new();
         self.release(&mut shown);
@@ -200,7 +200,7 @@ impl MarkerFilter {
             self.line_start.clear();
             self.is_code = false;
             if std::mem::take(&mut self.is_in_line) {
-                // The line is complete, and whoever waits for it gets it.
+                // The line is complete: flush it.
                 self.space.clear();
                 shown.push(c);
             } else if !std::mem::take(&mut self.skips_break) && self.has_begun {

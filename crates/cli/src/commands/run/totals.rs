@@ -1,4 +1,4 @@
-//! The totals: what was sent to whom, what came back, and what there was to remark.
+//! The totals of a run: bytes, tokens and requests by member, and diagnostics.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -73,7 +73,7 @@ pub(super) struct CountedTokens {
 pub(super) struct Requests {
     pub(super) count: u64,
     pub(super) bytes: u64,
-    /// The bytes that are the same as in the previous request, from the start: the most that a cache can serve.
+    /// The length of the prefix shared with the previous request: the most that a cache can serve.
     pub(super) unchanged_bytes: u64,
 }
 
@@ -114,7 +114,7 @@ pub(super) struct DiagnosticTally {
 }
 
 impl Totals {
-    /// Takes note of an event.
+    /// Records an event.
     pub(super) fn note(&mut self, event: &SessionEventKind) {
         match event {
             SessionEventKind::Message(message) => {
@@ -176,7 +176,7 @@ impl Totals {
         self.diagnostics.entry(diagnostic.code).or_insert_with(first).count += 1;
     }
 
-    /// Returns the code of every diagnostic, repeated as often as it was given.
+    /// Returns the code of every diagnostic, duplicates included.
     pub(super) fn given(&self) -> impl Iterator<Item = Code> {
         self.diagnostics.iter().flat_map(|(code, totals)| (0..totals.count).map(move |_| *code))
     }
@@ -186,8 +186,7 @@ impl Totals {
         self.members.iter().map(|member| member.turns).sum()
     }
 
-    /// Returns whether something was said and no member was called by it: nobody was addressed, or a marker names
-    /// nobody of the team.
+    /// Returns whether messages were sent but none called a member.
     pub(super) fn is_for_nobody(&self) -> bool {
         (self.turns() == 0 && self.messages > 0) || self.calls_of_nobody > 0
     }

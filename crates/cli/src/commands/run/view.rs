@@ -32,7 +32,7 @@ pub(super) struct Layout {
     pub(super) columns: Option<usize>,
     /// Whether several agents may run at once: then each reply is shown when it is complete.
     pub(super) parallel: bool,
-    /// What is said and nothing else, if that is all that is wanted.
+    /// The form of quiet output; `None` for normal output.
     pub(super) quiet: Option<Quiet>,
 }
 
@@ -49,7 +49,7 @@ pub(super) enum Quiet {
 pub(super) struct View<W> {
     out: W,
     layout: Layout,
-    at_work: Vec<AtWork>,
+    at_work: Vec<RunningAgent>,
     queue: Vec<Queued>,
     live: bool,
     /// The turns queued by the newest message, until the end of its turn is shown.
@@ -62,7 +62,7 @@ pub(super) struct View<W> {
 }
 
 /// A running agent.
-struct AtWork {
+struct RunningAgent {
     turn: TurnId,
     member: MemberName,
     since: Instant,
@@ -70,7 +70,7 @@ struct AtWork {
     tokens: Option<u64>,
     /// The requests that Convoke sent for it.
     requests: Requests,
-    /// The summary of what its model received, where its program sends the requests.
+    /// The summary of the requests that its program sent to its model.
     received: Option<Received>,
     doing: Option<String>,
     text: FlowingText,
@@ -123,7 +123,7 @@ impl<W: Write> View<W> {
         if self.layout.quiet.is_some() && diagnostic.code.severity() == Severity::Note {
             return Ok(());
         }
-        // The same of every turn: once is enough.
+        // It is the same for every turn.
         let is_of_every_turn = [SANDBOX_PARTIAL, RELAY_HOST_REFUSED].contains(&diagnostic.code);
         if is_of_every_turn && !self.partial.insert(diagnostic.message.clone()) {
             return Ok(());
@@ -134,7 +134,7 @@ impl<W: Write> View<W> {
         self.line(&format!("  {code} {}", paint.faint(&message)))
     }
 
-    /// Shows what an agent asks before it acts.
+    /// Shows a permission question.
     fn ask(&mut self, member: &MemberName, question: &PermissionQuestion) -> io::Result<()> {
         let paint = self.layout.paint;
         let PermissionQuestion { tool, summary, diff, .. } = question;
@@ -146,7 +146,7 @@ impl<W: Write> View<W> {
         self.line("    once, session or never? (o/s/n)")
     }
 
-    /// Shows an event to somebody who wants replies, errors and losses only.
+    /// Shows an event in quiet output: replies, errors and losses only.
     fn show_quietly(&mut self, event: &SessionEventKind, quiet: Quiet) -> io::Result<()> {
         match event {
             SessionEventKind::Message(message) if message.in_reply_to.is_some() => match quiet {
@@ -258,7 +258,7 @@ impl<W: Write> View<W> {
                     }
                 }
                 let line = if *state == TurnState::Done {
-                    paint.faint(&self.went_on(&elapsed))
+                    paint.faint(&self.next_members(&elapsed))
                 } else {
                     let kept = result.partial.map_or_else(String::new, |partial| {
                         format!("; {} bytes of its reply are kept", number(partial.bytes))
@@ -314,7 +314,7 @@ impl<W: Write> View<W> {
         if self.at_work.is_empty() || !is_free {
             return Ok(());
         }
-        let parts: Vec<String> = self.at_work.iter().map(AtWork::line).collect();
+        let parts: Vec<String> = self.at_work.iter().map(RunningAgent::line).collect();
         let mut line = format!("  {}", parts.join("   "));
         let mut width = 0;
         let is_over = |c: char| {
@@ -346,7 +346,7 @@ impl<W: Write> View<W> {
         if let Some(turn) = said_in.map(|at_work| at_work.turn) {
             self.pause_text(turn)?;
         }
-        // What is said while a turn runs is not its reply.
+        // A message sent during a turn is not its reply.
         let mut at_work = self.at_work.iter_mut();
         let turn = at_work.find(|at_work| !is_call && at_work.member == *from);
         match turn {
@@ -387,7 +387,7 @@ impl<W: Write> View<W> {
         self.queue.retain(|queued| queued.turn != turn);
         self.heading(member, about)?;
         self.headed = Some(turn);
-        self.at_work.push(AtWork {
+        self.at_work.push(RunningAgent {
             turn,
             member: member.clone(),
             since: Instant::now(),
@@ -456,7 +456,7 @@ impl<W: Write> View<W> {
     /// Shows that a request is retried. The partial text of the failed attempt does not count.
     fn retry(&mut self, index: usize, retry: &str) -> io::Result<()> {
         self.clear_live()?;
-        let AtWork { member, text, pieces, .. } = &mut self.at_work[index];
+        let RunningAgent { member, text, pieces, .. } = &mut self.at_work[index];
         *pieces = false;
         text.finish(&mut self.out)?;
         let name = if self.layout.parallel { format!("{member}: ") } else { String::new() };
@@ -483,7 +483,7 @@ impl<W: Write> View<W> {
     }
 
     /// Returns the members that run next.
-    fn went_on(&mut self, elapsed: &str) -> String {
+    fn next_members(&mut self, elapsed: &str) -> String {
         let called = std::mem::take(&mut self.called);
         let waits = self
             .queue
@@ -519,7 +519,7 @@ impl Queued {
     }
 }
 
-impl AtWork {
+impl RunningAgent {
     fn note(&mut self, event: &convoke_agent::event::Event<'static>) {
         self.events += 1;
         match &event.kind {

@@ -1,4 +1,4 @@
-//! Messages of people on a page, completed as the terminal completes them.
+//! Completes the messages of people on a page as the terminal does.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use convoke_team::Team;
 use crate::conversation::Conversation;
 use crate::conversation::attachments::ProjectAttachments;
 
-/// Returns what completes the messages of a conversation: their recipients, and the files that `@path` attaches.
+/// Returns a function that adds recipients, and the files of `@path`, to the messages of a conversation.
 pub(super) fn compose(conversation: &Conversation, host_environment: &HostEnvironment) -> Compose {
     let attachments = Arc::new(ProjectAttachments::of(conversation, host_environment));
     let coordinator = &conversation.coordinator;
@@ -22,7 +22,7 @@ pub(super) fn compose(conversation: &Conversation, host_environment: &HostEnviro
         let team = Arc::clone(&team);
         Box::pin(async move {
             let message = addressed(message, &team, &store, session).await?;
-            // Reading files must not hold up the requests of others.
+            // Reading files must not delay other requests.
             let attached = tokio::task::spawn_blocking(move || attachments.attach(message)).await;
             attached.map_err(|failed| failed.to_string())?
         })
@@ -52,8 +52,8 @@ async fn addressed(
     Ok(message)
 }
 
-/// Returns whom a message addresses that names nobody: the agent whose question a person has to answer, else the first
-/// agent.
+/// Returns the recipient of a message that names none: the agent whose question a person has to answer, else the
+/// first agent.
 async fn listener(
     team: &Team,
     store: &AnyStore,
@@ -62,7 +62,7 @@ async fn listener(
     let open = store.open_turns(session).await?;
     if let Some(turn) = open.iter().find(|turn| team.is_person(&turn.member)) {
         let asking = store.message(session, turn.answers).await?.message;
-        let author = team.resolve(asking.said.speaker.name());
+        let author = team.resolve(asking.speaker.name());
         if let Some(agent) = author.filter(|author| team.agents().any(|agent| agent == *author)) {
             return Ok(Some(agent.to_string()));
         }

@@ -49,7 +49,7 @@ fn told(error: &anyhow::Error) -> String {
     format!("{error:#}")
 }
 
-/// Runs work that reads files, apart from the requests of others.
+/// Runs work that reads files on a blocking thread.
 fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> anyhow::Result<T> + Send + 'static,
 ) -> HostFuture<T> {

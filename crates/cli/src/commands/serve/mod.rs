@@ -68,7 +68,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     runtime.block_on(serve(arguments))
 }
 
-/// Refuses a name that no `Host` header could have.
+/// Rejects a name that is not valid in a `Host` header.
 fn check_host(name: &str) -> Result<(), UsageError> {
     let is_host = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | ':' | '[' | ']');
     if name.is_empty() || !name.chars().all(is_host) {

@@ -9,15 +9,15 @@ use tempfile::TempDir;
 
 use crate::outcome::UsageError;
 
-/// Opens an address in the user's browser. The address has the token, and every user of the machine can read argument
-/// lists: the browser gets a private file that leads to it. The file lives as long as what is returned.
+/// Opens an address in the user's browser. The address contains the token, and every user of the machine can read
+/// argument lists, so the browser gets a private file that redirects to it. Dropping the result removes the file.
 pub(super) fn open(url: &str) -> anyhow::Result<TempDir> {
     let directory = TempDir::with_prefix("convoke-").context("cannot write a temporary file")?;
     let path = directory.path().join("open.html");
     let mut options = fs::OpenOptions::new();
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let mut file = options.write(true).create_new(true).open(&path)?;
-    // The address is of our own making: no character of it needs to be escaped.
+    // The address needs no escaping: we generate it.
     write!(
         file,
         "<!doctype html><meta charset=\"utf-8\"><meta name=\"referrer\" content=\"no-referrer\">\
@@ -32,7 +32,7 @@ pub(super) fn open(url: &str) -> anyhow::Result<TempDir> {
         .spawn();
     match started {
         Ok(mut child) => {
-            // It ends when the browser has the file; nobody waits for it here.
+            // The process ends when the browser has the file; it is not waited for.
             std::thread::spawn(move || child.wait());
             Ok(directory)
         }

@@ -28,11 +28,11 @@ impl Drop for SessionPage {
     }
 }
 
-/// Where the observer of a page is put once the page is there.
+/// A slot for the observer of a page, filled when the page is opened.
 #[derive(Clone, Default)]
 pub(in crate::commands) struct PageObserver(Arc<Mutex<Option<Box<dyn Observer>>>>);
 
-/// An observer that also tells a page, if there is one.
+/// An observer that also passes events to a page, if there is one.
 struct Shared {
     own: Box<dyn Observer>,
     page: PageObserver,
@@ -53,7 +53,7 @@ impl Observer for Shared {
     }
 }
 
-/// Returns an observer to open a conversation with, and where its page listens.
+/// Returns an observer for a conversation, and the slot for its page.
 pub(in crate::commands) fn shared(own: Box<dyn Observer>) -> (Box<dyn Observer>, PageObserver) {
     let page = PageObserver::default();
     (Box::new(Shared { own, page: page.clone() }), page)
@@ -81,7 +81,7 @@ impl SessionPage {
         Ok(Self { url, requests: asked, serving })
     }
 
-    /// Passes the requests of the page on to a chat. The page ends when the chat does.
+    /// Forwards the requests of the page to a chat. The page ends with the chat.
     pub(in crate::commands) fn into_remote(mut self) -> RemoteRequests {
         let (sender, remote) = mpsc::channel(1);
         tokio::spawn(async move {
@@ -89,7 +89,7 @@ impl SessionPage {
                 let (request, reply) = match request {
                     SessionRequest::Say(message, reply) => (RemoteRequest::Say(message), reply),
                     SessionRequest::Retry(turn, reply) => (RemoteRequest::Retry(turn), reply),
-                    SessionRequest::Continue(reply) => (RemoteRequest::GoOn, reply),
+                    SessionRequest::Continue(reply) => (RemoteRequest::Continue, reply),
                     SessionRequest::Release(reply) => {
                         let _ = reply.send(Err(kept()));
                         continue;
@@ -116,7 +116,7 @@ pub(in crate::commands) fn kept() -> ActionError {
     ActionError("the terminal holds this session; end it there".to_owned())
 }
 
-/// Waits for a request of a page, for ever without one.
+/// Waits for a request of a page; forever without a page.
 pub(in crate::commands) async fn next(page: &mut Option<SessionPage>) -> SessionRequest {
     if let Some(open) = page
         && let Some(request) = open.requests.recv().await

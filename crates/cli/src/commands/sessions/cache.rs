@@ -1,5 +1,5 @@
-//! `convoke sessions show --cache`: what each request shares with the one before it, and what the provider
-//! took from its cache.
+//! `convoke sessions show --cache`: the prefix that each request shares with the previous one, and the tokens that
+//! the provider's cache served.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -26,7 +26,7 @@ struct Row {
     step: Option<CacheStep>,
 }
 
-/// Shows what the caches of a session's providers could serve, and what they did.
+/// Shows what the caches of a session's providers could serve, and what they served.
 pub(super) async fn show(
     store: &AnyStore,
     session: SessionId,
@@ -81,11 +81,9 @@ async fn rows(store: &AnyStore, session: SessionId) -> anyhow::Result<Vec<Row>> 
         for record in requests {
             let texts = store.request_texts(&record.thread, record.number).await?;
             let purpose: &'static str = match record.meta.purpose {
-                // A compaction is compared with the conversation that it sums up.
-                RequestPurpose::Answer | RequestPurpose::Compaction => {
-                    RequestPurpose::Answer.as_str()
-                }
-                RequestPurpose::Aside => RequestPurpose::Aside.as_str(),
+                // A compaction is compared with the conversation that it summarizes.
+                RequestPurpose::Compaction => RequestPurpose::Answer.as_str(),
+                purpose => purpose.as_str(),
             };
             let step = compare(before.get(purpose), &record, &texts);
             before.insert(purpose, texts);

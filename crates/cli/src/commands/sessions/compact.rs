@@ -20,7 +20,7 @@ use crate::host_environment;
 use crate::outcome::Outcome;
 use crate::requests::retry;
 use crate::terminal::{Paint, stderr, stdout};
-use crate::threads::{BroughtBack, compacted};
+use crate::threads::{RestoredItems, compacted};
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
@@ -50,7 +50,7 @@ pub(super) async fn run(arguments: &Arguments, store: &AnyStore) -> anyhow::Resu
     let member = &arguments.member;
     let (value, text) = if arguments.undo {
         let undone = undo_compaction(store, &thread).await?;
-        let undone = BroughtBack::from(undone);
+        let undone = RestoredItems::from(undone);
         (json!({"summary": null, "undone": undone}), undone.line(member))
     } else {
         let mut turn_input = TurnInput::new(String::new(), directory);

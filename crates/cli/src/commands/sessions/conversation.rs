@@ -3,7 +3,6 @@
 use std::io::{self, BufWriter, Write};
 
 use convoke_core::ConversationMessage;
-use convoke_core::marker::strip_all_markers;
 use convoke_session::{
     AnyStore, MessageNumber, NumberedMessage, Session, SessionId, ShownAttachment, Store as _,
     Turn, TurnId, TurnState,
@@ -20,7 +19,7 @@ use crate::terminal::{Paint, printable, stdout};
 /// The number of rows per read.
 const PAGE: usize = 256;
 
-/// Passes every turn of a session on, read page by page.
+/// Calls a function with every turn of a session, read page by page.
 pub(super) async fn each_turn(
     store: &AnyStore,
     session: SessionId,
@@ -35,7 +34,7 @@ pub(super) async fn each_turn(
     }
 }
 
-/// Passes every message of a session on, read page by page.
+/// Calls a function with every message of a session, read page by page.
 pub(super) async fn each_message(
     store: &AnyStore,
     session: SessionId,
@@ -109,9 +108,9 @@ pub(super) async fn write_text(store: &AnyStore, id: SessionId) -> anyhow::Resul
         let to = recipients(&message);
         let turn = replies.binary_search_by_key(&number, |(reply, _)| *reply).ok();
         let turn = turn.map_or(String::new(), |index| format!(", turn {}", replies[index].1));
-        let name = paint.strong(&printable(message.said.speaker.name()));
+        let name = paint.strong(&printable(message.speaker.name()));
         writeln!(out, "\n{name}{to}  {}", paint.faint(&format!("message {number}{turn}")))?;
-        for line in strip_all_markers(&message.said.content, text).lines() {
+        for line in message.text(text).lines() {
             writeln!(out, "{}", format!("  {}", printable(line)).trim_end())?;
         }
         for file in ShownAttachment::of(&message) {
@@ -131,7 +130,7 @@ pub(super) fn recipients(message: &ConversationMessage) -> String {
     if to.is_empty() { String::new() } else { format!(" → {}", to.join(", ")) }
 }
 
-/// Writes what the session cost, by member, as far as agents reported it.
+/// Writes the reported cost of the session, by member.
 async fn write_costs(out: &mut impl Write, store: &AnyStore, id: SessionId) -> anyhow::Result<()> {
     let costs = store.costs(id).await?;
     let costs: Vec<_> =

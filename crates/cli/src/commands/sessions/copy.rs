@@ -14,8 +14,8 @@ use crate::commands::completions;
 use crate::conversation::sessions::find;
 use crate::conversation::store::open_url;
 use crate::host_environment;
-use crate::outcome::{Outcome, UsageError};
-use crate::terminal::stdout;
+use crate::outcome::Outcome;
+use crate::terminal::{stderr, stdout};
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
@@ -33,27 +33,38 @@ pub(super) struct Arguments {
     json: bool,
 }
 
-/// Copies sessions to another store, and compares both by hash.
+/// Copies sessions to another store, and compares both by hash. One that cannot be copied does not keep the others.
 pub(super) async fn run(arguments: &Arguments, store: &AnyStore) -> anyhow::Result<Outcome> {
     let to = open_url(&host_environment::of_process()?, &arguments.to).await?;
     let mut copied = Vec::new();
+    let mut failed = 0_usize;
     for session in wanted(arguments, store).await? {
-        if store.is_held(session).await? {
-            let problem =
-                format!("session {session} is in use; copy it when its command has ended");
-            return Err(UsageError(problem).into());
-        }
-        let copy = transfer::copy(store, &to, session).await?;
+        let outcome = copy(store, &to, session).await;
+        failed += usize::from(outcome.is_err());
         if !arguments.json {
-            show(session, copy)?;
+            show(session, &outcome)?;
         }
-        copied.push(json!({"session": session, "sha256": hexadecimal(&copy.hash), "wasThere": copy.was_there}));
+        copied.push(match outcome {
+            Ok(copy) => json!({
+                "session": session, "sha256": hexadecimal(&copy.hash), "wasThere": copy.was_there,
+            }),
+            Err(error) => json!({"session": session, "error": format!("{error:#}")}),
+        });
     }
     to.close().await;
     if arguments.json {
         write_json(&json!({"sessions": copied}))?;
+    } else if failed > 0 {
+        writeln!(stderr(), "{failed} of {} sessions were not copied", copied.len())?;
     }
-    Ok(Outcome::Done)
+    Ok(if failed > 0 { Outcome::Failed } else { Outcome::Done })
+}
+
+async fn copy(from: &AnyStore, to: &AnyStore, session: SessionId) -> anyhow::Result<Copied> {
+    if from.is_held(session).await? {
+        anyhow::bail!("it is in use; copy it when its command has ended");
+    }
+    Ok(transfer::copy(from, to, session).await?)
 }
 
 async fn wanted(arguments: &Arguments, store: &AnyStore) -> anyhow::Result<Vec<SessionId>> {
@@ -67,8 +78,13 @@ async fn wanted(arguments: &Arguments, store: &AnyStore) -> anyhow::Result<Vec<S
     Ok(sessions)
 }
 
-fn show(session: SessionId, copied: Copied) -> anyhow::Result<()> {
-    let how = if copied.was_there { "is there already" } else { "copied" };
-    writeln!(stdout(), "{session}  {how}  sha256 {}", hexadecimal(&copied.hash))?;
+fn show(session: SessionId, outcome: &anyhow::Result<Copied>) -> anyhow::Result<()> {
+    match outcome {
+        Ok(copied) => {
+            let how = if copied.was_there { "is there already" } else { "copied" };
+            writeln!(stdout(), "{session}  {how}  sha256 {}", hexadecimal(&copied.hash))?;
+        }
+        Err(error) => writeln!(stderr(), "{session}  not copied: {error:#}")?,
+    }
     Ok(())
 }

@@ -17,11 +17,11 @@ use crate::host_environment;
 use crate::outcome::Outcome;
 use crate::terminal::{Paint, printable, stdout, width};
 
-/// The number of sessions that are listed unless `--limit` says otherwise.
+/// The default of `--limit`.
 const LIMIT: usize = 20;
 /// The columns of a directory or of member names.
 const COLUMN: usize = 24;
-/// The fewest columns in which the beginning of a conversation is worth showing.
+/// The minimum width of a conversation's beginning.
 const BEGINNING: usize = 12;
 
 #[derive(Debug, Args)]
@@ -98,7 +98,7 @@ impl Row {
         Ok(value)
     }
 
-    /// Returns the sum of what agents reported; `None` if none did.
+    /// Returns the sum of the reported costs; `None` if none was reported.
     fn cost_usd(&self) -> Option<f64> {
         self.costs.iter().filter_map(|cost| cost.cost_usd).reduce(|sum, cost| sum + cost)
     }

@@ -2,7 +2,6 @@
 
 use std::io::Write;
 
-use convoke_core::marker::strip_all_markers;
 use convoke_session::clock::utc;
 use convoke_session::{AnyStore, NumberedMessage, SessionId, ShownAttachment, Store as _};
 use convoke_team::Team;
@@ -34,9 +33,9 @@ pub(super) async fn write(
     }
     let policy = Team::parse(&session.began.team).map(|team| team.context.text).unwrap_or_default();
     each_message(store, id, |NumberedMessage { number, message, .. }| {
-        let who = format!("{}{}", message.said.speaker.name(), recipients(&message));
+        let who = format!("{}{}", message.speaker.name(), recipients(&message));
         writeln!(out, "\n## {} ({number})\n", escape(&who))?;
-        writeln!(out, "{}", close_fence(&strip_all_markers(&message.said.content, policy)))?;
+        writeln!(out, "{}", close_fence(&message.text(policy)))?;
         let files = ShownAttachment::of(&message);
         if !files.is_empty() {
             let files: Vec<String> = files.iter().map(|file| escape(&file.to_string())).collect();
@@ -47,7 +46,7 @@ pub(super) async fn write(
     .await
 }
 
-/// Returns a text of one line in which no character means anything to Markdown.
+/// Returns a text as one line with Markdown characters escaped.
 fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in printable(&text.replace(['\n', '\r'], " ")).chars() {
@@ -60,7 +59,7 @@ fn escape(text: &str) -> String {
     escaped
 }
 
-/// Returns a text whose last code fence is closed, so that it cannot swallow the message after it.
+/// Closes the last code fence of a text, so that it cannot extend into the next message.
 fn close_fence(text: &str) -> String {
     let mut open: Option<(char, usize)> = None;
     for line in text.lines() {

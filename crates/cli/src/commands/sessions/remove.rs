@@ -19,7 +19,7 @@ use crate::terminal::{Paint, stderr, stdout};
 const DAYS: i64 = 30;
 /// The milliseconds of a day.
 const DAY: i64 = 24 * 60 * 60 * 1000;
-/// The fewest characters of an id that remove a session.
+/// The minimum length of an id on the command line.
 const FEWEST: usize = 4;
 /// The columns of a conversation's beginning.
 const BEGINNING: usize = 48;
@@ -181,7 +181,7 @@ async fn purge_expired(store: &AnyStore) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Deletes a session, and what is recorded of the changes of its turns.
+/// Deletes a session and the recorded changes of its turns.
 async fn purge(store: &AnyStore, session: SessionId) -> anyhow::Result<()> {
     store.remove(session).await?;
     Ok(changes_of(&host_environment::of_process()?).remove(&session.to_string())?)

@@ -27,7 +27,7 @@ pub(super) struct Arguments {
     /// Record what the programs send to their models; see `convoke run`
     #[arg(long, value_name = "WHAT")]
     record: Option<RecordOption>,
-    /// The recipient if your message addresses nobody [default: the first agent of the team]
+    /// The recipient if your message names none [default: the first agent of the team]
     #[arg(long, value_name = "NAME", value_delimiter = ',', add = ArgValueCompleter::new(completions::members))]
     to: Vec<String>,
     /// Retry the last turn that failed or was cancelled

@@ -15,7 +15,7 @@ use crate::host_environment;
 use crate::outcome::{Outcome, UsageError};
 use crate::terminal::{Paint, printable, stdout};
 
-/// The number of messages that are shown unless `--limit` says otherwise.
+/// The default of `--limit`.
 const LIMIT: usize = 20;
 
 #[derive(Debug, Args)]

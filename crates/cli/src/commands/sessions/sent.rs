@@ -158,7 +158,7 @@ async fn show_one(
 ) -> anyhow::Result<()> {
     let texts = store.request_texts(&request.thread, request.number).await?;
     if showing.json {
-        write_json(&requests::json(request, &texts)?)?;
+        write_json(&request.json(Some(&texts))?)?;
         return Ok(());
     }
     let mut out = stdout();

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use clap::Args;
 use convoke_agent::thread::RequestRecord;
 use convoke_changes::Author;
-use convoke_session::progress::SoFar;
+use convoke_session::progress::AttemptProgress;
 use convoke_session::sent_turn::requests_of;
 use convoke_session::{AnyStore, Attempt, SentTurn, SessionId, Turn, TurnId};
 
@@ -113,11 +113,11 @@ async fn show_turn(
 ) -> anyhow::Result<()> {
     let sent = read_sent(store, session, turn, arguments.attempt).await?;
     if arguments.events || arguments.partial {
-        let SoFar { said, events } = sent.came_back(store, session).await?;
+        let AttemptProgress { reply, events } = sent.read_progress(store, session).await?;
         let (text, what) = if arguments.events {
             (events, "no events are stored")
         } else {
-            (said, "no unfinished reply; a finished one is a message")
+            (reply, "no unfinished reply; a finished one is a message")
         };
         if text.is_empty() {
             return Err(UsageError(format!("turn {turn}: {what}")).into());

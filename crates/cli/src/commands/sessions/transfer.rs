@@ -59,7 +59,7 @@ pub(super) async fn fork(arguments: &Fork, store: &AnyStore) -> anyhow::Result<O
     Ok(arguments.deny.outcome(told.iter().map(|diagnostic| diagnostic.code)))
 }
 
-/// Copies what is recorded of the changes of the copied turns. Returns a diagnostic about workspaces.
+/// Copies the recorded changes of the copied turns. Returns a diagnostic about workspaces.
 async fn fork_changes(
     store: &AnyStore,
     session: SessionId,

@@ -47,10 +47,9 @@ impl Default for Index {
 
 impl Index {
     pub(super) fn add(&mut self, sequence: Sequence, message: &ConversationMessage) {
-        let said = &message.said;
         self.by_id.insert(message.id.clone(), sequence);
-        push(&mut self.by_speaker, &said.speaker.role_id, sequence);
-        if let Some(parent) = &said.in_reply_to {
+        push(&mut self.by_speaker, &message.speaker.role_id, sequence);
+        if let Some(parent) = &message.in_reply_to {
             push(&mut self.replies, parent, sequence);
         }
         if message.is_to_everyone() {
@@ -63,7 +62,7 @@ impl Index {
                 }
             }
         }
-        if let Some(time) = said.timestamp.as_ref().and_then(Timestamp::millis) {
+        if let Some(time) = message.timestamp.as_ref().and_then(Timestamp::millis) {
             self.times_ascend &= self.times.back().is_none_or(|&(last, _)| last <= time);
             self.times.push_back((time, sequence));
         }
@@ -71,12 +70,11 @@ impl Index {
 
     /// Removes the oldest message.
     pub(super) fn remove_oldest(&mut self, sequence: Sequence, message: &ConversationMessage) {
-        let said = &message.said;
         if self.by_id.get(&message.id) == Some(&sequence) {
             self.by_id.remove(&message.id);
         }
-        pop(&mut self.by_speaker, &said.speaker.role_id, sequence);
-        if let Some(parent) = &said.in_reply_to {
+        pop(&mut self.by_speaker, &message.speaker.role_id, sequence);
+        if let Some(parent) = &message.in_reply_to {
             pop(&mut self.replies, parent, sequence);
         }
         if self.to_everyone.front() == Some(&sequence) {

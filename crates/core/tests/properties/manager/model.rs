@@ -62,8 +62,9 @@ impl Model {
 
     pub fn import(&mut self, snapshot: &Value) {
         let messages = snapshot["messages"].as_array().expect("a list");
-        let read =
-            |message: &Value| ConversationMessage::from_json(message.clone()).expect("valid");
+        let read = |message: &Value| {
+            ConversationMessage::from_json_with_id(message.clone()).expect("valid")
+        };
         self.messages = messages.iter().map(read).collect();
         self.next_id = 1;
         for message in &self.messages {
@@ -99,17 +100,17 @@ impl Model {
             current_text = self.text(current);
             let (before, after) = self.messages.split_at(position);
             let siblings =
-                after[1..].iter().filter(|m| m.said.in_reply_to.as_ref() == Some(&current.id));
+                after[1..].iter().filter(|m| m.in_reply_to.as_ref() == Some(&current.id));
             context = before.iter().chain(siblings).filter(|m| self.sees(agent, m)).collect();
             let own =
                 if agent == "max" { self.settings.window_of_max } else { self.settings.window };
             let excess = context.len().saturating_sub(window.unwrap_or(own));
             context.drain(..excess);
-            let is_ai = json!(current.said.speaker)["type"] == "ai";
+            let is_ai = json!(current.speaker)["type"] == "ai";
             if let Some(last) = context.last()
                 && is_ai
                 && (last.id == current.id
-                    || (last.said.speaker.role_name == current.said.speaker.role_name
+                    || (last.speaker.role_name == current.speaker.role_name
                         && self.text(last) == current_text))
             {
                 context.pop();
@@ -120,7 +121,7 @@ impl Model {
                 [] => "all".to_owned(),
                 names => names.join(", "),
             };
-            json!({"from": message.said.speaker.role_name, "to": to, "content": self.text(message)})
+            json!({"from": message.speaker.role_name, "to": to, "content": self.text(message)})
         };
         json!({
             "contextMessages": context.iter().map(line).collect::<Vec<_>>(),
@@ -133,12 +134,12 @@ impl Model {
     }
 
     fn text(&self, message: &ConversationMessage) -> String {
-        strip_all_markers(&message.said.content, self.settings.policy).into_owned()
+        strip_all_markers(&message.content, self.settings.policy).into_owned()
     }
 
     fn sees(&self, agent: &str, message: &ConversationMessage) -> bool {
         let key = |name: &str| name.to_lowercase().replace(['-', '_', ' '], "");
-        let speaker = &message.said.speaker;
+        let speaker = &message.speaker;
         let is_me = |name: &str| key(name) == key(agent);
         let addressees = message.addressees();
         self.settings.visibility == Visibility::All

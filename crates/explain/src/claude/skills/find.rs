@@ -1,6 +1,5 @@
 //! Where Claude Code looks for skills, and which of the same name it lists.
 
-use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -98,7 +97,7 @@ impl<'a> Finder<'a> {
         let places = places.chain(added.iter().map(|it| it.join(".claude")));
         let mut commands: Vec<Command> =
             places.flat_map(|place| self.commands(&place.join("commands"))).collect();
-        commands.sort_by(|a, b| by_locale(&a.name, &b.name));
+        commands.sort_by_cached_key(|it| locale_key(&it.name));
         for command in commands {
             self.take_command(command, SkillSource::Command, "");
         }
@@ -106,7 +105,7 @@ impl<'a> Finder<'a> {
             let plugin = absolute(&self.session.cwd, Path::new(plugin));
             let prefix = format!("{}:", self.plugin_name(&plugin));
             let mut commands = self.commands(&plugin.join("commands"));
-            commands.sort_by(|a, b| by_locale(&a.name, &b.name));
+            commands.sort_by_cached_key(|it| locale_key(&it.name));
             for command in commands {
                 self.take_command(command, SkillSource::Plugin, &prefix);
             }
@@ -130,7 +129,7 @@ impl<'a> Finder<'a> {
         entries.retain(|(_, kind)| matches!(kind, EntryKind::Directory | EntryKind::Symlink));
         let mut folders: Vec<String> =
             entries.into_iter().filter_map(|(name, _)| name.into_string().ok()).collect();
-        folders.sort_by(|a, b| by_locale(a, b));
+        folders.sort_by_cached_key(|it| locale_key(it));
         for folder in folders {
             let path = place.join(&folder).join(FILE_NAME);
             let real = real.join(&folder).join(FILE_NAME);
@@ -247,15 +246,12 @@ fn scope(directory: &Path, added: &[PathBuf]) -> String {
     own[own.len() - count..].join("/")
 }
 
-/// Compares names as Claude Code sorts them: punctuation, digits, letters; case and accents only where all
+/// Returns the key by which Claude Code sorts names: punctuation, digits, letters; case and accents only where all
 /// else is equal.
-fn by_locale(a: &str, b: &str) -> Ordering {
-    let folded = |text: &str| text.chars().map(weight).collect::<Vec<_>>();
-    let small_first = |text: &str| text.chars().map(char::is_uppercase).collect::<Vec<_>>();
-    folded(a)
-        .cmp(&folded(b))
-        .then_with(|| small_first(a).cmp(&small_first(b)))
-        .then_with(|| a.cmp(b))
+fn locale_key(text: &str) -> (Vec<(u8, u32)>, Vec<bool>, String) {
+    let folded = text.chars().map(weight).collect();
+    let small_first = text.chars().map(char::is_uppercase).collect();
+    (folded, small_first, text.to_owned())
 }
 
 fn weight(character: char) -> (u8, u32) {
@@ -289,7 +285,7 @@ fn without_accent(letter: char) -> char {
 
 #[cfg(test)]
 mod tests {
-    use super::by_locale;
+    use super::locale_key;
 
     #[test]
     fn names_are_sorted_as_people_sort_them() {
@@ -299,7 +295,7 @@ mod tests {
         ];
         let mut names = sorted;
         names.reverse();
-        names.sort_by(|a, b| by_locale(a, b));
+        names.sort_by_cached_key(|it| locale_key(it));
         assert_eq!(names, sorted);
     }
 }

@@ -115,7 +115,7 @@ pub(super) fn sent(shown: &str, edition: Edition, max: usize) -> Sent {
     let text = trim(shown);
     let text = if is_old { Cow::Borrowed(text) } else { without_invisible(text) };
     let text = &*text;
-    let units = text.encode_utf16().count();
+    let units = if text.is_ascii() { text.len() } else { text.encode_utf16().count() };
     if units <= max {
         let kept = text.to_owned();
         return Sent { columns: columns(text, is_old), text: escaped(text, is_old), kept };
@@ -137,7 +137,7 @@ pub(super) fn sent(shown: &str, edition: Edition, max: usize) -> Sent {
 
 /// Replaces each run of invisible characters by one space.
 fn without_invisible(text: &str) -> Cow<'_, str> {
-    if !text.contains(is_invisible) {
+    if is_printable_ascii(text) || !text.contains(is_invisible) {
         return Cow::Borrowed(text);
     }
     let mut cleaned = String::with_capacity(text.len());
@@ -175,8 +175,16 @@ fn escaped(text: &str, is_old: bool) -> String {
 fn columns(text: &str, is_old: bool) -> u64 {
     let brackets = text.bytes().filter(|it| matches!(it, b'<' | b'>')).count();
     let entities = if is_old { 0 } else { brackets * ("&lt;".len() - 1) };
+    if is_printable_ascii(text) {
+        return (text.len() + entities) as u64;
+    }
     let visible: String = text.chars().filter(|it| !it.is_control()).collect();
     (visible.width() + entities) as u64
+}
+
+/// Returns whether every character of a text has one byte and one column.
+fn is_printable_ascii(text: &str) -> bool {
+    text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
 }
 
 #[cfg(test)]

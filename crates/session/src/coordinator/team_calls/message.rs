@@ -1,4 +1,4 @@
-//! Messages of calls: each is stored with the name of its call, so that no attempt of a turn sends one twice.
+//! Messages of calls: each is stored with the key of its call, so that no attempt of a turn sends one twice.
 
 use convoke_core::marker::{Intent, scan};
 use convoke_core::name::NameKey;
@@ -70,7 +70,7 @@ impl<S: Store> Coordinator<S> {
         Ok(Ok(answer))
     }
 
-    /// Sets the team task, with a message that says so.
+    /// Sets the team task, by a message.
     pub(super) async fn set_task(
         &mut self,
         batch: &mut Batch,
@@ -125,14 +125,14 @@ impl<S: Store> Coordinator<S> {
         Ok(text)
     }
 
-    /// Returns why a turn may not send another message to some recipients.
+    /// Fails with the reason if a turn may not send another message to some recipients.
     pub(super) fn admit(
         &self,
         batch: &mut Batch,
         turn: &Turn,
         recipients: usize,
     ) -> Result<(), String> {
-        if self.controls.stop_request() != StopRequest::GoOn {
+        if self.controls.stop_request() != StopRequest::None {
             return Err("the conversation is being stopped".to_owned());
         }
         let of_turn = batch.calls.turns.entry(turn.id).or_default();
@@ -163,15 +163,15 @@ impl<S: Store> Coordinator<S> {
             let Some(last) = page.last() else { return Ok(()) };
             after = last.number;
             for found in &page {
-                let call = &found.message.said.extra.get(FIELD).unwrap_or(&Value::Null);
+                let call = &found.message.extra.get(FIELD).unwrap_or(&Value::Null);
                 let key = call["key"].as_str().and_then(|key| key.parse::<ContentHash>().ok());
                 let Some(key) = key.filter(|_| call["turn"] == turn.id.0) else { continue };
                 if call["tool"] == "ask" {
                     of_turn.earlier_asks.insert(key, found.number);
                 } else {
-                    let ConversationMessage { id, said } = &found.message;
-                    let content =
-                        self::key("say", &[&found.message.addressees().join(", "), &said.content]);
+                    let ConversationMessage { id, content, .. } = &found.message;
+                    let to = found.message.addressees().join(", ");
+                    let content = self::key("say", &[&to, content]);
                     of_turn.sent.insert(key, SentMessage { id: id.clone(), content });
                 }
             }
@@ -193,7 +193,7 @@ impl<S: Store> Coordinator<S> {
             text,
             drop: DropTurns::Members(Vec::new()),
             calls: calls.collect(),
-            names_somebody: true,
+            has_recipients: true,
             task: None,
             diagnostics: Vec::new(),
         };
@@ -233,7 +233,7 @@ impl<S: Store> Coordinator<S> {
     }
 }
 
-/// Returns the key of a call: the same for calls that say the same.
+/// Returns the key of a call; equal calls have equal keys.
 pub(super) fn key(tool: &str, parts: &[&str]) -> ContentHash {
     ContentHash::of(&json!([tool, parts]).to_string())
 }

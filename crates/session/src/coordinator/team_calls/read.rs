@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 
-use convoke_core::marker::strip_all_markers;
 use convoke_core::name::NameKey;
 use convoke_core::{ConversationMessage, Visibility};
 use serde_json::{Value, json};
@@ -41,7 +40,7 @@ impl<S: Store> Coordinator<S> {
             let is_own = |name: &str| names.contains(&NameKey::new(name));
             sees_all
                 || message.is_to_everyone()
-                || is_own(message.said.speaker.name())
+                || is_own(message.speaker.name())
                 || message.addressees().iter().any(|name| is_own(name))
         };
         let policy = self.team_agents.team().context.text;
@@ -56,7 +55,7 @@ impl<S: Store> Coordinator<S> {
                 if !is_visible(message) {
                     continue;
                 }
-                let text = strip_all_markers(&message.said.content, policy);
+                let text = message.text(policy);
                 let lower = if search.is_empty() { String::new() } else { text.to_lowercase() };
                 if !search.iter().all(|word| lower.contains(word)) {
                     continue;
@@ -85,9 +84,9 @@ fn shown(message: &ConversationMessage, text: &str) -> Value {
     }
     json!({
         "id": message.id,
-        "from": message.said.speaker.name(),
+        "from": message.speaker.name(),
         "to": message.addressees(),
-        "inReplyTo": message.said.in_reply_to,
+        "inReplyTo": message.in_reply_to,
         "text": shown,
     })
 }

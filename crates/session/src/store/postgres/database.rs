@@ -1,4 +1,4 @@
-//! What the shared queries need to know of PostgreSQL.
+//! The parts of the shared queries that are specific to PostgreSQL.
 
 use sqlx::Row as _;
 

@@ -28,7 +28,7 @@ pub(super) async fn index_messages(
 ) -> Result<(), StoreError> {
     for message in messages {
         let words: Vec<String> =
-            words(&message.message.said.content).collect::<BTreeSet<_>>().into_iter().collect();
+            words(&message.message.content).collect::<BTreeSet<_>>().into_iter().collect();
         for (part, words) in words.chunks(ROW_WORDS).enumerate() {
             sqlx::query(
                 "INSERT INTO message_words (session, number, part, words) \

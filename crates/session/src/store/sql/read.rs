@@ -333,9 +333,9 @@ fn numbered(session: SessionId, row: &DatabaseRow) -> Result<NumberedMessage, St
     let rest: &str = row.try_get("rest")?;
     let rest: Value =
         serde_json::from_str(rest).map_err(|error| damaged(session, &what(), &error))?;
-    let mut message =
-        ConversationMessage::from_json(rest).map_err(|error| damaged(session, &what(), &error))?;
-    message.said.content = text(row, "content")?;
+    let mut message = ConversationMessage::from_json_with_id(rest)
+        .map_err(|error| damaged(session, &what(), &error))?;
+    message.content = text(row, "content")?;
     let answers: Option<i64> = row.try_get("answers")?;
     let answers = answers.map(|answers| MessageNumber(answers.cast_unsigned()));
     Ok(NumberedMessage { number: place, answers, message })

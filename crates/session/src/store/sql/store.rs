@@ -1,4 +1,4 @@
-//! The store, of which every method is one query or one transaction.
+//! The implementation of the store. Every method is one query or one transaction.
 
 use convoke_agent::thread::{
     RequestOutcome, RequestRecord, RequestTexts, Stored, ThreadAppend, ThreadLine, ThreadStore,

@@ -170,7 +170,7 @@ pub(super) async fn insert_messages(
     let (mut rows, mut mail) = (Vec::with_capacity(messages.len()), Vec::new());
     for NumberedMessage { number, answers, mut message } in messages {
         mail.extend(readers(&message).into_iter().map(|reader| (reader, number)));
-        let content = std::mem::take(&mut message.said.content);
+        let content = std::mem::take(&mut message.content);
         rows.push((number, answers, content, json(&message)?));
     }
     let mut insert =
@@ -198,7 +198,7 @@ fn readers(message: &ConversationMessage) -> Vec<String> {
     if message.is_to_everyone() {
         return vec![String::new()];
     }
-    let speaker = &message.said.speaker;
+    let speaker = &message.speaker;
     let names = [&*speaker.role_id, speaker.name()].into_iter();
     let names = names.chain(message.addressees().iter().map(String::as_str));
     names.map(|name| NameKey::new(name).as_str().to_owned()).collect()

@@ -1,4 +1,4 @@
-//! What the shared queries need to know of SQLite.
+//! The parts of the shared queries that are specific to SQLite.
 
 use std::future::{Ready, ready};
 
@@ -15,7 +15,7 @@ pub(super) type Connection = sqlx::SqliteConnection;
 pub(super) type DatabaseRow = sqlx::sqlite::SqliteRow;
 pub(super) type QueryResult = sqlx::sqlite::SqliteQueryResult;
 
-/// The end of a step that SQLite needs not take.
+/// The result of a step that SQLite does not need.
 type Nothing = Ready<Result<(), StoreError>>;
 
 /// Takes the write lock at once: a transaction that reads first may not get it later.
@@ -102,7 +102,7 @@ pub(super) fn take_message(
     ready(Ok(false))
 }
 
-/// Offers a turn to other processes. Nobody else can take it: the lock ends with the process.
+/// Offers a turn to other processes. Does nothing with SQLite, where the lock ends with the process.
 pub(super) fn set_offer(_: &mut Connection, _: SessionId, _: &TurnOffer) -> Nothing {
     ready(Ok(()))
 }
@@ -112,7 +112,7 @@ pub(super) fn remove_shared(_: &mut Connection, _: &str) -> Nothing {
     ready(Ok(()))
 }
 
-/// Tells other processes that a session has a new head. They look at the file themselves.
+/// Announces a new head of a session to other processes. With SQLite they poll the file.
 pub(super) fn notify(_: &mut Connection, _: SessionId, _: Head) -> Nothing {
     ready(Ok(()))
 }

@@ -140,7 +140,7 @@ impl<'c> ArchiveReader<'c> {
     }
 
     fn add_message(&mut self, message: Value, line: &Value) -> Result<(), ArchiveProblem> {
-        let message = ConversationMessage::from_json(message)
+        let message = ConversationMessage::from_json_with_id(message)
             .map_err(|error| ArchiveProblem::Broken(error.to_string()))?;
         let number = MessageNumber(line["number"].as_u64().unwrap_or_default());
         if number.0 != self.messages + 1 {

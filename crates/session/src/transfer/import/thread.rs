@@ -16,7 +16,7 @@ pub struct BadThread {
     pub reason: String,
 }
 
-/// Checks the lines of a thread: a session does not know what they mean.
+/// Validates the lines of a thread, whose meaning this crate does not know.
 pub type ThreadCheck<'c> = &'c (dyn Fn(&[&str]) -> Result<(), BadThread> + Sync);
 
 /// A thread whose lines are being read.

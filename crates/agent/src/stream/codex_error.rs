@@ -51,7 +51,7 @@ pub(super) fn logged_wait(line: &str) -> Option<(Retry<'_>, Duration)> {
 }
 
 /// Reports a long wait that only the log mentions.
-pub(super) fn tell_logged_wait(line: &str, sink: &mut Sink<'_>) {
+pub(super) fn report_logged_wait(line: &str, sink: &mut Sink<'_>) {
     const LONG: Duration = Duration::from_mins(1);
     let line = without_colour(line);
     if let Some((retry, wait)) = logged_wait(&line).filter(|(_, wait)| *wait > LONG) {
@@ -94,7 +94,7 @@ impl<'m> Retry<'m> {
     }
 
     /// Reports the retry and discards the partial text.
-    pub fn tell(self, progress: &mut TurnProgress, sink: &mut Sink<'_>) {
+    pub fn report(self, progress: &mut TurnProgress, sink: &mut Sink<'_>) {
         progress.forget_preview();
         // A broken stream was one request; a stream that never started was retried silently.
         let repeated = self.status.is_some()
@@ -113,17 +113,17 @@ impl<'m> Retry<'m> {
 
 /// The last error, held back until it is known whether the turn fails with it.
 #[derive(Debug, Default)]
-pub(super) struct Trouble(Option<String>);
+pub(super) struct PendingError(Option<String>);
 
-impl Trouble {
+impl PendingError {
     /// Records an error.
-    pub fn told(&mut self, message: String, progress: &mut TurnProgress, sink: &mut Sink<'_>) {
-        self.passed(progress, sink);
+    pub fn record(&mut self, message: String, progress: &mut TurnProgress, sink: &mut Sink<'_>) {
+        self.report(progress, sink);
         self.0 = Some(message);
     }
 
     /// Reports the error as a notice: the turn continued.
-    pub fn passed(&mut self, progress: &mut TurnProgress, sink: &mut Sink<'_>) {
+    pub fn report(&mut self, progress: &mut TurnProgress, sink: &mut Sink<'_>) {
         if let Some(message) = self.0.take() {
             progress.warn(Diagnostic::new(diagnostics::AGENT_NOTICE, plain_words(message)), sink);
         }
@@ -136,7 +136,7 @@ impl Trouble {
             _ => false,
         });
         if said.is_none() {
-            self.passed(progress, sink);
+            self.report(progress, sink);
         }
     }
 
@@ -149,10 +149,10 @@ impl Trouble {
         sink: &mut Sink<'_>,
     ) -> TurnResult {
         if ending.stop.is_some() {
-            self.passed(progress, sink);
+            self.report(progress, sink);
         }
-        let trouble = self.0.take().map(failure);
-        let explain = |ending: &Ending<'_>| trouble.unwrap_or_else(|| explain_ending(ending));
+        let pending_error = self.0.take().map(failure);
+        let explain = |ending: &Ending<'_>| pending_error.unwrap_or_else(|| explain_ending(ending));
         progress.close(ending, explain, sink)
     }
 }

@@ -13,7 +13,7 @@ const SHELL: &str = "local_bash";
 
 /// The state of the main thread and of the background tasks.
 #[derive(Debug, Default)]
-pub(super) struct Course {
+pub(super) struct ProcessPhase {
     answered: bool,
     /// Whether the main thread has started another turn since its last reply.
     working: bool,
@@ -29,7 +29,7 @@ pub(super) struct Course {
     dismissed: bool,
 }
 
-impl Course {
+impl ProcessPhase {
     /// Records the set of running tasks.
     pub fn tasks<'a>(&mut self, tasks: impl Iterator<Item = Task<'a>>) {
         (self.announces, self.shells, self.others) = (true, 0, 0);
