@@ -275,7 +275,7 @@ fn replay(name: &str, lines: &[Value], at: usize) -> Replay {
                     Some(_) => Decision::Refused,
                     None => Decision::Withdrawn,
                 };
-                let ours = written(&session.answer(&question, decision));
+                let ours = written(&session.answer(&question, decision, &mut |_| {}));
                 let is_once =
                     option.is_none_or(|option| option["kind"].as_str().unwrap().ends_with("once"));
                 if is_once && stopped.is_none() && ours != [message.clone()] {

@@ -21,6 +21,9 @@ pub struct Policy {
     pub writes: Writes,
     /// Where the program can connect to.
     pub network: Network,
+    /// Variables that the program is started with, and the confine step is not.
+    #[serde(default)]
+    pub env: Vec<(String, String)>,
     /// Whether signals and abstract sockets stay among the program's own processes.
     pub scoped: bool,
 }

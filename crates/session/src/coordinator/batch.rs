@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use convoke_agent::redaction::redact_result;
 use convoke_agent::thread::{ThreadAppend, ThreadStoreError};
+use convoke_agent::turn::Canceller;
 use convoke_agent::turn_input::ThreadWriter;
 use convoke_agent::verdict::{Failure, FailureReason};
 use convoke_agent::{TurnResult, Verdict};
@@ -18,7 +19,7 @@ use tokio::task::{Id, JoinSet};
 use super::controls::StopRequest;
 use super::prepare::{PreparedTurn, Unprepared};
 use super::team_agents::MemberAgent;
-use super::team_calls::TeamCalls;
+use super::team_calls::{CallNews, TeamCalls};
 use super::turn_runner::{FinishedTurn, TurnReport, TurnRunner};
 use super::{Coordinator, CoordinatorError};
 use crate::diagnostics;
@@ -75,6 +76,7 @@ async fn next_report(
 pub(super) struct RunningTurn {
     pub(super) turn: Turn,
     pub(super) attempt: Attempt,
+    pub(super) canceller: Canceller,
 }
 
 /// The stored end of a turn.
@@ -199,6 +201,7 @@ impl<S: Store> Coordinator<S> {
             turn_input.thread_writer = ThreadWriter::Caller { turn: name_of(&turn) };
             let agent_turn = member_agent.agent.start(turn_input);
             self.controls.attend(turn.id, attempt.number, agent_turn.answerer());
+            let canceller = agent_turn.canceller();
             let runner = TurnRunner {
                 turn: turn.id,
                 agent_turn,
@@ -210,7 +213,7 @@ impl<S: Store> Coordinator<S> {
             };
             let id = batch.runners.spawn(runner.run()).id();
             batch.recordings.extend(recording.map(|recording| (id, recording)));
-            batch.running.insert(id, RunningTurn { turn, attempt });
+            batch.running.insert(id, RunningTurn { turn, attempt, canceller });
         }
         Ok(())
     }
@@ -275,8 +278,11 @@ impl<S: Store> Coordinator<S> {
                     self.on_report(&batch, turn, report).await?;
                     continue;
                 }
-                Some(call) = batch.calls.next() => {
-                    self.on_call(&mut batch, call).await?;
+                Some(news) = batch.calls.next() => {
+                    match news {
+                        CallNews::Call(call) => self.on_call(&mut batch, call).await?,
+                        CallNews::GivenUp => self.withdraw_asks(&mut batch, None).await?,
+                    }
                     self.start_asked(&mut batch).await?;
                     continue;
                 }
@@ -305,7 +311,8 @@ impl<S: Store> Coordinator<S> {
                     self.end_recording(&running.turn, recording, &mut finished).await;
                 }
                 let end = self.end(&running, finished).await?;
-                let is_told = self.answer_askers(&mut batch, &running.turn, &end).await?;
+                let is_told = self.answer_askers(&mut batch, &running.turn, &end).await?
+                    | batch.calls.was_withdrawn(running.turn.id);
                 match end {
                     StoredEnd::Done(guarded) => stop = guarded.or(stop),
                     // The asker decides how to continue.
@@ -360,7 +367,7 @@ impl<S: Store> Coordinator<S> {
         report: TurnReport,
     ) -> Result<(), StoreError> {
         let running = batch.running.values().find(|running| running.turn.id == turn);
-        let Some(RunningTurn { turn, attempt }) = running else { return Ok(()) };
+        let Some(RunningTurn { turn, attempt, .. }) = running else { return Ok(()) };
         match report {
             TurnReport::Event(event) => {
                 let at = self.team_agents.now();
@@ -385,7 +392,7 @@ impl<S: Store> Coordinator<S> {
         finished: &FinishedTurn,
         thread_append: Option<ThreadAppend>,
     ) -> Result<Option<StopReason>, CoordinatorError> {
-        let RunningTurn { mut turn, mut attempt } = running.clone();
+        let RunningTurn { mut turn, mut attempt, .. } = running.clone();
         let FinishedTurn { result, events, .. } = finished;
         let team = self.team_agents.team();
         let routed = route(team, &turn.member, &result.reply);
@@ -421,7 +428,7 @@ impl<S: Store> Coordinator<S> {
         finished: &FinishedTurn,
         thread_append: Option<ThreadAppend>,
     ) -> Result<FailedTurn, CoordinatorError> {
-        let RunningTurn { mut turn, mut attempt } = running.clone();
+        let RunningTurn { mut turn, mut attempt, .. } = running.clone();
         let FinishedTurn { result, events, .. } = finished;
         let mut commit = self.commit_of(&self.conversation);
         commit.threads.extend(thread_append);
