@@ -1,4 +1,4 @@
-//! Follows a session that another process writes: reads what is new, and tells it as the events of a conversation.
+//! Follows a session that another process writes: reads new rows and converts them to events of the conversation.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
@@ -23,7 +23,7 @@ use crate::turn::{Attempt, Turn, TurnState};
 /// The rows that are read at a time.
 const PAGE: usize = 256;
 
-/// The place in a session up to which it was told.
+/// The position in a session up to which it was reported.
 #[derive(Debug, Clone)]
 pub struct Follower {
     session: SessionId,
@@ -34,10 +34,10 @@ pub struct Follower {
     open: BTreeMap<TurnId, Followed>,
 }
 
-/// A turn that has not ended, as far as it was told.
+/// A turn that has not ended, with its reported part.
 #[derive(Debug, Clone, Default)]
 struct Followed {
-    /// The attempts that were told.
+    /// The reported attempts.
     attempts: u32,
     /// Whether the last of them has ended.
     has_ended: bool,
@@ -357,7 +357,8 @@ pub(crate) fn interrupted(turn: &Turn) -> SessionEventKind {
     SessionEventKind::Diagnostic { turn: Some(turn.id), diagnostic }
 }
 
-/// Parses an event of a turn's progress: a text, a tool call or a question. Others are told by whoever runs the turn.
+/// Parses an event of a turn's progress: a text, a tool call or a question. The process that runs the turn reports the
+/// others.
 pub fn stored_event(line: &str) -> Option<Event<'static>> {
     let event: Value = serde_json::from_str(line).ok()?;
     let kind = &event["event"];

@@ -1,8 +1,8 @@
 //! Sessions that processes on several machines take part in.
 //!
-//! One process at a time holds a session, and only while it runs turns or stores a message. The others read it, and put
-//! messages into its inbox. When the next turn is one that the holder does not run, it offers the turn and lets the
-//! session go: whoever can run the turn claims the session.
+//! One process at a time holds a session, and only while it runs turns or stores a message. The others read it, and
+//! put messages into its inbox. When the next turn is one that the holder does not run, it offers the turn and
+//! releases the session, and a process that can run the turn claims it.
 
 use std::fmt;
 
@@ -34,7 +34,7 @@ pub struct TurnOffer {
     pub turn: TurnId,
     /// The member whose turn it is.
     pub member: MemberName,
-    /// What it takes to run it.
+    /// The requirements of the turn.
     pub requirements: TurnRequirements,
     /// The counts of the conversation since the last decision of a person.
     pub guard: Guard,
@@ -102,7 +102,7 @@ pub struct ProjectOrigin {
     pub below: String,
 }
 
-/// What a node offers.
+/// The offer of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeOffer {
@@ -127,7 +127,7 @@ pub struct NodeStanding {
     pub holder: Holder,
     /// Whether its heartbeats arrive.
     pub is_alive: bool,
-    /// What it offers.
+    /// Its offer.
     pub offer: NodeOffer,
     /// The turns that it runs.
     pub turns: Vec<NodeTurn>,

@@ -122,9 +122,9 @@ pub(super) fn program_call(
     let (blocks, note) =
         inert::blocks(prompt, preset.is_some_and(|preset| preset.scans_last_block));
     settings.prompt = blocks.into_iter().map(std::borrow::Cow::into_owned).collect();
-    let tells_failures_as_text = preset.is_some_and(|preset| preset.tells_failures_as_text);
+    let reports_errors_as_text = preset.is_some_and(|preset| preset.reports_errors_as_text);
     let reader = Acp::new(context.turn_input.limits.reply_bytes)
-        .telling_failures_as_text(tells_failures_as_text);
+        .reporting_errors_as_text(reports_errors_as_text);
     let mut call = ProgramCall::new(args, Session::new(reader, settings));
     call.diagnostics.extend(note);
     if context.definition.client_terminal && lacks_confinement(context) {

@@ -103,7 +103,7 @@ pub struct Acp {
     /// Whether the agent has written or done anything in this turn.
     is_active: bool,
     /// The agent reports failures as text, and counts no tokens then.
-    tells_failures_as_text: bool,
+    reports_errors_as_text: bool,
     /// The costs that the agent reports are those of this turn alone.
     counts_cost: bool,
     model: Option<String>,
@@ -120,7 +120,7 @@ impl Acp {
             limit: reply_limit,
             tools: Tools::default(),
             is_active: false,
-            tells_failures_as_text: false,
+            reports_errors_as_text: false,
             counts_cost: false,
             model: None,
         }
@@ -128,8 +128,8 @@ impl Acp {
 
     /// Takes a text without counted tokens for a failure.
     #[must_use]
-    pub fn telling_failures_as_text(mut self, tells: bool) -> Self {
-        self.tells_failures_as_text = tells;
+    pub fn reporting_errors_as_text(mut self, tells: bool) -> Self {
+        self.reports_errors_as_text = tells;
         self
     }
 
@@ -300,7 +300,7 @@ impl Acp {
         let named = quota["model_usage"][0]["model"].as_str().map(str::to_owned);
         self.progress.model = named.or_else(|| self.model.take());
         let verdict = match result["stopReason"].as_str().unwrap_or_default() {
-            "end_turn" if self.tells_failures_as_text && !has_counts && !last.is_empty() => {
+            "end_turn" if self.reports_errors_as_text && !has_counts && !last.is_empty() => {
                 let reason = reason_in_words(&last).unwrap_or(FailureReason::Server);
                 Verdict::Failed(Failure::new(reason, last))
             }

@@ -181,11 +181,11 @@ impl<S: Store> Coordinator<S> {
         let id = session.id;
         if store.shared().is_some() {
             store.create(session).await?;
-            return Self::take_up(store, id, None, team_agents, observer).await;
+            return Self::reopen(store, id, None, team_agents, observer).await;
         }
         let hold = store.hold(id, Holder::this_process(team_agents.now())).await?;
         store.create(session).await?;
-        Self::take_up(store, id, Some(hold), team_agents, observer).await
+        Self::reopen(store, id, Some(hold), team_agents, observer).await
     }
 
     /// Opens a session and requeues turns interrupted by a crash. In a shared store, that happens when this process
@@ -197,10 +197,10 @@ impl<S: Store> Coordinator<S> {
         observer: Box<dyn Observer>,
     ) -> Result<Self, CoordinatorError> {
         if store.shared().is_some() {
-            return Self::take_up(store, session, None, team_agents, observer).await;
+            return Self::reopen(store, session, None, team_agents, observer).await;
         }
         let hold = store.hold(session, Holder::this_process(team_agents.now())).await?;
-        Self::take_up(store, session, Some(hold), team_agents, observer).await
+        Self::reopen(store, session, Some(hold), team_agents, observer).await
     }
 
     /// Releases the session, and returns when others can hold it.
@@ -210,7 +210,7 @@ impl<S: Store> Coordinator<S> {
         }
     }
 
-    async fn take_up(
+    async fn reopen(
         store: S,
         id: SessionId,
         hold: Option<S::Hold>,

@@ -1,8 +1,8 @@
-//! Sessions that move between processes: who holds one, and what the others do meanwhile.
+//! Sessions that move between processes: the holder runs turns, and the others follow.
 //!
-//! A process holds a shared session only while it stores a message or runs turns. When the next turn is one that it does
-//! not run, it offers the turn, lets the session go and follows it until the conversation stops or the next turn is one
-//! of its own.
+//! A process holds a shared session only while it stores a message or runs turns. When the next turn is one that it
+//! does not run, it offers the turn, releases the session and follows it until the conversation stops or the next
+//! turn is one of its own.
 
 use std::time::Duration;
 
@@ -23,22 +23,22 @@ use crate::store::postgres::{Attendance, Commits, PostgresStore, SessionLease};
 use crate::store::{Holder, SessionHold as _, Store, StoreError};
 use crate::turn::TurnState;
 
-/// The longest time between two looks at a session that another process holds. Commits are announced; the end of a
+/// The longest time between two reads of a session that another process holds. Commits are announced; the end of a
 /// process is not.
 pub(super) const LOOK: Duration = Duration::from_secs(2);
 /// The time for which an unreachable database is asked again.
 const RECONNECT_LIMIT: Duration = Duration::from_mins(5);
 
-/// What a process keeps of a session that it shares with others.
+/// The state of a process that shares a session with others.
 pub(super) struct Sharing {
     store: PostgresStore,
-    /// The place up to which others' work was told; `None` while this process holds the session.
+    /// The position up to which the work of others was reported; `None` while this process holds the session.
     follower: Option<Follower>,
     /// The announced commits; `None` until they are needed.
     commits: Option<Commits>,
-    /// The offer that the person was told of, and why no node takes it.
+    /// The offer that was reported to the person, and why no node takes it.
     told: Option<(TurnId, Option<String>)>,
-    /// Tells the others that a person can answer here; `None` while nobody can.
+    /// Reports to other machines that a person can answer here; `None` while nobody can.
     attendance: Option<Attendance>,
 }
 
@@ -74,7 +74,7 @@ enum Next {
 }
 
 impl Next {
-    /// Decides what to do about a session. A person who has just spoken goes on with a stopped conversation.
+    /// Decides the next step for a session. A person who has just sent a message continues a stopped conversation.
     fn of(standing: SharedStanding, team_agents: &TeamAgents, is_asked_for: bool) -> Self {
         if standing.holder.is_some() {
             return Self::Wait;
@@ -147,7 +147,7 @@ impl<S: Store> Coordinator<S> {
         self.begin_hold().await
     }
 
-    /// Tells what others did before this process got the session, and requeues turns that were interrupted.
+    /// Reports what others did before this process held the session, and requeues interrupted turns.
     async fn begin_hold(&mut self) -> Result<(), CoordinatorError> {
         self.catch_up().await?;
         for turn in self.refresh().await? {
@@ -261,7 +261,7 @@ impl<S: Store> Coordinator<S> {
         }
     }
 
-    /// Gives up a session that another process may hold now.
+    /// Drops the hold of a session that another process may have now.
     fn lose_hold(&mut self) {
         self.hold = None;
         self.is_stale = true;
@@ -330,14 +330,14 @@ impl<S: Store> Coordinator<S> {
                 }
                 Err(error) => return Err(error),
             }
-            // The turn goes on where it runs.
+            // The turn continues where it runs.
             if self.controls.stop_request() == StopRequest::Leave {
                 return Ok(Some(StopReason::Left));
             }
         }
     }
 
-    /// Tells what is new, and waits for more unless there is something to do.
+    /// Reports new events, and waits for more unless there is something to do.
     async fn follow_once(&mut self, is_asked_for: bool) -> Result<Next, CoordinatorError> {
         self.update_attendance().await;
         self.catch_up().await?;
@@ -366,7 +366,7 @@ impl<S: Store> Coordinator<S> {
             next => next,
         };
         if !matches!(next, Next::Wait) {
-            // What happened before the standing was read is told before what follows from it.
+            // Deliver earlier events first.
             self.catch_up().await?;
             return Ok(next);
         }
@@ -401,7 +401,7 @@ impl<S: Store> Coordinator<S> {
         Ok(Next::Wait)
     }
 
-    /// Tells what other processes have stored.
+    /// Reports what other processes have stored.
     async fn catch_up(&mut self) -> Result<(), CoordinatorError> {
         let Some(follower) = self.sharing.as_mut().and_then(|sharing| sharing.follower.as_mut())
         else {
@@ -418,8 +418,8 @@ impl<S: Store> Coordinator<S> {
         Ok(())
     }
 
-    /// Waits until another process does something in a session that has stopped, and tells what it stored. Returns when
-    /// the conversation goes on, so that [`Self::run`] takes part; never where sessions are not shared.
+    /// Waits until another process changes a stopped session, and reports its events. Returns when the conversation
+    /// continues, so that [`Self::run`] takes part; never where sessions are not shared.
     pub async fn wake(&mut self) -> Result<(), CoordinatorError> {
         loop {
             if self.sharing.is_none() || self.hold.is_some() {
@@ -478,7 +478,7 @@ impl<S: Store> Coordinator<S> {
 }
 
 impl Coordinator<PostgresStore> {
-    /// Takes up a session that was claimed for its next turn.
+    /// Opens a session that was claimed for its next turn.
     pub async fn of_claim(
         store: PostgresStore,
         session: SessionId,
@@ -488,7 +488,7 @@ impl Coordinator<PostgresStore> {
     ) -> Result<Self, CoordinatorError> {
         let offer = store.shared_standing(session).await?.offer;
         let mut coordinator =
-            Self::take_up(store, session, Some(lease), team_agents, observer).await?;
+            Self::reopen(store, session, Some(lease), team_agents, observer).await?;
         coordinator.guard = offer.map(|offer| offer.guard).unwrap_or_default();
         // The people are at other machines.
         coordinator.controls.set_attended(false);

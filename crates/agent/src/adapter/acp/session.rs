@@ -26,9 +26,9 @@ use crate::verdict::{Ending, Failure, FailureReason};
 /// The one version of the protocol that is spoken. Asked for a newer one, some agents answer in a draft of it.
 const VERSION: u64 = 1;
 /// The longest silence before the session is open; programs take up to 5 seconds to start.
-const OPENING: Duration = Duration::from_mins(2);
+const START_TIMEOUT: Duration = Duration::from_mins(2);
 /// The silence after which a loaded session has repeated its history: some repeat it after their response.
-const REPEATED: Duration = Duration::from_millis(500);
+const REPLAY_SILENCE: Duration = Duration::from_millis(500);
 /// The maximum number of questions that are open at the same time.
 const OPEN_QUESTIONS: usize = 64;
 /// The JSON-RPC errors of a method that is not known, and of a request that its sender withdrew.
@@ -196,7 +196,7 @@ impl Session {
         match self.step {
             Step::Initialize => self.initialized(result, sink),
             Step::Session => self.opened(result, sink),
-            Step::Choose => self.go_on(),
+            Step::Choose => self.send_next(),
             Step::Prompt => {
                 self.client.kill_all();
                 self.reader.over(result, sink);
@@ -259,7 +259,7 @@ impl Session {
             self.step = Step::Repeating;
             return Input::nothing();
         }
-        self.go_on()
+        self.send_next()
     }
 
     /// Looks for mode and model in what the session offers.
@@ -302,7 +302,7 @@ impl Session {
     }
 
     /// Sends what comes next: a choice, else the prompt.
-    fn go_on(&mut self) -> Input {
+    fn send_next(&mut self) -> Input {
         let session = self.id.clone().unwrap_or_default();
         if let Some((method, mut params)) = self.choices.pop_front() {
             params["sessionId"] = session.into();
@@ -358,7 +358,7 @@ impl Session {
             }
             _ => {}
         }
-        // What is not advertised is asked for all the same by some, who do without.
+        // Some agents call methods that were not advertised; they cope with the error.
         self.reader.unknown(method, line, sink);
         let message = format!("`{method}` is not offered");
         respond(id, "error", &json!({ "code": UNKNOWN_METHOD, "message": message }))
@@ -647,14 +647,14 @@ impl Dialogue for Session {
 
     fn silence_limit(&self) -> Option<Duration> {
         match self.step {
-            Step::Initialize | Step::Session | Step::Choose => Some(OPENING),
-            Step::Repeating => Some(REPEATED),
+            Step::Initialize | Step::Session | Step::Choose => Some(START_TIMEOUT),
+            Step::Repeating => Some(REPLAY_SILENCE),
             Step::Prompt => None,
         }
     }
 
     fn on_silence(&mut self) -> Option<Input> {
-        (self.step == Step::Repeating).then(|| self.go_on())
+        (self.step == Step::Repeating).then(|| self.send_next())
     }
 }
 

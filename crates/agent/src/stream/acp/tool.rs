@@ -157,7 +157,7 @@ impl Call {
         }
     }
 
-    /// Returns whether nothing is known of the call but that there is one.
+    /// Returns whether only the id is known.
     fn is_empty(&self) -> bool {
         self.input.is_none() && self.content.is_empty()
     }
