@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
+use crate::adapter::acp::PRESETS;
 use crate::vendor::Vendor;
 
 /// Keys and tokens of the user, in the home directory.
@@ -40,17 +41,35 @@ const OF_USER: &[&str] = &[
     ".boto",
     ".fly",
     ".subversion/auth",
+    ".authinfo",
+    ".cloudflared",
+    ".databrickscfg",
+    ".dockercfg",
+    ".snowflake",
+    ".terraformrc",
+    ".config/.wrangler",
+    ".config/age",
+    ".config/composer/auth.json",
     ".config/containers/auth.json",
     ".config/doctl",
+    ".config/heroku",
     ".config/hub",
+    ".config/pypoetry/auth.toml",
     ".config/rclone",
+    ".config/stripe",
+    ".local/share/com.vercel.cli",
     ".local/share/keyrings",
     ".local/share/kwalletd",
     // Commands that were typed with a password or a token in them.
     ".bash_history",
     ".zsh_history",
+    ".local/share/fish/fish_history",
     ".psql_history",
     ".mysql_history",
+    ".node_repl_history",
+    ".python_history",
+    ".rediscli_history",
+    ".sqlite_history",
     // Cookies, mails and saved passwords.
     ".mozilla",
     ".thunderbird",
@@ -81,21 +100,25 @@ const OF_VARIABLES: &[&str] = &[
     "PGPASSFILE",
 ];
 
-/// Directories of agents that Convoke does not start by their names.
+/// Where caches and logs are.
+const IN_CACHES: [&str; 2] = [".cache/", ".local/state/"];
+
+/// Directories of agents that Convoke does not start by their names; those of presets are in their table.
 const OF_OTHER_AGENTS: &[&str] = &[
     ".aider.conf.yml",
+    ".cline",
     ".codeium",
+    ".config/amp",
+    ".config/crush",
     ".config/github-copilot",
     ".config/goose",
-    ".config/opencode",
-    ".copilot",
+    ".config/zed",
+    ".continue",
     ".cursor",
     ".factory",
     ".grok",
     ".kimi",
     ".local/share/goose",
-    ".local/share/opencode",
-    ".qwen",
 ];
 
 /// Files that containers are given to read once.
@@ -124,9 +147,13 @@ pub(crate) fn named<'v>(
     paths.filter(is_secret).collect()
 }
 
-/// Returns the paths that an agent cannot read; `own` is the CLI that it runs.
+/// Returns the paths that an agent cannot read; `own` is the CLI that it runs. Those of its own preset are among them.
 pub(super) fn hidden(home: &Path, own: Option<Vendor>) -> Vec<PathBuf> {
-    let in_home = OF_USER.iter().chain(OF_OTHER_AGENTS);
+    let of_presets = PRESETS.iter().flat_map(|preset| preset.directory.iter().chain(preset.state));
+    // What is made in a directory that holds something hidden cannot be read, and programs make caches.
+    let of_presets =
+        of_presets.filter(|name| !IN_CACHES.iter().any(|cache| name.starts_with(cache)));
+    let in_home = OF_USER.iter().chain(OF_OTHER_AGENTS).chain(of_presets);
     let others = Vendor::ALL.into_iter().filter(|vendor| Some(*vendor) != own);
     let of_vendors = others.flat_map(|vendor| {
         let beside = (vendor == Vendor::Claude).then_some(CLAUDE_SETTINGS);

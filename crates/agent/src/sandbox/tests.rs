@@ -86,6 +86,20 @@ fn what_the_user_opens_is_not_hidden() {
 }
 
 #[test]
+fn what_a_preset_reads_and_writes_is_hidden_from_every_other_agent() {
+    let dir = tempfile::tempdir().unwrap();
+    let home = dir.path();
+    let (settings, additions) = (SandboxSettings::default(), SandboxAdditions::default());
+    let hidden = sandbox(&settings, &additions, home).hidden();
+    for preset in &crate::adapter::acp::PRESETS {
+        let names = preset.directory.iter().chain(preset.state);
+        for name in names.filter(|name| !name.starts_with(".cache") && !name.contains("/state/")) {
+            assert!(hidden.contains(&home.join(name)), "{}: {name}", preset.name);
+        }
+    }
+}
+
+#[test]
 fn secrets_that_the_environment_names_are_hidden() {
     let variables = [
         ("CODEX_HOME", "/home/kim/alt/codex"),
