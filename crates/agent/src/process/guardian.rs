@@ -135,7 +135,7 @@ fn guard(socket: &Path, program: &OsStr, args: impl Iterator<Item = OsString>) -
         send_line(&mut convoke, &format!("error {error}"));
         return ExitCode::FAILURE;
     }
-    let Keeper { keeper, agent, connection } = match start_keeper(socket, program, args) {
+    let KeptAgent { keeper, agent, connection } = match start_keeper(socket, program, args) {
         Ok(kept) => kept,
         Err(error) => {
             send_line(&mut convoke, &format!("error {error}"));
@@ -196,7 +196,7 @@ fn send_line(convoke: &mut UnixStream, line: &str) {
 }
 
 /// A keeper and its agent.
-struct Keeper {
+struct KeptAgent {
     keeper: Pid,
     agent: Pid,
     /// The keeper's reports. Closing it tells the keeper that the guardian is gone.
@@ -228,7 +228,7 @@ fn start_keeper(
     socket: &Path,
     program: &OsStr,
     args: impl Iterator<Item = OsString>,
-) -> io::Result<Keeper> {
+) -> io::Result<KeptAgent> {
     let socket = socket.with_file_name("keeper");
     let listener = platform::at_short_path(&socket, |path| UnixListener::bind(path))?;
     listener.set_nonblocking(true)?;
@@ -257,7 +257,7 @@ fn start_keeper(
         .parse()
         .map_err(|_| io::Error::other("the agent did not start"))?;
     close_pipes()?;
-    Ok(Keeper { keeper, agent: Pid::from_raw(agent), connection })
+    Ok(KeptAgent { keeper, agent: Pid::from_raw(agent), connection })
 }
 
 /// Runs the keeper: starts the agent, and kills everything when the guardian is gone.
