@@ -11,6 +11,8 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use convoke_files::{Disk, Files as _};
+
 use crate::error::ChangesError;
 use crate::limits::Limits;
 
@@ -92,13 +94,23 @@ impl Deadline {
 }
 
 impl Git {
-    /// Finds the program. Relative entries of the search path do not count: they would find one in the
-    /// directory that is recorded.
-    pub(crate) fn new(host: &Host, repository: PathBuf, store: &Path) -> Self {
+    /// Finds the program. Relative entries of the search path do not count, nor do those in a directory that agents write
+    /// to: an agent could plant a program there, which would run outside of its sandbox.
+    pub(crate) fn new(host: &Host, repository: PathBuf, store: &Path, of_agents: &[&Path]) -> Self {
+        let is_of_agents = |path: &Path| {
+            let real = Disk.canonicalize(path).unwrap_or_else(|_| path.to_owned());
+            let own = of_agents
+                .iter()
+                .map(|it| Disk.canonicalize(it).unwrap_or_else(|_| (*it).to_owned()));
+            own.chain(of_agents.iter().map(|it| (*it).to_owned()))
+                .any(|own| path.starts_with(&own) || real.starts_with(&own))
+        };
+        let entries = std::env::split_paths(&host.path);
         let entries: Vec<PathBuf> =
-            std::env::split_paths(&host.path).filter(|entry| entry.is_absolute()).collect();
+            entries.filter(|entry| entry.is_absolute() && !is_of_agents(entry)).collect();
         let mut programs = entries.iter().map(|entry| entry.join("git"));
-        let program = programs.find(|program| program.is_file()).unwrap_or_default();
+        let program = programs.find(|program| program.is_file() && !is_of_agents(program));
+        let program = program.unwrap_or_default();
         let path = std::env::join_paths(entries).unwrap_or_default();
         Self { program, path, repository, excludes: store.join("excludes") }
     }

@@ -143,7 +143,8 @@ impl Journal {
         for batch in wanted.chunks(16) {
             let oids: Vec<Oid> = batch.iter().map(|(_, _, oid)| *oid).collect();
             let deadline = Deadline::within(place.limits().time * 6);
-            let contents = read(&place.git, &place.directory, &oids, limit, deadline)?;
+            // The directory itself may be gone.
+            let contents = read(&place.git, &place.git.repository, &oids, limit, deadline)?;
             for (number, node, oid) in batch {
                 let path = self.staging.join(number.to_string());
                 let content = contents.get(oid).map(Vec::as_slice).unwrap_or_default();
@@ -157,6 +158,9 @@ impl Journal {
     /// Makes changes: removes what goes, creates directories, then moves the staged files into place.
     fn make(&self, place: &Place, changes: &[Change]) -> Result<(), ChangesError> {
         let root = &place.directory;
+        if changes.iter().any(|change| change.after.is_some()) {
+            fs::create_dir_all(root).map_err(ChangesError::io(root))?;
+        }
         open_directories(root, changes)?;
         let by_depth = |change: &&(usize, &Change)| change.1.path.depth();
         let mut numbered: Vec<(usize, &Change)> = changes.iter().enumerate().collect();
@@ -289,7 +293,10 @@ fn committed(place: &Place) -> PathBuf {
 /// Creates an empty staging directory on the file system of the directory: in the store if that is on the
 /// same one.
 fn staging(place: &Place) -> Result<PathBuf, ChangesError> {
-    let device = |path: &Path| fs::metadata(path).map(|metadata| metadata.dev()).ok();
+    let device = |path: &Path| {
+        let mut found = path.ancestors().filter_map(|at| fs::metadata(at).ok());
+        found.next().map(|metadata| metadata.dev())
+    };
     let staging = if device(&place.store) == device(&place.directory) {
         place.store.join("journal/staging")
     } else {

@@ -394,3 +394,95 @@ pub(crate) fn now() -> i128 {
     let elapsed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i128::try_from(elapsed.as_nanos()).unwrap_or(i128::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::change::Oid;
+
+    fn scan(root: &Path, old: &Manifest) -> Manifest {
+        // The names are known, so that no program is needed.
+        let host = Host { path: "".into(), home: root.join("home"), config: root.join("config") };
+        let git = Git::new(&host, root.join("store"), root);
+        let deadline = Deadline::within(Duration::from_mins(1));
+        let limits = &Limits::default();
+        Scan { root, git: &git, host: &host, limits, deadline }.run(old).unwrap()
+    }
+
+    /// Returns the state of a directory with one file, whose content is said to be an object.
+    fn state(root: &Path, content: Content, settled: bool) -> Manifest {
+        let stamp = |path: &Path| fs::symlink_metadata(path).unwrap();
+        let (top, file) = (stamp(root), stamp(&root.join("f")));
+        let entry = FileEntry {
+            kind: FileKind::Regular,
+            mode: file.mode() & MODE_BITS,
+            size: file.len(),
+            stamp: Stamp::of(&file),
+            settled,
+            content,
+        };
+        let directory = Directory {
+            mode: top.mode() & MODE_BITS,
+            stamp: Stamp::of(&top),
+            settled: true,
+            files: [(b"f".to_vec(), entry)].into(),
+            ..Directory::default()
+        };
+        let directories = [(TreePath::default(), Arc::new(directory))].into();
+        Manifest { directories, ..Manifest::default() }
+    }
+
+    #[test]
+    fn a_content_is_compared_where_the_stamp_cannot_tell() {
+        let root = tempfile::tempdir().unwrap();
+        let root = &fs::canonicalize(root.path()).unwrap();
+        fs::write(root.join("f"), "hello\n").unwrap();
+        let hello = Oid::parse("ce013625030ba8dba906f756967f9e9ca394464a").unwrap();
+        let content = |old: &Manifest| {
+            let new = scan(root, old);
+            new.directories[&TreePath::default()].files[&b"f"[..]].content
+        };
+        let (right, wrong) = (Content::Stored(hello), Content::Stored(Oid([7; 20])));
+        assert_eq!(content(&state(root, right, false)), right);
+        assert_eq!(content(&state(root, wrong, false)), Content::Pending);
+        assert_eq!(content(&state(root, wrong, true)), wrong, "a settled stamp is enough");
+        fs::remove_file(root.join("f")).unwrap();
+        std::os::unix::fs::symlink("hello\n", root.join("f")).unwrap();
+        let mut link = state(root, right, false);
+        let file = link.file_mut(&TreePath::new("f")).unwrap();
+        assert_eq!(file.size, 6);
+        assert_eq!(content(&link), Content::Pending, "a link is no file");
+        link.file_mut(&TreePath::new("f")).unwrap().kind = FileKind::Link;
+        assert_eq!(content(&link), right);
+    }
+
+    #[test]
+    fn what_did_not_change_is_shared() {
+        let root = tempfile::tempdir().unwrap();
+        let root = &fs::canonicalize(root.path()).unwrap();
+        fs::write(root.join("f"), "hello\n").unwrap();
+        let old = state(root, Content::Unreadable, true);
+        let is_shared = |new: &Manifest| {
+            let top = TreePath::default();
+            Arc::ptr_eq(&new.directories[&top], &old.directories[&top])
+        };
+        assert!(is_shared(&scan(root, &old)));
+        fs::write(root.join("f"), "hallo\n").unwrap();
+        assert!(!is_shared(&scan(root, &old)));
+    }
+
+    #[test]
+    fn a_stamp_is_settled_once_the_clock_of_its_file_system_has_gone_on() {
+        const MS: i128 = 1_000_000;
+        let now = 1_800_000_000_000 * MS;
+        let at = |changed: i128| Stamp { changed, ..Stamp::default() };
+        assert!(at(now - 200 * MS + 1).is_settled(now));
+        for age in [0, 5, 90, -3_600_000] {
+            assert!(!at(now - age * MS + 1).is_settled(now), "{age} ms");
+        }
+        // Whole seconds are those of a file system that has no others.
+        assert!(!at(now - 2000 * MS).is_settled(now) && at(now - 3000 * MS).is_settled(now));
+    }
+}

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs::{self, File};
+use std::io::ErrorKind::NotFound;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -72,7 +73,7 @@ impl Changes {
     pub fn records(&self, session: &str) -> Result<Vec<Record>, ChangesError> {
         let records = self.session(session);
         for directory in records.directories()? {
-            if directory.is_dir() {
+            if directory.is_dir() || self.is_recorded(&directory) {
                 let place = self.place(&directory)?;
                 let _lock = place.lock()?;
                 place.recover()?;
@@ -125,7 +126,11 @@ impl Changes {
     /// Opens the store of a directory.
     pub(crate) fn place(&self, directory: &Path) -> Result<Place, ChangesError> {
         let named = directory;
-        let directory = Disk.canonicalize(named).map_err(ChangesError::io(named))?;
+        let directory = match Disk.canonicalize(named) {
+            // A directory that was recorded and is gone can be restored.
+            Err(error) if error.kind() == NotFound && self.is_recorded(named) => named.to_owned(),
+            found => found.map_err(ChangesError::io(named))?,
+        };
         if self.is_workspace(named) && directory != named {
             return Err(ChangesError::Replaced { path: named.to_owned() });
         }
@@ -141,6 +146,11 @@ impl Changes {
         let place = Place { changes: self.clone(), directory, store, git };
         place.create(workspace.is_some())?;
         Ok(place)
+    }
+
+    /// Tells whether there is a store of a directory, by the path that it had when it was recorded.
+    fn is_recorded(&self, directory: &Path) -> bool {
+        self.store_of(&store_name(directory)).join("directory").exists()
     }
 
     /// Opens the store of a workspace whose working tree may be gone. Only what is recorded may be read.
@@ -162,7 +172,8 @@ impl Changes {
             Some(workspace) => workspace.project_store,
             None => store_name(directory),
         };
-        Git::new(&self.host, self.store_of(&name).join("git"), scratch)
+        let of_agents = [directory, &self.workspaces];
+        Git::new(&self.host, self.store_of(&name).join("git"), scratch, &of_agents)
     }
 
     /// Reads recorded contents of a directory, each up to a limit of bytes.

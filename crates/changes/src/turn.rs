@@ -186,12 +186,18 @@ impl RunningTurn {
 
 impl Place {
     /// Compares the directory with the last state and stores the contents that changed since an earlier one. What that
-    /// still waits for is left to the background copy.
+    /// still waits for is left to the background copy. A directory that is gone has nothing in it.
     pub(crate) fn record_state(
         &self,
         earlier: &Manifest,
         last: &Manifest,
     ) -> Result<Manifest, ChangesError> {
+        let found = fs::symlink_metadata(&self.directory);
+        let is_gone = found.is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound);
+        // A workspace is restored by the next turn of its member.
+        if is_gone && !self.changes.is_workspace(&self.directory) {
+            return Ok(Manifest::default());
+        }
         self.check_in_place()?;
         let deadline = self.deadline();
         let mut state = self.scan(last, deadline)?;

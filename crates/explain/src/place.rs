@@ -71,6 +71,19 @@ impl<'a> Listed<'a> {
         }
     }
 
+    /// Looks into directories, and at the file of one name in each, before an agent asks for them.
+    pub(crate) fn look_into(&self, directories: Vec<PathBuf>, name: &str, limit: u64) {
+        let found = self.files.look_into(&directories, name, limit);
+        for (directory, found) in directories.into_iter().zip(found) {
+            let Some(found) = found else { continue };
+            if let Some(head) = found.head {
+                self.read.set(self.read.get() + head.bytes.len() as u64);
+                self.heads.borrow_mut().insert(directory.join(name).into(), head);
+            }
+            self.entries.borrow_mut().insert(directory.into(), found.entries);
+        }
+    }
+
     /// Returns the directories that were not listed since the last call, because they have too many entries.
     pub(crate) fn take_unlisted(&self) -> BTreeSet<PathBuf> {
         self.unlisted.take()

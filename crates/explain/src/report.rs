@@ -57,6 +57,9 @@ pub struct AgentReport {
     /// The limit on the size of files.
     #[serde(skip)]
     pub limit: Option<Limit>,
+    /// The reason why the program makes no request, whether or not there are files to load.
+    #[serde(skip)]
+    pub no_request: Option<&'static str>,
     /// The search of the agent.
     #[serde(skip)]
     pub(crate) search: Search,
@@ -400,6 +403,7 @@ impl AgentReport {
             skills_budget: None,
             diagnostics: Vec::new(),
             limit: None,
+            no_request: None,
             search: Search::default(),
             ignored_at: ByPath::default(),
             withdrawn: HashSet::new(),
@@ -502,6 +506,7 @@ impl AgentReport {
             self.ignore(&file.path, rule.clone());
         }
         let Rule::NoRequest(why) = rule else { return };
+        self.no_request = Some(why);
         for skill in std::mem::take(&mut self.skills) {
             if let Some(path) = skill.path.filter(|_| skill.source != SkillSource::Builtin) {
                 let rule = SkillRule::NoRequest(why);

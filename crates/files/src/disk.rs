@@ -4,9 +4,10 @@ use std::ffi::OsString;
 use std::fs::{self, File, FileType};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::thread;
 
 use super::limit::collect_entries;
-use super::{EntryKind, Files, Head};
+use super::{EntryKind, Files, Head, LookedInto};
 
 /// The file system of this machine.
 ///
@@ -62,6 +63,34 @@ impl Files for Disk {
     fn canonicalize(&self, path: &Path) -> io::Result<PathBuf> {
         fs::canonicalize(path)
     }
+
+    fn look_into(
+        &self,
+        directories: &[PathBuf],
+        name: &str,
+        limit: u64,
+    ) -> Vec<Option<LookedInto>> {
+        let all = |directories: &[PathBuf]| {
+            let look = |directory: &PathBuf| look_into(directory, name, limit);
+            directories.iter().map(look).collect::<Vec<_>>()
+        };
+        let (here, there) = directories.split_at(directories.len() / 2);
+        thread::scope(|scope| {
+            let other = thread::Builder::new().spawn_scoped(scope, || all(there));
+            let mut found = all(here);
+            if let Ok(other) = other {
+                found.extend(other.join().unwrap_or_default());
+            }
+            found
+        })
+    }
+}
+
+fn look_into(directory: &Path, name: &str, limit: u64) -> Option<LookedInto> {
+    let entries = Disk.entries(directory).ok()?;
+    let is_there = entries.iter().any(|(it, kind)| it == name && *kind == EntryKind::File);
+    let head = is_there.then(|| Disk.read_head(&directory.join(name), limit).ok()).flatten();
+    Some(LookedInto { entries, head })
 }
 
 fn kind_of(found: FileType) -> EntryKind {

@@ -42,6 +42,15 @@ pub struct Head {
     pub size: u64,
 }
 
+/// A directory that was looked into: its entries, and the head of one file in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LookedInto {
+    /// The entries, as of [`Files::entries`].
+    pub entries: Vec<(OsString, EntryKind)>,
+    /// The head of the file; `None` if there is no regular file of that name, or it cannot be read.
+    pub head: Option<Head>,
+}
+
 /// Read access to a tree of files. Paths are absolute.
 pub trait Files {
     /// Returns the kind of an entry, without following a link in the last component.
@@ -72,6 +81,17 @@ pub trait Files {
     /// Returns the names in a directory in its own order; sorted, where there is none.
     fn listing(&self, directory: &Path) -> io::Result<Vec<OsString>> {
         self.names(directory)
+    }
+
+    /// Lists directories and reads the head of the file `name` in each, at most `limit` bytes, where that is faster than
+    /// one after the other. Returns what was found for the first of them: all, some or none.
+    fn look_into(
+        &self,
+        _directories: &[PathBuf],
+        _name: &str,
+        _limit: u64,
+    ) -> Vec<Option<LookedInto>> {
+        Vec::new()
     }
 
     /// Reads a whole regular file, links followed. One over the limit of its kind is refused with
@@ -117,6 +137,15 @@ impl<F: Files + ?Sized> Files for &F {
 
     fn listing(&self, directory: &Path) -> io::Result<Vec<OsString>> {
         (**self).listing(directory)
+    }
+
+    fn look_into(
+        &self,
+        directories: &[PathBuf],
+        name: &str,
+        limit: u64,
+    ) -> Vec<Option<LookedInto>> {
+        (**self).look_into(directories, name, limit)
     }
 }
 

@@ -25,6 +25,35 @@ fn an_agent_may_delete_the_repository() {
 }
 
 #[test]
+fn an_agent_may_delete_the_directory_itself() {
+    for is_interrupted in [false, true] {
+        let tree = Tree::repository();
+        tree.write("src/a", "a");
+        tree.chmod("src/a", 0o600);
+        fs::create_dir(tree.path("empty")).unwrap();
+        let (project, before) = (tree.project(), tree.state());
+        let begun = tree.begin(1);
+        fs::remove_dir_all(&project).unwrap();
+        if is_interrupted {
+            drop(begun);
+        } else {
+            let record = begun.turn.finish().unwrap();
+            assert_eq!(shown(&record), ["deleted README", "deleted empty", "deleted src/a"]);
+        }
+        let changes = tree.changes();
+        assert!(changes.begin(&project, key(2)).is_err(), "there is nothing to work in");
+        assert_eq!(changes.records(SESSION).unwrap().len(), 1);
+        tree.undo(1);
+        assert_eq!(tree.state(), before);
+        // The next turn begins from what is there.
+        let begun = tree.begin(3);
+        assert!(begun.person.is_none(), "{:?}", begun.person);
+        tree.write("src/a", "b");
+        assert_eq!(shown(&begun.turn.finish().unwrap()), ["modified src/a"]);
+    }
+}
+
+#[test]
 fn an_undo_needs_nothing_of_the_users_objects() {
     let tree = Tree::repository();
     tree.write("staged", "only in the index");

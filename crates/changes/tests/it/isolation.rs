@@ -179,3 +179,31 @@ fn git_is_the_only_program_that_starts() {
         assert!(line.contains("/git\", [\"") && !line.contains("trap"), "{line}");
     }
 }
+
+/// A search path with directories of the project, as an activated environment of a language has.
+#[test]
+fn a_program_that_an_agent_plants_on_the_search_path_does_not_start() {
+    let (tree, _) = hostile();
+    let trace = tree.temp.path().join("planted-trace");
+    let planted = format!("#!/bin/sh\necho \"$0 $@\" >> {}\nexit 1\n", trace.display());
+    let elsewhere = tree.temp.path().join("linked-bin");
+    std::os::unix::fs::symlink(tree.path("bin"), &elsewhere).unwrap();
+    let own = std::env::var_os("PATH").unwrap();
+    let directories = [tree.path("bin"), tree.path("later/bin"), elsewhere];
+    let path = directories.into_iter().chain(std::env::split_paths(&own));
+    let host = convoke_changes::Host { path: std::env::join_paths(path).unwrap(), ..tree.host() };
+    let changes = convoke_changes::Changes::new(&tree.temp.path().join("data"), host);
+    let begun = changes.begin(&tree.project(), crate::tree::key(1)).unwrap();
+    for name in ["git", "git-hash-object", "sh"] {
+        for directory in ["bin", "later/bin"] {
+            let program = tree.path(directory).join(name);
+            fs::create_dir_all(program.parent().unwrap()).unwrap();
+            fs::write(&program, &planted).unwrap();
+            fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+    }
+    tree.write("a", "2");
+    let record = begun.turn.finish().unwrap();
+    changes.diffs(&tree.project(), &record.changes).unwrap();
+    assert!(!trace.exists(), "{}", fs::read_to_string(&trace).unwrap_or_default());
+}

@@ -307,6 +307,26 @@ fn a_worktree_and_a_repository_in_the_middle_of_a_merge_are_recorded() {
 }
 
 #[test]
+fn a_repository_of_another_user_is_recorded() {
+    let tree = Tree::repository();
+    let owned = Command::new("chown").args(["-R", "65534:65534"]).arg(tree.project()).output();
+    if !owned.unwrap().status.success() {
+        println!("not run: files cannot be given to another user here");
+        return;
+    }
+    // Git itself refuses it without the user's consent.
+    assert!(tree.git(&["status"]).contains("dubious ownership"));
+    tree.write(".gitignore", "*.log\n");
+    let record = tree.turn(1, |tree| {
+        tree.write("README", "changed");
+        tree.write("x.log", "x");
+    });
+    assert_eq!(shown(&record), ["modified README"]);
+    tree.undo(1);
+    assert_eq!(tree.read("README"), "read me\n");
+}
+
+#[test]
 fn a_sparse_checkout_has_no_deleted_files() {
     let tree = Tree::repository();
     tree.write("in/a", "1");

@@ -380,6 +380,11 @@ fn an_untrusted_folder_makes_no_request() {
     };
     assert!(untrusted().loaded().is_empty());
     assert_eq!(untrusted().codes(), ["folder.untrusted"]);
+    // Nor does one without any file to load, which nothing else shows.
+    let mut empty = repository(&[]);
+    assert_eq!(empty.explain().no_request, None);
+    empty.session.variables.clear();
+    assert!(empty.explain().no_request.is_some() && empty.explain().ignored.is_empty());
     for settings in ["{bad", r#"{"context": {"fileName": 5}}"#] {
         let both = untrusted().settings(settings);
         assert!(both.loaded().is_empty());

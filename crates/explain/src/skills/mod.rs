@@ -13,7 +13,7 @@ use crate::report::as_text;
 
 pub(crate) use read::{Stated, loaded_bytes, read};
 pub(crate) use report::report;
-pub(crate) use unsearched::Unsearched;
+pub(crate) use unsearched::{Unsearched, look_ahead};
 
 /// The name of the file that describes a skill.
 pub(crate) const FILE_NAME: &str = "SKILL.md";

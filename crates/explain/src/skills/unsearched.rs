@@ -8,10 +8,40 @@ use std::path::{Path, PathBuf};
 use convoke_files::{EntryKind, Files};
 
 use super::{FILE_NAME, OmittedSkill, SkillRule};
+use crate::place::Listed;
 use crate::report::AgentReport;
 
 /// The directories of skills that some agent searches, below a directory of the chain or the home directory.
 const PLACES: [&str; 4] = [".agents/skills", ".claude/skills", ".codex/skills", ".gemini/skills"];
+
+/// The directories of skills that are looked into ahead, at the least and at the most, and the bytes of each skill.
+const AHEAD_FROM: usize = 32;
+const AHEAD_TO: usize = 1024;
+const AHEAD_BYTES: u64 = 16 * 1024;
+
+/// Looks into the directories of many skills ahead of the agents, which ask for one after the other.
+pub(crate) fn look_ahead(files: &Listed<'_>, chain: &[PathBuf], home: &Path) {
+    let mut places: Vec<PathBuf> = Vec::new();
+    let mut directories: Vec<PathBuf> = Vec::new();
+    let above = chain.iter().map(PathBuf::as_path).chain([home]);
+    for path in above.flat_map(|it| PLACES.map(|place| it.join(place))) {
+        if !matches!(files.kind(&path), Ok(EntryKind::Directory)) {
+            continue;
+        }
+        let Ok(real) = files.canonicalize(&path) else { continue };
+        if places.contains(&real) {
+            continue;
+        }
+        let entries = files.entries(&real).unwrap_or_default().into_iter();
+        let below = entries.filter(|(_, kind)| *kind == EntryKind::Directory);
+        directories.extend(below.map(|(name, _)| real.join(name)));
+        places.push(real);
+    }
+    if directories.len() >= AHEAD_FROM {
+        directories.truncate(AHEAD_TO);
+        files.look_into(directories, FILE_NAME, AHEAD_BYTES);
+    }
+}
 
 /// The skills around a working directory, of any agent.
 pub(crate) struct Unsearched {

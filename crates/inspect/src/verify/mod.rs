@@ -10,7 +10,7 @@ use convoke_agent::Vendor;
 use convoke_agent::process::guardian::Guardian;
 use convoke_core::Diagnostic;
 use convoke_core::figures::hexadecimal;
-use convoke_explain::{AgentReport, Edition, Rule, Session, explain};
+use convoke_explain::{AgentReport, Edition, Session, explain};
 use convoke_files::Disk;
 use sha2::{Digest, Sha256};
 
@@ -116,9 +116,7 @@ pub async fn verify(
             let version = installed.and_then(|path| {
                 crate::installed::Installed::at(&path, vendor, &host_environment).version
             });
-            let expected =
-                report.ignored.iter().any(|file| matches!(file.rule, Rule::NoRequest(_)));
-            let is_right = report.loaded.is_empty() && expected;
+            let is_right = report.loaded.is_empty() && report.no_request.is_some();
             let differences =
                 if is_right { vec![] } else { vec![Difference::NoRequest { output }] };
             (version, differences)
