@@ -110,8 +110,10 @@ pub(super) const READERS: &[Reader] = &[
         repeated("data: {\"usage\":{\"input_tokens\":1}}\n\n", bytes)
     }),
     facts("one event", |bytes| format!("data: {}\n\n", repeated("usage ", bytes - 8))),
+    gemini_facts("events of Gemini", |bytes| repeated(GEMINI_EVENT, bytes)),
 ];
 
+const GEMINI_EVENT: &str = "data: {\"candidates\": [{\"content\": {\"parts\": [{\"text\": \"word word word word word word \"}],\"role\": \"model\"},\"index\": 0}],\"usageMetadata\": {\"promptTokenCount\": 30,\"candidatesTokenCount\": 4,\"totalTokenCount\": 34},\"modelVersion\": \"m\"}\r\n\r\n";
 const CLAUDE_DELTA: &str = "{\"type\":\"stream_event\",\"event\":{\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"word \"}}}\n";
 const GEMINI: &str =
     "{\"type\":\"message\",\"role\":\"assistant\",\"content\":\"word \",\"delta\":true}\n";
@@ -228,12 +230,20 @@ const fn chat(input: &'static str, make: fn(usize) -> String) -> Reader {
 
 /// The reader of an answer that passes a relay.
 const fn facts(input: &'static str, make: fn(usize) -> String) -> Reader {
-    let read = |text: &str| {
-        let mut reader = AnswerReader::new(convoke_wire::Wire::Responses, "text/event-stream");
-        for piece in text.as_bytes().chunks(64 << 10) {
-            reader.push(piece);
-        }
-        black_box(reader.finish());
-    };
+    let read = |text: &str| relayed(convoke_wire::Wire::Responses, text);
     Reader { name: "an answer that is relayed", input, limit: OUTPUT, make, read }
+}
+
+/// The same for an answer of Gemini, which counts tokens in every event.
+const fn gemini_facts(input: &'static str, make: fn(usize) -> String) -> Reader {
+    let read = |text: &str| relayed(convoke_wire::Wire::Gemini, text);
+    Reader { name: "an answer that is relayed", input, limit: OUTPUT, make, read }
+}
+
+fn relayed(wire: convoke_wire::Wire, text: &str) {
+    let mut reader = AnswerReader::new(wire, "text/event-stream");
+    for piece in text.as_bytes().chunks(64 << 10) {
+        reader.push(piece);
+    }
+    black_box(reader.finish());
 }

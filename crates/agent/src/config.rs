@@ -74,6 +74,10 @@ pub struct Definition {
     pub protocol: Protocol,
     /// The session mode of an ACP agent, by name.
     pub mode: Option<String>,
+    /// Whether an ACP agent can read and write files through Convoke.
+    pub client_files: bool,
+    /// Whether an ACP agent can run commands through Convoke.
+    pub client_terminal: bool,
     /// The replies of a stand-in, turn by turn.
     pub replies: Vec<String>,
     /// The endpoint and tools of an api agent.
@@ -122,6 +126,8 @@ impl Definition {
             permissions: None,
             protocol: Protocol::default(),
             mode: None,
+            client_files: false,
+            client_terminal: false,
             replies: Vec::new(),
             api: Api::default(),
             sandbox: SandboxAdditions::default(),

@@ -18,7 +18,7 @@ convoke_core::diagnostic_codes! {
         "Ask for a file instead of a long reply.";
     AGENT_REPLY_TRUNCATED = "agent.reply-truncated", Loss,
         "An agent's reply was over the limit and its end was cut.",
-        "Raise the reply limit, or ask for a file instead of a long reply.";
+        "Ask for a file instead of a long reply.";
     AGENT_REPLY_EMPTY = "agent.reply-empty", Note,
         "The agent ended its turn without a reply.",
         "Ask again; the events of the turn show what it did.";

@@ -5,13 +5,12 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use convoke_team::{PermissionRules, RuleAnswer};
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 /// An action that an agent asks to take.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -89,7 +88,7 @@ impl PermissionAnswer {
 }
 
 /// The origin of an answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum AnsweredBy {
@@ -107,14 +106,33 @@ pub enum AnsweredBy {
     Withdrawn,
 }
 
+impl AnsweredBy {
+    /// Returns the word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Person => "person",
+            Self::Session => "session",
+            Self::Rule => "rule",
+            Self::Timeout => "timeout",
+            Self::Nobody => "nobody",
+            Self::Withdrawn => "withdrawn",
+        }
+    }
+}
+
+/// Answers that people gave for a whole session. Clones share them.
+#[derive(Debug, Clone, Default)]
+pub struct SessionAnswers(Arc<Mutex<BTreeMap<QuestionKey, PermissionAnswer>>>);
+
 /// Answers that need no question: rules, and earlier answers of the session. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct Approvals {
     rules: PermissionRules,
-    /// Whether there is no person to ask.
-    unattended: Arc<AtomicBool>,
-    /// The answers for the session.
-    remembered: Arc<Mutex<BTreeMap<QuestionKey, PermissionAnswer>>>,
+    /// Whether nobody is there to be asked.
+    is_unattended: Arc<watch::Sender<bool>>,
+    /// The member whose agent asks.
+    member: String,
+    remembered: SessionAnswers,
 }
 
 impl Approvals {
@@ -123,9 +141,22 @@ impl Approvals {
         Self { rules, ..Self::default() }
     }
 
-    /// Refuses what no rule allows, instead of asking.
-    pub fn refuse_unanswered(&self) {
-        self.unattended.store(true, Ordering::Relaxed);
+    /// Keeps the answers for a session together with those to other members and earlier turns.
+    #[must_use]
+    pub fn remembered_in(self, answers: &SessionAnswers, member: &str) -> Self {
+        Self { member: member.to_owned(), remembered: answers.clone(), ..self }
+    }
+
+    /// Sets whether a person can be asked. Where nobody can, what no rule allows is refused.
+    pub fn set_attended(&self, is_attended: bool) {
+        self.is_unattended.send_replace(!is_attended);
+    }
+
+    /// Waits until nobody can be asked any more.
+    pub async fn unattended(&self) {
+        let mut is_unattended = self.is_unattended.subscribe();
+        // The sender is here.
+        let _ = is_unattended.wait_for(|is_unattended| *is_unattended).await;
     }
 
     /// Returns the answer to a question that needs no person.
@@ -136,12 +167,11 @@ impl Approvals {
             Some(RuleAnswer::Allow) => return Some((PermissionAnswer::Once, AnsweredBy::Rule)),
             None => {}
         }
-        let remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(answer) = remembered.get(&key(question)) {
+        let remembered = self.remembered.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(answer) = remembered.get(&self.key(question)) {
             return Some((*answer, AnsweredBy::Session));
         }
-        let is_unattended = self.unattended.load(Ordering::Relaxed);
-        is_unattended.then_some((PermissionAnswer::Never, AnsweredBy::Nobody))
+        self.is_unattended.borrow().then_some((PermissionAnswer::Never, AnsweredBy::Nobody))
     }
 
     /// Keeps an answer that a person gave for the session.
@@ -149,24 +179,25 @@ impl Approvals {
         if answer == PermissionAnswer::Once {
             return;
         }
-        let mut remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
-        remembered.insert(key(question), answer);
+        let mut remembered = self.remembered.0.lock().unwrap_or_else(PoisonError::into_inner);
+        remembered.insert(self.key(question), answer);
+    }
+
+    fn key(&self, question: &PermissionQuestion) -> QuestionKey {
+        let PermissionQuestion { tool, summary, input, is_command, .. } = question;
+        // Agents describe the same command in other words.
+        let input = if *is_command { String::new() } else { input.clone() };
+        (self.member.clone(), tool.clone(), summary.clone(), input)
     }
 }
 
-/// The identity of a question: tool, summary and input.
-type QuestionKey = (String, String, String);
-
-fn key(question: &PermissionQuestion) -> QuestionKey {
-    let PermissionQuestion { tool, summary, input, is_command, .. } = question;
-    // Agents describe the same command differently.
-    let input = if *is_command { String::new() } else { input.clone() };
-    (tool.clone(), summary.clone(), input)
-}
+/// A member, a tool, what it would do, and its input: with the same of all, a question is the same.
+type QuestionKey = (String, String, String, String);
 
 impl PartialEq for Approvals {
     fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.remembered, &other.remembered) && self.rules == other.rules
+        Arc::ptr_eq(&self.remembered.0, &other.remembered.0)
+            && (&self.rules, &self.member) == (&other.rules, &other.member)
     }
 }
 
@@ -216,8 +247,16 @@ mod tests {
         approvals.remember(&question("ls"), PermissionAnswer::Session);
         let session = Some((PermissionAnswer::Session, AnsweredBy::Session));
         assert_eq!(decide(&approvals.clone(), "ls"), session);
-        approvals.refuse_unanswered();
+        approvals.set_attended(false);
         let nobody = Some((PermissionAnswer::Never, AnsweredBy::Nobody));
         assert_eq!(decide(&approvals, "ls -l"), nobody);
+        approvals.set_attended(true);
+        assert_eq!(decide(&approvals, "ls -l"), None);
+        // The answers of a session outlast the approvals of a turn, for the same member.
+        let answers = SessionAnswers::default();
+        let of = |member| Approvals::default().remembered_in(&answers, member);
+        of("max").remember(&question("ls"), PermissionAnswer::Session);
+        assert_eq!(decide(&of("max"), "ls"), session);
+        assert_eq!(decide(&of("cody"), "ls"), None);
     }
 }

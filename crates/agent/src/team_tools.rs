@@ -1,10 +1,11 @@
 //! Tools with which an agent reaches its team while its turn runs.
 //!
-//! A turn that has them gets [`TeamTools`], which send calls to the coordinator. A program instead gets an MCP
-//! server, `convoke mcp`, that connects to a port of Convoke's on this machine ([`socket`]). The secret in its
-//! environment identifies the turn; no argument of a call can.
+//! A turn that has them gets [`TeamTools`], which send calls to the coordinator. A model member offers each
+//! [`TeamTool`] as a function. A program instead gets an MCP server, `convoke mcp`, that connects to a port of
+//! Convoke's on this machine ([`socket`]). The secret in its environment identifies the turn; no argument of a call can.
 
 pub mod socket;
+mod tool;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -13,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use tokio::sync::{mpsc, oneshot};
 
+pub use self::tool::{MOST_READ, TeamTool};
 use crate::id::AttemptRef;
 
 /// The name of the MCP server, as agents see it.

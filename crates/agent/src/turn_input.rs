@@ -6,6 +6,8 @@ use std::time::Duration;
 use convoke_core::ledger::Ledger;
 pub use convoke_team::{Permissions, Trust};
 use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
+use tokio::time::Instant;
 
 use crate::id::AttemptRef;
 use crate::permission::Approvals;
@@ -44,7 +46,45 @@ pub struct TurnInput {
     pub attempt: Option<AttemptRef>,
     /// The tools with which the agent reaches its team; `None` if it has none.
     pub team_tools: Option<TeamTools>,
+    /// The time until which the turn may run; `None` for no such time.
+    pub lease: Option<Lease>,
 }
+
+/// The time until which a turn may run, which its caller extends. When it is over, the guardian ends the agent, even if
+/// this process is stopped.
+#[derive(Debug, Clone)]
+pub struct Lease(watch::Receiver<Instant>);
+
+impl Lease {
+    /// Creates a lease that ends at the last time sent.
+    pub fn new(until: watch::Receiver<Instant>) -> Self {
+        Self(until)
+    }
+
+    /// Returns the time that is left.
+    pub fn left(&mut self) -> Duration {
+        self.0.borrow_and_update().saturating_duration_since(Instant::now())
+    }
+
+    /// Returns whether it is over.
+    pub fn is_over(&self) -> bool {
+        *self.0.borrow() <= Instant::now()
+    }
+
+    /// Waits until it is extended, and returns the time that is left; `None` if nobody can extend it.
+    pub async fn extended(&mut self) -> Option<Duration> {
+        self.0.changed().await.ok()?;
+        Some(self.left())
+    }
+}
+
+impl PartialEq for Lease {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.same_channel(&other.0)
+    }
+}
+
+impl Eq for Lease {}
 
 impl TurnInput {
     /// Creates an input with the narrowest permissions and the default limits.
@@ -62,6 +102,7 @@ impl TurnInput {
             limits: Limits::default(),
             attempt: None,
             team_tools: None,
+            lease: None,
             approvals: Approvals::default(),
             thread_writer: ThreadWriter::Agent,
         }

@@ -217,7 +217,7 @@ fn replay(name: &str, lines: &[Value], at: usize) -> Replay {
     let sent = &lines[at]["msg"];
     let id = &sent["params"]["sessionId"];
     let tells = name.starts_with("copilot") || name.starts_with("codex");
-    let reader = Acp::new(4 << 20).telling_failures_as_text(tells);
+    let reader = Acp::new(4 << 20).reporting_errors_as_text(tells);
     let mut session = Session::new(reader, settings(&sent["params"]["prompt"]));
     let (mut events, mut problems) = (Vec::new(), Vec::new());
     let first = written(&session.open());
@@ -275,7 +275,7 @@ fn replay(name: &str, lines: &[Value], at: usize) -> Replay {
                     Some(_) => Decision::Refused,
                     None => Decision::Withdrawn,
                 };
-                let ours = written(&session.answer(&question, decision));
+                let ours = written(&session.answer(&question, decision, &mut |_| {}));
                 let is_once =
                     option.is_none_or(|option| option["kind"].as_str().unwrap().ends_with("once"));
                 if is_once && stopped.is_none() && ours != [message.clone()] {

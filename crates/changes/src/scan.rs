@@ -405,7 +405,7 @@ mod tests {
     fn scan(root: &Path, old: &Manifest) -> Manifest {
         // The names are known, so that no program is needed.
         let host = Host { path: "".into(), home: root.join("home"), config: root.join("config") };
-        let git = Git::new(&host, root.join("store"), root);
+        let git = Git::new(&host, root.join("store"), root, &[]);
         let deadline = Deadline::within(Duration::from_mins(1));
         let limits = &Limits::default();
         Scan { root, git: &git, host: &host, limits, deadline }.run(old).unwrap()

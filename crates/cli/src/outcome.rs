@@ -76,7 +76,7 @@ fn explained(error: &anyhow::Error) -> String {
 /// Returns the path of the database if it failed: its own errors do not name it.
 fn where_it_failed(error: &anyhow::Error) -> String {
     match host_environment::of_process() {
-        Ok(host_environment) if is_of_database(error) => {
+        Ok(host_environment) if is_of_database(error) && !is_of_server(error) => {
             let file = Home::of(&host_environment).data.join("sessions.db");
             format!(
                 "; the sessions are in {}: if the disk is full, free some space and resume the session; \
@@ -97,6 +97,18 @@ fn is_of_database(error: &anyhow::Error) -> bool {
         };
         let store = in_conversation.or_else(|| cause.downcast_ref());
         matches!(store, Some(StoreError::Database(_)))
+    })
+}
+
+/// Returns whether the database is one that machines share, and no file.
+fn is_of_server(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        let in_conversation = match cause.downcast_ref() {
+            Some(CoordinatorError::Store(error)) => Some(error),
+            _ => None,
+        };
+        let store: Option<&StoreError> = in_conversation.or_else(|| cause.downcast_ref());
+        store.is_some_and(StoreError::is_of_server)
     })
 }
 

@@ -148,6 +148,18 @@ impl User {
         true
     }
 
+    /// Adds a member that is a model without a program.
+    async fn add_model(&mut self, member: &str, wire: &str, script: Script) {
+        let server = start(script).await.unwrap();
+        let base_url = server.base_url();
+        let _ = writeln!(
+            self.agents,
+            "[agent.{member}]\nkind = \"api\"\nbase-url = \"{base_url}/v1\"\nmodel = \"m\"\nwire = \"{wire}\"",
+        );
+        let _ = writeln!(self.team, "[[member]]\nname = \"{member}\"\nagent = \"{member}\"");
+        self.servers.push(server);
+    }
+
     /// Runs a conversation and returns its messages.
     async fn run(&self, task: &'static str) -> Vec<Value> {
         let text = self.shown(&["run", "--json", task]).await;
@@ -239,6 +251,39 @@ async fn an_acp_agent_asks_codex_and_gets_the_answer() {
 #[tokio::test]
 async fn copilot_asks_codex_and_gets_the_answer() {
     asks(COPILOT, CODEX[0]).await;
+}
+
+#[tokio::test]
+async fn a_model_asks_two_models_at_once_and_gets_their_answers() {
+    for wire in ["chat", "responses"] {
+        let both = Reply::default()
+            .call("ask", json!({ "to": "sarah", "text": "First question?" }))
+            .call("say", json!({ "to": "user", "text": "I am asking." }))
+            .call("ask", json!({ "to": "kim", "text": "Second question?" }))
+            .call("ask", json!({ "to": "nobody", "text": "Third question?" }))
+            .call("task", json!({}));
+        let mut user = User::new("task = \"Look at it\"\nteam-tools = true\n");
+        let script = Script::new([Answer::from(both), Answer::say("Both have answered.")]);
+        user.add_model("max", wire, script).await;
+        user.add_model("sarah", wire, Script::new([Answer::say("First answer.")])).await;
+        user.add_model("kim", wire, Script::new([Answer::say("Second answer.")])).await;
+        let messages = user.run("Ask both.").await;
+        let said = said(&messages);
+        assert_eq!(said.last().unwrap(), &("max", "Both have answered."), "{said:?}");
+        assert_eq!(said.len(), 7, "{said:?}");
+        let bodies = user.bodies(0);
+        for tool in ["say", "ask", "read_context", "task", "changes"] {
+            assert!(bodies[0].contains(&format!("\"name\":\"{tool}\"")), "{tool}: {}", bodies[0]);
+        }
+        for answer in
+            ["First answer.", "Second answer.", "no agent has the name `nobody`", "Look at it"]
+        {
+            assert!(bodies[1].contains(answer), "{answer}: {}", bodies[1]);
+        }
+        assert!(user.bodies(1)[0].contains("First question?"));
+        let calls = messages.iter().filter(|it| it["text"] == "First question?");
+        assert_eq!(calls.map(|it| it["to"].clone()).collect::<Vec<_>>(), [json!(["sarah"])]);
+    }
 }
 
 #[tokio::test]

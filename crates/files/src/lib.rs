@@ -4,6 +4,8 @@
 //! that needs no disk. Both answer with the same errors, so that rules that depend on *why* a file could
 //! not be read hold in each. [`FileKind`] says how large a file may be.
 
+#[cfg(unix)]
+pub mod beneath;
 mod disk;
 pub mod failpoint;
 pub mod git;

@@ -52,6 +52,8 @@ kinds! {
     Variables = MIB, "a file of variables";
     /// A file of command rules.
     CommandRules = MIB, "a file of command rules";
+    /// A file that an agent reads or writes through Convoke.
+    ClientFile = 4 * MIB, "a file that an agent reads or writes";
     /// A configuration or settings file.
     Configuration = 4 * MIB, "a configuration file";
     /// A `SKILL.md`.

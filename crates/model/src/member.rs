@@ -37,7 +37,7 @@ use crate::redacted;
 use crate::secret::Key;
 use crate::sent::Recorder;
 use crate::settings::Settings;
-use crate::tools::Toolbox;
+use crate::tools::{Toolbox, team_specs};
 use crate::turn::Driver;
 
 /// The maximum time without data from a server.
@@ -361,8 +361,11 @@ impl Prepared<'_> {
         }
         .map_err(|error| usage(error.to_string()))?;
         let toolbox = self.toolbox.as_ref().map(|toolbox| toolbox.within(thread.output_bytes()));
-        if toolbox.is_some() {
-            thread.set_tools(Toolbox::specs());
+        let team_tools = self.turn_input.team_tools.as_ref();
+        let mut specs = if toolbox.is_some() { Toolbox::specs() } else { Vec::new() };
+        specs.extend(team_tools.into_iter().flat_map(|_| team_specs()));
+        if !specs.is_empty() {
+            thread.set_tools(specs);
         }
         let mut progress = Progress::new(&thread, log);
         report(self.files.take_refused(), &mut progress, side).await;
@@ -373,6 +376,7 @@ impl Prepared<'_> {
                 client: &self.client,
                 key: self.key.as_ref(),
                 toolbox: toolbox.as_ref(),
+                team_tools,
                 side,
                 recorder: &mut *recorder,
                 progress: &mut progress,

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use convoke_agent::event::{Event, EventKind, TextPart};
+use convoke_agent::team_tools::{TeamTool, TeamTools};
 use convoke_agent::thread::{RequestEnd, RequestMeta, ThreadStoreError};
 use convoke_agent::turn::TurnSide;
 use convoke_agent::verdict::{Failure, FailureReason};
@@ -13,6 +14,8 @@ use convoke_thread::prompt::{Request, RequestPurpose};
 use convoke_thread::thread::{
     Answer as ThreadAnswer, Failure as ThreadFailure, Outcome as ThreadOutcome, Step, Thread,
 };
+
+use tokio::task::JoinSet;
 
 use crate::client::{CallError, CallEvent, Client};
 use crate::diagnostics;
@@ -34,6 +37,7 @@ pub(crate) struct Driver<'d, 'r> {
     pub client: &'d Client,
     pub key: Option<&'d Key>,
     pub toolbox: Option<&'d Toolbox>,
+    pub team_tools: Option<&'d TeamTools>,
     pub side: &'d TurnSide,
     pub recorder: &'d mut Recorder<'r>,
     pub progress: &'d mut Progress,
@@ -266,32 +270,55 @@ impl Driver<'_, '_> {
     }
 
     async fn run_tools(&self, calls: Vec<ResponseItem>) -> Vec<ResponseItem> {
-        let mut results = Vec::with_capacity(calls.len());
+        let mut results: Vec<Option<ResponseItem>> = Vec::with_capacity(calls.len());
+        // Questions to teammates, which are asked at the same time. Dropped with this call, and given up then.
+        let mut questions = JoinSet::new();
         for call in calls {
             let (id, name, input) = match call {
                 ResponseItem::FunctionCall(call) => (call.call_id, call.name, call.arguments),
                 ResponseItem::CustomToolCall(call) => {
                     let output = tools::unsupported(&call.name);
-                    self.report_call(&call.call_id, &call.name, &call.input, &output).await;
-                    results.push(custom_output(call.call_id, output.text));
+                    self.report_start(&call.call_id, &call.name, &call.input).await;
+                    self.report_end(&call.call_id, &output).await;
+                    results.push(Some(custom_output(call.call_id, output.text)));
                     continue;
                 }
                 // Other calls cannot be run; the thread records that itself.
                 _ => continue,
             };
-            let output = match self.toolbox {
-                Some(toolbox) => {
+            self.report_start(&id, &name, &input).await;
+            let is_of_team = TeamTool::ALL.iter().any(|tool| tool.name() == name);
+            let output = match (self.team_tools.filter(|_| is_of_team), self.toolbox) {
+                (Some(team), _) if name == TeamTool::Ask.name() => {
+                    let (team, place) = (team.clone(), results.len());
+                    results.push(None);
+                    questions.spawn(async move {
+                        (place, id, tools::call_team(&team, &name, &input).await)
+                    });
+                    continue;
+                }
+                (Some(team), _) => tools::call_team(team, &name, &input).await,
+                (None, Some(toolbox)) => {
                     let (toolbox, name, input) = (toolbox.clone(), name.clone(), input.clone());
                     let run = tokio::task::spawn_blocking(move || toolbox.run(&name, &input));
                     run.await.unwrap_or_else(|_| tools::failed())
                 }
-                None => tools::unsupported(&name),
+                (None, None) => tools::unsupported(&name),
             };
-            let output = self.without_key(output);
-            self.report_call(&id, &name, &input, &output).await;
-            results.push(ResponseItem::function_output(id, output.text));
+            results.push(Some(self.result(id, output).await));
         }
-        results
+        while let Some(answered) = questions.join_next().await {
+            let Ok((place, id, output)) = answered else { continue };
+            results[place] = Some(self.result(id, output).await);
+        }
+        results.into_iter().flatten().collect()
+    }
+
+    /// Reports the end of a call and returns its output for the model.
+    async fn result(&self, id: String, output: ToolOutput) -> ResponseItem {
+        let output = self.without_key(output);
+        self.report_end(&id, &output).await;
+        ResponseItem::function_output(id, output.text)
     }
 
     /// Removes the key from an output: a file may contain it.
@@ -302,20 +329,16 @@ impl Driver<'_, '_> {
         output
     }
 
-    async fn report_call(&self, id: &str, name: &str, input: &str, output: &ToolOutput) {
+    async fn report_start(&self, id: &str, name: &str, input: &str) {
         let owned = |text: &str| Cow::Owned(text.to_owned());
-        self.report(EventKind::ToolStarted {
-            id: owned(id),
-            name: owned(name),
-            input: owned(input),
-        })
-        .await;
-        self.report(EventKind::ToolFinished {
-            id: owned(id),
-            ok: output.ok,
-            output: owned(&output.text),
-        })
-        .await;
+        let (id, name, input) = (owned(id), owned(name), owned(input));
+        self.report(EventKind::ToolStarted { id, name, input }).await;
+    }
+
+    async fn report_end(&self, id: &str, output: &ToolOutput) {
+        let owned = |text: &str| Cow::Owned(text.to_owned());
+        let (id, ok, output) = (owned(id), output.ok, owned(&output.text));
+        self.report(EventKind::ToolFinished { id, ok, output }).await;
     }
 
     /// Refuses a compaction if an earlier one in this turn failed or did not help.

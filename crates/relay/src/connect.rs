@@ -22,7 +22,7 @@ use crate::proxy::{Proxy, proxy_for};
 use crate::upstream::Upstream;
 
 /// The time until a connection is accepted and encrypted.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The longest head of a proxy's answer.
 const LONGEST_HEAD: usize = 16 << 10;
@@ -67,7 +67,7 @@ impl Connector {
         B::Data: Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        let opened = tokio::time::timeout(PATIENCE, self.connect());
+        let opened = tokio::time::timeout(CONNECT_TIMEOUT, self.connect());
         opened.await.map_err(|_| ConnectError::TimedOut(self.upstream.authority.clone()))?
     }
 
@@ -154,7 +154,7 @@ fn tls(env: &[(OsString, OsString)]) -> Result<TlsConnector, String> {
     Ok(TlsConnector::from(Arc::new(config)))
 }
 
-/// Has a proxy open a connection.
+/// Opens a connection through a proxy.
 pub(crate) async fn tunnel(
     stream: &mut TcpStream,
     proxy: &Proxy,

@@ -157,7 +157,7 @@ fn remove_hop_by_hop(headers: &mut HeaderMap) {
     headers.remove("proxy-connection");
 }
 
-/// Tells whether a request carries a signature of its host.
+/// Returns whether a request is signed with its host.
 fn is_signed(headers: &HeaderMap) -> bool {
     let authorization = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
     authorization.is_some_and(|value| value.starts_with("AWS4-HMAC-SHA256"))

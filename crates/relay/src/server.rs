@@ -126,13 +126,13 @@ impl Shared {
         });
     }
 
-    /// Notes why a request was not forwarded, or not answered.
+    /// Records why a request was not forwarded or not answered.
     pub fn fail(&self, reason: &str) {
         let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
         *failure = Some(reason.to_owned());
     }
 
-    /// Tells whether a request is the program's own.
+    /// Returns whether a request is the program's own.
     pub fn is_own_program(&self, headers: &HeaderMap) -> bool {
         let agent = headers.get(USER_AGENT).and_then(|value| value.to_str().ok());
         self.own_user_agents.is_empty()

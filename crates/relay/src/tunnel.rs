@@ -26,7 +26,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use uuid::Uuid;
 
-use crate::connect::{self, PATIENCE};
+use crate::connect::{self, CONNECT_TIMEOUT};
 use crate::forward::own;
 use crate::proxy::proxy_for;
 use crate::public_address::is_public;
@@ -144,7 +144,7 @@ impl Tunnels {
             let reason = format!("{MOST_TUNNELS} tunnels are open already");
             (StatusCode::SERVICE_UNAVAILABLE, reason)
         })?;
-        let far = timeout(PATIENCE, self.reach(&host)).await.unwrap_or_else(|_| {
+        let far = timeout(CONNECT_TIMEOUT, self.reach(&host)).await.unwrap_or_else(|_| {
             let reason = format!("{host} did not accept a connection within 30 s");
             Err((StatusCode::GATEWAY_TIMEOUT, reason))
         })?;
@@ -210,7 +210,7 @@ impl Tunnel {
         // A program that has gone has no reason to be told.
         let Ok(near) = near.await else { return Ok(()) };
         let mut near: TokioIo<Upgraded> = TokioIo::new(near);
-        let Ok(Ok((name, hello))) = timeout(PATIENCE, read_hello(&mut near)).await else {
+        let Ok(Ok((name, hello))) = timeout(CONNECT_TIMEOUT, read_hello(&mut near)).await else {
             return Err(format!("a tunnel to {host} began with something else than TLS"));
         };
         // One address serves many names; the tunnel is for one.

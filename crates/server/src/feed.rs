@@ -13,10 +13,12 @@ use bytes::Bytes;
 use convoke_agent::event::{Event, EventKind, TextPart};
 use convoke_core::Diagnostic;
 use convoke_session::event_queue::Observer;
+use convoke_session::follow::open_questions;
 use convoke_session::progress::AttemptProgress;
+use convoke_session::store::postgres::PostgresStore;
 use convoke_session::{
     AnyStore, MessageNumber, SessionEvent, SessionEventKind, SessionId, StopReason, Store as _,
-    StoreError, TurnId, TurnState,
+    StoreError, Turn, TurnId, TurnState,
 };
 use serde_json::Value;
 use tokio::sync::watch;
@@ -44,7 +46,12 @@ impl Feeds {
         Self { store, feeds: Mutex::default() }
     }
 
-    /// Returns the feed of a session, which ends with its last reference.
+    /// Returns the store if machines share it.
+    pub fn shared(&self) -> Option<&PostgresStore> {
+        self.store.shared()
+    }
+
+    /// Returns the feed of a session, which ends when nobody has it any more.
     pub fn of(&self, session: SessionId) -> Arc<Feed> {
         let mut feeds = lock(&self.feeds);
         feeds.retain(|_, feed| feed.strong_count() > 0);
@@ -409,14 +416,8 @@ impl Feed {
                 drop(from_events);
                 return self.wake();
             }
-            SessionEventKind::PermissionAsked { turn, member, question, answers, expires_at } => {
-                from_events.questions.push(Question {
-                    turn,
-                    member,
-                    question,
-                    answers,
-                    expires_at,
-                });
+            kind @ SessionEventKind::PermissionAsked { .. } => {
+                from_events.questions.extend(Question::of(kind));
             }
             SessionEventKind::PermissionAnswered { id, .. } => {
                 from_events.questions.retain(|question| question.question.id != id);
@@ -450,12 +451,8 @@ impl Feed {
         }
         let mut standing = Standing::read(store, session, is_held).await?;
         standing.costs = store.costs(self.session).await?;
-        let running: Vec<TurnId> = standing
-            .open
-            .iter()
-            .filter(|turn| turn.state == TurnState::Running)
-            .map(|turn| turn.id)
-            .collect();
+        let running: Vec<Turn> =
+            standing.open.iter().filter(|turn| turn.state == TurnState::Running).cloned().collect();
         if !lock(&self.from_events).is_held {
             self.follow_progress(store, &running).await?;
         }
@@ -464,21 +461,25 @@ impl Feed {
     }
 
     /// Reads the stored progress of turns that another process runs.
-    async fn follow_progress(
-        &self,
-        store: &AnyStore,
-        running: &[TurnId],
-    ) -> Result<(), StoreError> {
+    async fn follow_progress(&self, store: &AnyStore, running: &[Turn]) -> Result<(), StoreError> {
         let mut progress = Vec::new();
+        let mut questions = Vec::new();
         for turn in running {
             let attempt =
-                store.attempts(self.session, *turn).await?.last().map_or(1, |it| it.number);
+                store.attempts(self.session, turn.id).await?.last().map_or(1, |it| it.number);
             let so_far =
-                AttemptProgress::read(&store.progress(self.session, *turn, attempt).await?);
-            progress.push((*turn, attempt, so_far));
+                AttemptProgress::read(&store.progress(self.session, turn.id, attempt).await?);
+            let open = open_questions(turn, attempt, &so_far.events);
+            questions.extend(open.into_iter().filter_map(Question::of));
+            progress.push((turn.id, attempt, so_far));
         }
         let mut from_events = lock(&self.from_events);
-        from_events.live.retain(|turn, _| running.contains(turn));
+        // Somebody may have opened it here meanwhile: then its events tell more.
+        if from_events.is_held {
+            return Ok(());
+        }
+        from_events.questions = questions;
+        from_events.live.retain(|turn, _| running.iter().any(|running| running.id == *turn));
         for (turn, attempt, so_far) in progress {
             let live = from_events.live.entry(turn).or_default();
             if live.attempt != attempt {
@@ -500,8 +501,17 @@ fn add_note(from_events: &mut EventState, diagnostic: Diagnostic) {
 
 /// Follows the store until the feed is dropped.
 async fn follow(store: AnyStore, feed: Weak<Feed>) {
+    let mut attendance = None;
     loop {
         let Some(feed) = feed.upgrade() else { return };
+        // Who watches a session that another machine runs can answer the questions of its agents.
+        if !feed.is_viewed() {
+            attendance = None;
+        } else if attendance.is_none()
+            && let Some(shared) = store.shared()
+        {
+            attendance = shared.attend(feed.session).await.ok();
+        }
         // A store that fails once is read again; viewers keep what they have.
         if feed.refresh(&store).await.unwrap_or(false) {
             feed.change_standing();

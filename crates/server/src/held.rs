@@ -1,7 +1,8 @@
 //! The sessions that this process runs, and the actions of people in them.
 //!
-//! The first action on a session opens it; it is released when it has had no viewer for a while and nothing runs. A
-//! session of another process is read-only: an action on it fails with the process that holds it.
+//! A session is opened by the first action on it, and released when nobody has watched it for a while and nothing runs.
+//! A session of another process is only read, and an action on it fails with the process that holds it, unless machines
+//! share the store: then a message, a cancel and an answer reach whoever holds the session.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,6 +10,7 @@ use std::time::Duration;
 
 use convoke_agent::permission::PermissionAnswer;
 use convoke_session::event_queue::Observer;
+use convoke_session::shared::QuestionId;
 use convoke_session::{
     AnyStore, Controls, Coordinator, CoordinatorError, PersonMessage, SessionId, StopReason, TurnId,
 };
@@ -18,6 +20,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::feed::{Feed, FeedObserver, Feeds};
 use crate::host::{Compose, Host, OpenedSession};
+use crate::stored::Standing;
 
 /// The most requests that wait for a session.
 const REQUEST_LIMIT: usize = 16;
@@ -149,27 +152,48 @@ impl HeldSessions {
         self.held(session)?.ask(SessionRequest::Release).await
     }
 
-    /// Cancels the running turn.
-    pub fn cancel(&self, session: SessionId) -> Result<Done, ActionError> {
-        self.held(session)?.controls.cancel_turn();
+    /// Cancels the running turn, wherever it runs.
+    pub async fn cancel(&self, session: SessionId) -> Result<Done, ActionError> {
+        match self.feeds.shared() {
+            // Whoever runs the turn is told, this process too.
+            Some(shared) => {
+                let running = shared.cancel_turns(session).await;
+                if running.map_err(|error| ActionError(error.to_string()))? == 0 {
+                    return Err(ActionError("no turn runs".to_owned()));
+                }
+            }
+            None => self.held(session)?.controls.cancel_turn(),
+        }
         Ok(Done { message: None, waits: false })
     }
 
-    /// Answers a question of an agent of this session.
-    pub fn answer(
+    /// Answers a question that an agent of this very session has asked, wherever it runs.
+    pub async fn answer(
         &self,
         session: SessionId,
         question: &str,
         answer: PermissionAnswer,
     ) -> Result<Done, ActionError> {
-        let requests = self.held(session)?;
+        let closed = || ActionError("this question is not open any more".to_owned());
         let standing = self.feeds.of(session).standing();
-        let is_open = standing
-            .is_some_and(|standing| standing.questions.iter().any(|it| it.question.id == question));
-        if !is_open {
-            return Err(ActionError("this question is not open any more".to_owned()));
+        let is_open =
+            |standing: Standing| standing.questions.iter().any(|it| it.question.id == question);
+        if let Some(shared) = self.feeds.shared() {
+            if standing.is_some_and(|standing| !is_open(standing)) {
+                return Err(closed());
+            }
+            let question = QuestionId::parse(question).ok_or_else(closed)?;
+            let answered = shared.answer_question(session, &question, answer).await;
+            if !answered.map_err(|error| ActionError(error.to_string()))? {
+                return Err(closed());
+            }
+        } else {
+            let requests = self.held(session)?;
+            if !standing.is_some_and(is_open) {
+                return Err(closed());
+            }
+            requests.controls.answer(question, answer);
         }
-        requests.controls.answer(question, answer);
         Ok(Done { message: None, waits: false })
     }
 

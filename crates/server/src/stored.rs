@@ -7,8 +7,8 @@ use convoke_agent::permission::{PermissionAnswer, PermissionQuestion};
 use convoke_core::Diagnostic;
 use convoke_core::marker::TextPolicy;
 use convoke_session::{
-    AnyStore, MemberCost, MemberName, MessageNumber, NumberedMessage, Session, StopReason,
-    Store as _, StoreError, Summary, Turn, TurnId, TurnState,
+    AnyStore, MemberCost, MemberName, MessageNumber, NumberedMessage, Session, SessionEventKind,
+    StopReason, Store as _, StoreError, Summary, Turn, TurnId, TurnState,
 };
 use convoke_team::Team;
 use serde::Serialize;
@@ -92,7 +92,19 @@ pub struct Question {
     pub expires_at: i64,
 }
 
-/// The standing of a conversation: its open turns and questions, and its holder.
+impl Question {
+    /// Returns the question that an event asks; `None` if it asks none.
+    pub fn of(event: SessionEventKind) -> Option<Self> {
+        match event {
+            SessionEventKind::PermissionAsked { turn, member, question, answers, expires_at } => {
+                Some(Self { turn, member, question, answers, expires_at })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// What a conversation waits for, and who holds it.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Standing {
@@ -110,6 +122,9 @@ pub struct Standing {
     /// Whether that is the process of this server.
     #[serde(rename = "heldHere")]
     pub is_held_here: bool,
+    /// Whether machines share the session, so that people take part in it wherever it is held.
+    #[serde(rename = "shared")]
+    pub is_shared: bool,
     /// The running turns, then the queued ones.
     pub open: Vec<Turn>,
     /// The last turns that ended without a reply.
@@ -149,6 +164,7 @@ impl Standing {
             last_message: session.state.last_message,
             is_held,
             is_held_here: false,
+            is_shared: store.shared().is_some(),
             open,
             unanswered,
             live: Vec::new(),

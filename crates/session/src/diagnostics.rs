@@ -22,6 +22,9 @@ convoke_core::diagnostic_codes! {
     LEASE_LOST = "lease.lost", Note,
         "This process was stopped or cut off for so long that another one may hold the session; its turn was ended.",
         "Nothing, the turn runs again elsewhere; if it happens often, look at the network and at the load of this machine.";
+    ANSWER_LATE = "answer.late", Note,
+        "An answer to a question of an agent on another machine had no effect: somebody else was first, or the turn has ended.",
+        "Nothing; the conversation shows the answer that counted.";
     THREAD_FORGOTTEN = "thread.forgotten", Loss,
         "A model starts a new thread in the copy of a session, because the old thread cannot be divided at the copied message.",
         "Copy the whole session, without --after, to keep the thread.";

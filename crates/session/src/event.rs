@@ -7,6 +7,7 @@ use std::fmt;
 use std::time::Duration;
 
 use convoke_agent::Verdict;
+use convoke_agent::event::{Event, EventKind};
 use convoke_agent::permission::{AnsweredBy, PermissionAnswer, PermissionQuestion};
 use convoke_core::figures::thousands;
 use convoke_core::marker::Intent;
@@ -19,8 +20,9 @@ use crate::content::ContentRef;
 use crate::file_changes::{ChangeCounts, ChangedBy};
 use crate::id::{MemberName, MessageNumber, Millis, SessionId, TurnId};
 use crate::session::NumberedMessage;
+use crate::shared::QuestionId;
 use crate::team_tools::sent_by;
-use crate::turn::{AttemptResult, TurnState};
+use crate::turn::{AttemptResult, Turn, TurnState};
 
 /// An event of a conversation.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -90,6 +92,9 @@ pub enum SessionEventKind {
         member: MemberName,
         /// The name or label of the node that it waits for; `None` for any that has the agent.
         node: Option<String>,
+        /// Why no node takes it; `None` if one can.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        problem: Option<String>,
     },
     /// An attempt was stored and is being sent.
     TurnStarted {
@@ -117,7 +122,7 @@ pub enum SessionEventKind {
         /// The member whose turn it is.
         member: MemberName,
         /// The event.
-        event: convoke_agent::event::Event<'static>,
+        event: Event<'static>,
     },
     /// An agent asks before it acts, and waits for an answer: see [`crate::Controls::answer`].
     PermissionAsked {
@@ -184,6 +189,26 @@ pub enum SessionEventKind {
     },
     /// The conversation stopped; everything is stored.
     Stopped(StopReason),
+}
+
+impl SessionEventKind {
+    /// Returns the event of a conversation that an event of a turn's agent is. Questions have ids that those of no
+    /// other attempt have.
+    pub(crate) fn of_agent(turn: &Turn, attempt: u32, event: Event<'static>) -> Self {
+        let (turn, member) = (turn.id, turn.member.clone());
+        let id_of = |id| QuestionId { turn, attempt, id }.to_string();
+        match event.kind {
+            EventKind::PermissionAsked { question, expires_at } => {
+                let question = PermissionQuestion { id: id_of(question.id), ..question };
+                let answers = PermissionAnswer::ALL.to_vec();
+                Self::PermissionAsked { turn, member, question, answers, expires_at }
+            }
+            EventKind::PermissionAnswered { id, answer, by } => {
+                Self::PermissionAnswered { turn, member, id: id_of(id), answer, by }
+            }
+            _ => Self::Agent { turn, member, event },
+        }
+    }
 }
 
 /// A stored message, as it is shown.

@@ -1,12 +1,14 @@
-//! Follows a session that another process writes: reads what is new, and tells it as the events of a conversation.
+//! Follows a session that another process writes: reads new rows and converts them to events of the conversation.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
 use convoke_agent::event::{Event, EventKind, TextPart};
+use convoke_agent::permission::{AnsweredBy, PermissionAnswer, PermissionQuestion};
 use convoke_core::Diagnostic;
 use convoke_core::ledger::estimate_tokens;
 use convoke_team::Team;
+use serde::Deserialize as _;
 use serde_json::Value;
 
 use crate::diagnostics;
@@ -21,7 +23,7 @@ use crate::turn::{Attempt, Turn, TurnState};
 /// The rows that are read at a time.
 const PAGE: usize = 256;
 
-/// The place in a session up to which it was told.
+/// The position in a session up to which it was reported.
 #[derive(Debug, Clone)]
 pub struct Follower {
     session: SessionId,
@@ -32,10 +34,10 @@ pub struct Follower {
     open: BTreeMap<TurnId, Followed>,
 }
 
-/// A turn that has not ended, as far as it was told.
-#[derive(Debug, Clone, Copy, Default)]
+/// A turn that has not ended, with its reported part.
+#[derive(Debug, Clone, Default)]
 struct Followed {
-    /// The attempts that were told.
+    /// The reported attempts.
     attempts: u32,
     /// Whether the last of them has ended.
     has_ended: bool,
@@ -43,6 +45,8 @@ struct Followed {
     progress: usize,
     /// The events in them that are stored with the attempt when it has ended: all but pieces of texts.
     events: usize,
+    /// The open questions of its agent.
+    questions: BTreeSet<String>,
 }
 
 impl Followed {
@@ -51,6 +55,21 @@ impl Followed {
         let is_running = turn.state == TurnState::Running;
         let attempts = turn.attempts.saturating_sub(u32::from(is_running));
         Self { attempts, has_ended: true, ..Self::default() }
+    }
+
+    /// Takes note of the questions in the events of the last attempt.
+    fn note(&mut self, events: &[SessionEvent]) {
+        for event in events {
+            match &event.kind {
+                SessionEventKind::PermissionAsked { question, .. } => {
+                    self.questions.insert(question.id.clone());
+                }
+                SessionEventKind::PermissionAnswered { id, .. } => {
+                    self.questions.remove(id);
+                }
+                _ => {}
+            }
+        }
     }
 }
 
@@ -172,7 +191,7 @@ impl Follower {
 
     /// Returns how far a turn was told.
     fn followed(&self, turn: &Turn) -> Followed {
-        let known = self.open.get(&turn.id).copied();
+        let known = self.open.get(&turn.id).cloned();
         // A turn that had ended and is tried again.
         let retried = || (turn.id <= self.last_turn).then(|| Followed::before_attempt(turn));
         known.or_else(retried).unwrap_or_default()
@@ -201,22 +220,36 @@ impl Follower {
                 before.push(self.started(store, &turn, &attempt).await?);
                 followed = Followed { attempts: attempt.number, ..Followed::default() };
             }
+            let is_last = attempt.number == turn.attempts;
             match &attempt.ended {
                 None => {
                     let progress = store.progress(self.session, turn.id, attempt.number).await?;
                     let new = progress.get(followed.progress..).unwrap_or_default();
                     followed.progress = progress.len();
                     followed.events += new.lines().filter(|line| !is_piece(line)).count();
-                    before.extend(self.agent_events(&turn, attempt.began_at, new.lines()));
+                    let events = self.agent_events(&turn, &attempt, attempt.began_at, new.lines());
+                    followed.note(&events);
+                    before.extend(events);
                 }
+                // It ended after the turn was read: the rest is read the next time.
+                Some(_) if is_last && turn.state == TurnState::Running => break,
                 Some(result) => {
                     followed.has_ended = true;
                     if let Some(events) = result.events {
                         let events = store.content(events.hash).await?;
                         let new = events.lines().skip(followed.events);
-                        before.extend(self.agent_events(&turn, result.at, new));
+                        let events = self.agent_events(&turn, &attempt, result.at, new);
+                        followed.note(&events);
+                        before.extend(events);
                     }
-                    if attempt.number < turn.attempts || turn.state.is_open() {
+                    for id in std::mem::take(&mut followed.questions) {
+                        let (turn, member) = (turn.id, turn.member.clone());
+                        let (answer, by) = (PermissionAnswer::Never, AnsweredBy::Withdrawn);
+                        let kind =
+                            SessionEventKind::PermissionAnswered { turn, member, id, answer, by };
+                        before.push(self.event(result.at, kind));
+                    }
+                    if !is_last || turn.state.is_open() {
                         let kind = interrupted(&turn);
                         before.push(self.event(result.at, kind));
                     } else {
@@ -295,12 +328,13 @@ impl Follower {
     fn agent_events<'l>(
         &self,
         turn: &Turn,
+        attempt: &Attempt,
         at: Millis,
         lines: impl Iterator<Item = &'l str>,
     ) -> Vec<SessionEvent> {
         let told = |event| {
-            let (turn, member) = (turn.id, turn.member.clone());
-            self.event(at, SessionEventKind::Agent { turn, member, event })
+            let kind = SessionEventKind::of_agent(turn, attempt.number, event);
+            self.event(at, kind)
         };
         lines.filter_map(stored_event).map(told).collect()
     }
@@ -323,7 +357,8 @@ pub(crate) fn interrupted(turn: &Turn) -> SessionEventKind {
     SessionEventKind::Diagnostic { turn: Some(turn.id), diagnostic }
 }
 
-/// Parses an event of a turn's progress: a text or a tool call. Others are told by whoever runs the turn.
+/// Parses an event of a turn's progress: a text, a tool call or a question. The process that runs the turn reports the
+/// others.
 pub fn stored_event(line: &str) -> Option<Event<'static>> {
     let event: Value = serde_json::from_str(line).ok()?;
     let kind = &event["event"];
@@ -342,8 +377,50 @@ pub fn stored_event(line: &str) -> Option<Event<'static>> {
             ok: kind["ok"].as_bool().unwrap_or_default(),
             output: text("output").into(),
         },
+        "permissionAsked" => EventKind::PermissionAsked {
+            question: question(&kind["question"]),
+            expires_at: kind["expiresAt"].as_i64().unwrap_or_default(),
+        },
+        "permissionAnswered" => EventKind::PermissionAnswered {
+            id: text("id"),
+            answer: PermissionAnswer::deserialize(&kind["answer"]).ok()?,
+            by: AnsweredBy::deserialize(&kind["by"]).ok()?,
+        },
         _ => return None,
     };
     let sub_agent = event["subAgent"].as_str().map(|id| id.to_owned().into());
     Some(Event { sub_agent, kind })
+}
+
+/// Reads a stored question. Whether it is about a command is known to the process that decides by rules.
+fn question(stored: &Value) -> PermissionQuestion {
+    let text = |name: &str| stored[name].as_str().unwrap_or_default().to_owned();
+    PermissionQuestion {
+        id: text("id"),
+        tool: text("tool"),
+        summary: text("summary"),
+        input: match &stored["input"] {
+            Value::String(cut) => cut.clone(),
+            input => input.to_string(),
+        },
+        diff: stored["diff"].as_str().map(str::to_owned),
+        is_command: false,
+    }
+}
+
+/// Returns the questions in the stored events of a running attempt that wait for an answer, as events of the
+/// conversation.
+pub fn open_questions(turn: &Turn, attempt: u32, events: &str) -> Vec<SessionEventKind> {
+    let mut open: Vec<(String, SessionEventKind)> = Vec::new();
+    for event in events.lines().filter_map(stored_event) {
+        match SessionEventKind::of_agent(turn, attempt, event) {
+            SessionEventKind::PermissionAnswered { id, .. } => open.retain(|(it, _)| *it != id),
+            kind => {
+                if let SessionEventKind::PermissionAsked { question, .. } = &kind {
+                    open.push((question.id.clone(), kind));
+                }
+            }
+        }
+    }
+    open.into_iter().map(|(_, kind)| kind).collect()
 }

@@ -1,9 +1,12 @@
 //! Sessions that processes on several machines take part in.
 //!
-//! One process at a time holds a session, and only while it runs turns or stores a message. The others read it, and put
-//! messages into its inbox. When the next turn is one that the holder does not run, it offers the turn and lets the
-//! session go: whoever can run the turn claims the session.
+//! One process at a time holds a session, and only while it runs turns or stores a message. The others read it, and
+//! put messages into its inbox. When the next turn is one that the holder does not run, it offers the turn and
+//! releases the session, and a process that can run the turn claims it.
 
+use std::fmt;
+
+use convoke_agent::permission::PermissionAnswer;
 use serde::{Deserialize, Serialize};
 
 use crate::event::StopReason;
@@ -31,10 +34,46 @@ pub struct TurnOffer {
     pub turn: TurnId,
     /// The member whose turn it is.
     pub member: MemberName,
-    /// What it takes to run it.
+    /// The requirements of the turn.
     pub requirements: TurnRequirements,
     /// The counts of the conversation since the last decision of a person.
     pub guard: Guard,
+}
+
+/// A question of the agent of a running turn. Another attempt of the turn asks its own.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct QuestionId {
+    /// The turn.
+    pub turn: TurnId,
+    /// The attempt.
+    pub attempt: u32,
+    /// The agent's id of the question.
+    pub id: String,
+}
+
+impl fmt::Display for QuestionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}.{}", self.turn, self.attempt, self.id)
+    }
+}
+
+impl QuestionId {
+    /// Parses the id that the event of a question has; `None` if it is none.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (turn, rest) = text.split_once('.')?;
+        let (attempt, id) = rest.split_once('.')?;
+        let (turn, attempt) = (TurnId(turn.parse().ok()?), attempt.parse().ok()?);
+        Some(Self { turn, attempt, id: id.to_owned() })
+    }
+}
+
+/// What a person asks of the process that runs a turn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TurnSignal {
+    /// Cancel the turn.
+    Cancel(TurnId),
+    /// An answer to a question of its agent.
+    Answer(QuestionId, PermissionAnswer),
 }
 
 /// The standing of a session between the processes that share it.
@@ -63,7 +102,7 @@ pub struct ProjectOrigin {
     pub below: String,
 }
 
-/// What a node offers.
+/// The offer of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeOffer {
@@ -88,7 +127,7 @@ pub struct NodeStanding {
     pub holder: Holder,
     /// Whether its heartbeats arrive.
     pub is_alive: bool,
-    /// What it offers.
+    /// Its offer.
     pub offer: NodeOffer,
     /// The turns that it runs.
     pub turns: Vec<NodeTurn>,

@@ -1,115 +1,20 @@
-//! The tools with which an agent reaches its team while its turn runs: their names, arguments and descriptions.
-//!
-//! The coordinator carries out the calls. `convoke mcp` offers the tools to an agent's program.
+//! Calls of the tools with which an agent reaches its team while its turn runs: their arguments, parsed. The coordinator
+//! carries them out.
 
+use convoke_agent::team_tools::MOST_READ;
+pub use convoke_agent::team_tools::TeamTool;
 use convoke_core::ConversationMessage;
 use convoke_team::ChangesInContext;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 /// The field of a stored message that names the call which sent it.
 pub(crate) const FIELD: &str = "teamCall";
-/// The most messages that `read_context` returns.
-pub const MOST_READ: usize = 50;
 /// The messages that `read_context` returns by default.
 pub const USUALLY_READ: usize = 10;
 
 /// Returns the name of the tool that sent a message; `None` for other messages.
 pub fn sent_by(message: &ConversationMessage) -> Option<&str> {
     message.extra.get(FIELD)?["tool"].as_str()
-}
-
-/// A tool.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum TeamTool {
-    /// Sends a message.
-    Say,
-    /// Sends a message and waits for the reply.
-    Ask,
-    /// Reads earlier messages.
-    ReadContext,
-    /// Reads or sets the team task.
-    Task,
-    /// Reads what teammates changed.
-    Changes,
-}
-
-impl TeamTool {
-    /// Every tool.
-    pub const ALL: [Self; 5] = [Self::Say, Self::Ask, Self::ReadContext, Self::Task, Self::Changes];
-
-    /// Returns the name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Say => "say",
-            Self::Ask => "ask",
-            Self::ReadContext => "read_context",
-            Self::Task => "task",
-            Self::Changes => "changes",
-        }
-    }
-
-    /// Returns the description for a model.
-    pub const fn description(self) -> &'static str {
-        match self {
-            Self::Say => {
-                "Sends a message to a teammate, to a person, or to `all`. The recipients take their turns after yours; \
-                 do not wait for them. The same message of one turn is sent once, however often it is called."
-            }
-            Self::Ask => {
-                "Asks a teammate that is an agent, and waits for the answer, which is the result. The teammate takes \
-                 its turn while yours waits. A teammate that waits for you cannot be asked."
-            }
-            Self::ReadContext => {
-                "Reads earlier messages of the conversation with their ids, the newest last: the last ones, or those \
-                 that contain every word of `search`."
-            }
-            Self::Task => "Returns the team task. With `text`, replaces it.",
-            Self::Changes => {
-                "Shows what teammates changed in the working directory since your last turn: the files, or with \
-                 `form` = `diff` the differences."
-            }
-        }
-    }
-
-    /// Returns whether it changes nothing.
-    pub const fn only_reads(self) -> bool {
-        matches!(self, Self::ReadContext | Self::Changes)
-    }
-
-    /// Returns the JSON schema of its arguments.
-    pub fn schema(self) -> Value {
-        let text = |about: &str| json!({ "type": "string", "description": about });
-        let (properties, required): (Value, &[&str]) = match self {
-            Self::Say => (
-                json!({
-                    "to": text("The name of a member, or `all`."),
-                    "text": text("The message."),
-                    "id": text("A name for this message within the turn; a second call with it sends nothing."),
-                }),
-                &["to", "text"],
-            ),
-            Self::Ask => (
-                json!({ "to": text("The name of a member that is an agent."), "text": text("The question.") }),
-                &["to", "text"],
-            ),
-            Self::ReadContext => {
-                let about = "The number of messages.";
-                let window = json!({ "type": "integer", "minimum": 1, "maximum": MOST_READ, "description": about });
-                (json!({ "window": window, "search": text("Words, in any case.") }), &[])
-            }
-            Self::Task => (json!({ "text": text("The new task.") }), &[]),
-            Self::Changes => {
-                (json!({ "form": { "type": "string", "enum": ["stat", "diff"] } }), &[])
-            }
-        };
-        json!({
-            "type": "object",
-            "properties": properties,
-            "required": required,
-            "additionalProperties": false,
-        })
-    }
 }
 
 /// A call with its arguments.
@@ -193,6 +98,8 @@ impl Arguments {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn parse(tool: &str, arguments: Value) -> Result<TeamRequest, String> {

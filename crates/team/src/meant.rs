@@ -62,7 +62,7 @@ const MEANT: &[(&str, &[&str])] = &[
     ("name", &["id", "role-id", "role-name"]),
     ("parallel", &["concurrent", "concurrency", "async"]),
     ("role-summary", &["role", "description", "summary", "about"]),
-    ("sandbox", &["permission", "permissions", "approval", "approvals", "access", "mode"]),
+    ("sandbox", &["permission", "permissions", "approval", "approvals", "access"]),
     ("task", &["goal", "objective", "team-task"]),
     ("turn-timeout", &["timeout", "time-limit"]),
     ("turns", &["max-turns", "rounds", "max-rounds"]),

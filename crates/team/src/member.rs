@@ -69,6 +69,12 @@ pub struct AgentSettings {
     pub record: Option<Record>,
     /// Whether it gets tools with which it reaches its team; the team's setting when it has none.
     pub team_tools: Option<bool>,
+    /// The session mode of an ACP agent; `None` for the user's own setting.
+    pub mode: Option<String>,
+    /// Whether an ACP agent can read and write files through Convoke; `None` for the user's own setting.
+    pub client_files: Option<bool>,
+    /// Whether an ACP agent can run commands through Convoke; `None` for the user's own setting.
+    pub client_terminal: Option<bool>,
     /// Whether it works in a copy of the directory; `None` for the team's choice.
     pub workspace: Option<WorkspaceChoice>,
     /// Ignored files that are copied into its workspace; the team's when it has none.

@@ -44,6 +44,12 @@ pub enum TrustedSetting {
     InstructionsFile,
     /// A record of the requests.
     Record,
+    /// The session mode, in which an agent may do more without asking.
+    Mode,
+    /// Files through Convoke, where the user's own settings have none.
+    ClientFiles,
+    /// Commands through Convoke, where the user's own settings have none.
+    ClientTerminal,
 }
 
 impl TrustedSetting {
@@ -60,6 +66,9 @@ impl TrustedSetting {
             Self::Tools => "tools",
             Self::InstructionsFile => "instructions-file",
             Self::Record => "record",
+            Self::Mode => "mode",
+            Self::ClientFiles => "client-files",
+            Self::ClientTerminal => "client-terminal",
         }
     }
 }
@@ -71,6 +80,10 @@ pub struct Baseline {
     pub permissions: Permissions,
     /// The user's own tools for the agent.
     pub tools: ApiTools,
+    /// Whether the user's own settings let the agent read and write files through Convoke.
+    pub client_files: bool,
+    /// Whether the user's own settings let the agent run commands through Convoke.
+    pub client_terminal: bool,
     /// The location of the instructions file.
     pub instructions: FileLocation,
 }
@@ -129,6 +142,9 @@ pub fn gate(settings: &AgentSettings, baseline: Baseline, trust: Trust) -> Gated
         context_window: _,
         tools,
         record,
+        mode,
+        client_files,
+        client_terminal,
         // Team tools give access to the team only.
         team_tools: _,
         // A workspace copies what the agent can read anyway and allows no more changes.
@@ -155,6 +171,11 @@ pub fn gate(settings: &AgentSettings, baseline: Baseline, trust: Trust) -> Gated
     let is_outside = |_: &mut String| baseline.instructions == FileLocation::Outside;
     refuse(TrustedSetting::InstructionsFile, instructions_file.take_if(is_outside).is_some());
     refuse(TrustedSetting::Record, record.take().is_some());
+    refuse(TrustedSetting::Mode, mode.take().is_some());
+    let files = client_files.take_if(|asked| *asked && !baseline.client_files);
+    refuse(TrustedSetting::ClientFiles, files.is_some());
+    let terminal = client_terminal.take_if(|asked| *asked && !baseline.client_terminal);
+    refuse(TrustedSetting::ClientTerminal, terminal.is_some());
     Gated { allowed, refused }
 }
 
@@ -240,6 +261,9 @@ fn choices_of(setting: TrustedSetting, settings: &AgentSettings) -> Vec<Choice> 
         TrustedSetting::Tools => settings.tools.map(|it| format!("{:?}", it.as_str())),
         TrustedSetting::InstructionsFile => text(&settings.instructions_file),
         TrustedSetting::Record => settings.record.map(|it| format!("{:?}", it.as_str())),
+        TrustedSetting::Mode => text(&settings.mode),
+        TrustedSetting::ClientFiles => settings.client_files.map(|it| it.to_string()),
+        TrustedSetting::ClientTerminal => settings.client_terminal.map(|it| it.to_string()),
     };
     value.map(|value| choice(setting.as_str(), value)).into_iter().collect()
 }
@@ -282,6 +306,9 @@ mod tests {
         key-env = "OPENAI_API_KEY"
         tools = "read"
         record = "wire"
+        mode = "plan"
+        client-files = true
+        client-terminal = true
     "#;
 
     fn asked(text: &str) -> Vec<MemberChoices> {
@@ -304,7 +331,7 @@ mod tests {
         };
         assert_eq!(allowed, named);
         let names: Vec<&str> = refused.iter().map(|setting| setting.as_str()).collect();
-        let all = "command args env cwd sandbox base-url key-env tools instructions-file record";
+        let all = "command args env cwd sandbox base-url key-env tools instructions-file record mode client-files client-terminal";
         assert_eq!(names.join(" "), all);
 
         let trusted = gate(settings, outside, Trust::Trusted);

@@ -55,7 +55,7 @@ fn read(output: &[u8], size: usize) -> (TurnResult, TurnPhase, Vec<u8>) {
             }
         }));
         for question in asked {
-            write(session.answer(&question, Decision::Refused));
+            write(session.answer(&question, Decision::Refused, &mut |_| {}));
         }
     };
     for piece in output.chunks(size) {

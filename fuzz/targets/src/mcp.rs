@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use convoke_pipe::mcp::{Server, Tool, ToolResult, Tools, serve};
+use convoke_pipe::mcp::{Cancellation, Server, Tool, ToolResult, Tools, serve};
 use serde_json::{Map, Value, json};
 
 /// A tool that returns its arguments.
@@ -13,7 +13,12 @@ impl Tools for Echo {
         vec![Tool { name, description, schema, only_reads: true }]
     }
 
-    fn call(&self, name: &str, arguments: Map<String, Value>) -> Option<ToolResult> {
+    fn call(
+        &self,
+        name: &str,
+        arguments: Map<String, Value>,
+        _: &Cancellation,
+    ) -> Option<ToolResult> {
         let text = Value::Object(arguments).to_string();
         (name == "echo").then_some(ToolResult { text, is_error: false })
     }

@@ -1,12 +1,15 @@
 //! Agents that speak the Agent Client Protocol (ACP), version 1, on standard input and output.
 //!
-//! No file or terminal methods are offered: agents then use their own tools, which the sandbox confines. An agent
-//! is never signed in behind the person's back; the failure of its turn says how to.
+//! File and terminal methods are offered only where the member's settings ask for them: agents use their own tools
+//! otherwise, which the sandbox confines. An agent is never signed in behind the person's back; the failure of its turn
+//! says how to.
 
 mod choice;
+mod client;
 mod inert;
 mod permit;
 mod preset;
+mod request;
 mod session;
 
 use std::ffi::OsString;
@@ -14,12 +17,15 @@ use std::io;
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::PathBuf;
 
+use convoke_core::Diagnostic;
 use serde_json::{Value, json};
 
+pub use self::client::ClientSettings;
 pub use self::permit::Permit;
 pub use self::preset::{PRESETS, Preset};
 pub use self::session::{Session, SessionSettings};
 use super::{Context, ProgramCall, start_failure};
+use crate::diagnostics;
 use crate::stream::acp::Acp;
 use crate::team_tools::{McpServer, SERVER};
 use crate::turn_input::{Permissions, Trust};
@@ -85,8 +91,24 @@ pub(super) fn settings(context: &Context<'_>) -> SessionSettings {
         // A known CLI has its own command to sign in, whatever the protocol.
         sign_in: preset.filter(|preset| preset.vendor.is_none()).map(|preset| preset.sign_in),
         servers: context.team_server.iter().map(McpServer::of_session).collect(),
+        client: client_settings(context),
         ..SessionSettings::default()
     }
+}
+
+/// Returns what the agent is offered. Without the kernel, nothing would hold a command to the permissions.
+fn client_settings(context: &Context<'_>) -> ClientSettings {
+    let definition = context.definition;
+    ClientSettings {
+        files: definition.client_files,
+        terminal: definition.client_terminal && !lacks_confinement(context),
+        output_bytes: context.turn_input.limits.output_bytes,
+        missing_is_empty: context.vendor == Some(Vendor::Gemini),
+    }
+}
+
+fn lacks_confinement(context: &Context<'_>) -> bool {
+    !context.enforcer.is_kernel() && context.permissions() < Permissions::Full
 }
 
 /// Returns the call of a program, with its prompt as text blocks.
@@ -100,11 +122,15 @@ pub(super) fn program_call(
     let (blocks, note) =
         inert::blocks(prompt, preset.is_some_and(|preset| preset.scans_last_block));
     settings.prompt = blocks.into_iter().map(std::borrow::Cow::into_owned).collect();
-    let tells_failures_as_text = preset.is_some_and(|preset| preset.tells_failures_as_text);
+    let reports_errors_as_text = preset.is_some_and(|preset| preset.reports_errors_as_text);
     let reader = Acp::new(context.turn_input.limits.reply_bytes)
-        .telling_failures_as_text(tells_failures_as_text);
+        .reporting_errors_as_text(reports_errors_as_text);
     let mut call = ProgramCall::new(args, Session::new(reader, settings));
     call.diagnostics.extend(note);
+    if context.definition.client_terminal && lacks_confinement(context) {
+        let message = "terminals are not offered: nothing on this system confines a command to the permissions";
+        call.diagnostics.push(Diagnostic::new(diagnostics::AGENT_NOTICE, message));
+    }
     call.env = environment(context);
     call
 }
@@ -136,3 +162,6 @@ fn meta(context: &Context<'_>) -> Option<Value> {
     let options = json!({ "settingSources": ["user"], "strictMcpConfig": true });
     Some(json!({ "claudeCode": { "options": options } }))
 }
+
+#[cfg(test)]
+mod tests;

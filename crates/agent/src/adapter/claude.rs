@@ -234,7 +234,7 @@ impl Dialogue for Conversation {
         Some(Input { bytes: control_request(request), last: idle })
     }
 
-    fn answer(&mut self, question: &str, answer: Decision) -> Input {
+    fn answer(&mut self, question: &str, answer: Decision, _sink: &mut Sink<'_>) -> Input {
         let questions = self.questions.as_mut();
         Input::more(questions.map_or_else(Vec::new, |it| it.answer(question, answer)))
     }

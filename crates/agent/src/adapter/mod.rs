@@ -38,7 +38,7 @@ use convoke_redact::Redactor;
 use crate::config::{AgentKind, Definition, Protocol, is_option};
 use crate::diagnostics;
 use crate::process::guardian::Guardian;
-use crate::process::{self, Dialogue, Launch, PrivateDir};
+use crate::process::{self, Dialogue, HostAccess, Launch, PrivateDir};
 use crate::sandbox::stopped::Watched;
 use crate::sandbox::variables::OwnVariables;
 use crate::sandbox::{Enforcer, ProgramState, Sandbox, SandboxSettings, secrets};
@@ -373,6 +373,7 @@ impl CliAgent {
         if policy.is_some() {
             call.dialogue = Box::new(Watched::new(call.dialogue, sandbox.permissions, is_plain));
         }
+        let reach = sandbox.reach();
         drop(sandbox);
         call.diagnostics.splice(..0, partial);
         for diagnostic in &call.diagnostics {
@@ -387,6 +388,9 @@ impl CliAgent {
             private_dir: private.path().to_owned(),
             policy,
         };
+        let access = HostAccess { launch: &launch, guardian: &self.host.guardian, reach: &reach };
+        let equipped = call.dialogue.equip(access);
+        equipped.map_err(|error| start_failure(format!("cannot prepare the turn: {error}")))?;
         tracing::info!(
             program = %launch.program.display(), cwd = %launch.cwd.display(),
             permissions = context.permissions().as_str(), "starting {}", self.definition.kind.name()
@@ -398,6 +402,7 @@ impl CliAgent {
             call.dialogue.as_mut(),
             &turn_input.limits,
             &turn_input.approvals,
+            turn_input.lease.clone(),
             side,
         )
         .await

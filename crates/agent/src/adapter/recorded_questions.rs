@@ -189,7 +189,7 @@ fn every_question_of_gemini_is_asked_and_answered_in_a_form_that_it_takes() {
                 assert_eq!(question.is_command, call["kind"] == "execute", "{name}");
                 let has_diff = call["content"].to_string().contains("\"type\":\"diff\"");
                 assert_eq!(question.diff.is_some(), has_diff, "{name}: {message}");
-                let answer = session.answer(&question.id, decision);
+                let answer = session.answer(&question.id, decision, &mut |_| {});
                 let answer: Value = serde_json::from_slice(&answer.bytes).unwrap();
                 assert_eq!(answer["id"], message["id"], "{name}");
                 assert!(taken.contains(&form(&answer["result"])), "{name}: {answer}");

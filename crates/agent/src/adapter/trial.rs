@@ -74,6 +74,7 @@ pub async fn trial(
         &mut witness,
         &turn_input.limits,
         &turn_input.approvals,
+        turn_input.lease.clone(),
         &side,
     )
     .await;

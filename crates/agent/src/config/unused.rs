@@ -23,15 +23,19 @@ impl AgentKind {
         }
     }
 
-    /// Returns whether an agent of this kind accepts an MCP server.
+    /// Returns whether an agent of this kind can have team tools: from an MCP server, or as functions of its model.
     pub const fn takes_tools(self) -> bool {
-        matches!(self, Self::Claude | Self::Codex | Self::Gemini | Self::Acp)
+        matches!(self, Self::Claude | Self::Codex | Self::Gemini | Self::Acp | Self::Api)
     }
 
     /// Returns why agents of this kind do not use a setting of a team file or of `agents.toml`; `None`
     /// if they do.
     pub fn unused(self, setting: &str) -> Option<Unused> {
         let (why, fix) = match (self, setting) {
+            (Self::Acp, "client-files" | "client-terminal" | "mode") => return None,
+            (_, "client-files" | "client-terminal") => {
+                ("which asks no client for files or terminals", "remove it".to_owned())
+            }
             (_, "team-tools") if self.takes_tools() => return None,
             (_, "team-tools") => ("which takes no MCP server", "remove it".to_owned()),
             (Self::Claude | Self::Codex | Self::Gemini, _) => self.vendor()?.unused(setting)?,
@@ -44,7 +48,6 @@ impl AgentKind {
             (Self::Api, "record") => {
                 ("whose requests are always recorded", "remove it".to_owned())
             }
-            (Self::Acp, "mode") => return None,
             (Self::Api | Self::StandIn, "workspace" | "workspace-copy" | "workspace-link") => {
                 ("which changes no files", "remove it".to_owned())
             }

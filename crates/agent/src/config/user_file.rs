@@ -50,6 +50,8 @@ const AGENT: &[&str] = &[
     "permissions",
     "protocol",
     "mode",
+    "client-files",
+    "client-terminal",
     "replies",
     "base-url",
     "wire",
@@ -137,6 +139,8 @@ fn read_agent(
     let permissions = section.word("permissions");
     let protocol = section.word("protocol");
     let mode = section.string("mode", "mode = \"plan\"");
+    let client_files = section.boolean("client-files");
+    let client_terminal = section.boolean("client-terminal");
     let replies = section.arguments("replies", "replies = [\"First answer.\"]");
     let api = Api {
         base_url: section
@@ -168,6 +172,8 @@ fn read_agent(
         permissions: permissions.or(base.permissions),
         protocol: protocol.unwrap_or(base.protocol),
         mode: mode.or(base.mode),
+        client_files: client_files.unwrap_or(base.client_files),
+        client_terminal: client_terminal.unwrap_or(base.client_terminal),
         replies: if section.has("replies") { replies } else { base.replies },
         api,
         sandbox: SandboxAdditions {

@@ -13,7 +13,7 @@ use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::timeout;
 
-use super::guardian::{Guardian, INTERRUPT, KILL};
+use super::guardian::{ALLOW, Guardian, INTERRUPT, KILL};
 use super::{Launch, platform};
 use crate::verdict::Exit;
 
@@ -144,6 +144,13 @@ impl GuardedChild {
     /// Kills the child and everything that it started.
     pub async fn kill(&mut self) {
         let _ = self.control.write_all(&[KILL]).await;
+    }
+
+    /// Has the guardian kill everything after a time, even if Convoke is stopped meanwhile. The next call takes its place.
+    pub async fn allow(&mut self, time: Duration) {
+        let millis = u32::try_from(time.as_millis()).unwrap_or(u32::MAX).to_be_bytes();
+        let [a, b, c, d] = millis;
+        let _ = self.control.write_all(&[ALLOW, a, b, c, d]).await;
     }
 
     /// Waits until the child and everything that it started have ended. Cancel-safe.

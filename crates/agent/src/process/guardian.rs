@@ -39,6 +39,9 @@ const AGENT: &str = "__convoke-agent";
 pub(super) const INTERRUPT: u8 = b'i';
 /// The command to kill everything.
 pub(super) const KILL: u8 = b'k';
+/// The command to kill everything after a time, which follows in milliseconds as four bytes, the highest first. The next
+/// one takes its place.
+pub(super) const ALLOW: u8 = b'a';
 
 /// The exit code of an agent that could not be started, and the beginning of its error output.
 pub(crate) const CANNOT_START: u8 = 127;
@@ -111,6 +114,8 @@ pub fn run_if_asked() -> Option<ExitCode> {
 enum GuardianEvent {
     /// One byte from Convoke.
     Command(u8),
+    /// The agent may run for this time, unless Convoke extends it.
+    Allowed(Duration),
     ConvokeIsGone,
     /// The agent has ended; the exit status, if it was reaped.
     Ended(Option<ExitStatus>),
@@ -127,13 +132,13 @@ fn guard(socket: &Path, program: &OsStr, args: impl Iterator<Item = OsString>) -
         return ExitCode::FAILURE;
     };
     if let Err(error) = blocked.and(adopting) {
-        tell(&mut convoke, &format!("error {error}"));
+        send_line(&mut convoke, &format!("error {error}"));
         return ExitCode::FAILURE;
     }
-    let Kept { keeper, agent, connection } = match start_keeper(socket, program, args) {
+    let KeptAgent { keeper, agent, connection } = match start_keeper(socket, program, args) {
         Ok(kept) => kept,
         Err(error) => {
-            tell(&mut convoke, &format!("error {error}"));
+            send_line(&mut convoke, &format!("error {error}"));
             return ExitCode::FAILURE;
         }
     };
@@ -149,8 +154,14 @@ fn guard(socket: &Path, program: &OsStr, args: impl Iterator<Item = OsString>) -
 
     let mut exit = None;
     let mut keeper_is_gone = false;
+    let mut until: Option<Instant> = None;
     loop {
-        match news.recv() {
+        let next = match until {
+            Some(until) => news.recv_timeout(until.saturating_duration_since(Instant::now())),
+            None => news.recv().map_err(Into::into),
+        };
+        match next {
+            Ok(GuardianEvent::Allowed(time)) => until = Some(Instant::now() + time),
             Ok(GuardianEvent::Ended(status)) => {
                 exit = status;
                 break;
@@ -166,26 +177,26 @@ fn guard(socket: &Path, program: &OsStr, args: impl Iterator<Item = OsString>) -
     }
     let left = sweep(agent, Some(keeper), &mut exit);
     match exit.map(|status| (status.code(), status.signal())) {
-        Some((Some(code), _)) => tell(&mut convoke, &format!("exit {code}")),
-        Some((_, Some(signal))) => tell(&mut convoke, &format!("signal {signal}")),
+        Some((Some(code), _)) => send_line(&mut convoke, &format!("exit {code}")),
+        Some((_, Some(signal))) => send_line(&mut convoke, &format!("signal {signal}")),
         _ => {}
     }
     // The keeper may have been killed together with Convoke, which may still be exiting and accept writes.
     let is_told = writeln!(convoke, "left {left}").is_ok();
-    if !is_told || (keeper_is_gone && is_soon_left_behind(socket)) {
+    if !is_told || (keeper_is_gone && is_abandoned_soon(socket)) {
         remove_private_dir(socket);
     }
     drop(connection);
     ExitCode::SUCCESS
 }
 
-fn tell(convoke: &mut UnixStream, line: &str) {
+fn send_line(convoke: &mut UnixStream, line: &str) {
     // If this fails, Convoke is gone; the guardian ends in either case.
     let _ = writeln!(convoke, "{line}");
 }
 
 /// A keeper and its agent.
-struct Kept {
+struct KeptAgent {
     keeper: Pid,
     agent: Pid,
     /// The keeper's reports. Closing it tells the keeper that the guardian is gone.
@@ -217,7 +228,7 @@ fn start_keeper(
     socket: &Path,
     program: &OsStr,
     args: impl Iterator<Item = OsString>,
-) -> io::Result<Kept> {
+) -> io::Result<KeptAgent> {
     let socket = socket.with_file_name("keeper");
     let listener = platform::at_short_path(&socket, |path| UnixListener::bind(path))?;
     listener.set_nonblocking(true)?;
@@ -245,8 +256,8 @@ fn start_keeper(
     let agent = read_line(&mut connection)?
         .parse()
         .map_err(|_| io::Error::other("the agent did not start"))?;
-    let_go_of_pipes()?;
-    Ok(Kept { keeper, agent: Pid::from_raw(agent), connection })
+    close_pipes()?;
+    Ok(KeptAgent { keeper, agent: Pid::from_raw(agent), connection })
 }
 
 /// Runs the keeper: starts the agent, and kills everything when the guardian is gone.
@@ -261,12 +272,15 @@ fn keep(socket: &Path, program: &OsStr, args: impl Iterator<Item = OsString>) ->
     let Ok(agent) = start_agent(program, args) else {
         return ExitCode::FAILURE;
     };
-    tell(&mut guardian, &agent.to_string());
+    send_line(&mut guardian, &agent.to_string());
     if let Ok(mut reports) = guardian.try_clone() {
         // The guardian reaps the agent to learn its exit status.
         thread::spawn(move || {
             let status = platform::wait_for_end(agent).map(ExitStatusExt::into_raw);
-            tell(&mut reports, &status.map_or_else(|| "ended".to_owned(), |raw| raw.to_string()));
+            send_line(
+                &mut reports,
+                &status.map_or_else(|| "ended".to_owned(), |raw| raw.to_string()),
+            );
         });
     }
     // Wait until the guardian kills this process or is gone.
@@ -283,7 +297,7 @@ fn start_agent(program: &OsStr, args: impl Iterator<Item = OsString>) -> io::Res
         .arg(program)
         .args(args)
         .spawn()?;
-    let_go_of_pipes()?;
+    close_pipes()?;
     pid_of(&child)
 }
 
@@ -292,7 +306,7 @@ fn pid_of(child: &Child) -> io::Result<Pid> {
 }
 
 /// Closes the pipes to Convoke, so that only the agent holds them and their end is seen.
-fn let_go_of_pipes() -> io::Result<()> {
+fn close_pipes() -> io::Result<()> {
     let nothing = OpenOptions::new().read(true).write(true).open("/dev/null")?;
     unistd::dup2_stdin(&nothing)?;
     unistd::dup2_stdout(&nothing)?;
@@ -304,7 +318,14 @@ fn let_go_of_pipes() -> io::Result<()> {
 fn listen(mut commands: UnixStream, sender: &mpsc::SyncSender<GuardianEvent>) {
     let mut byte = [0];
     while let Ok(1) = commands.read(&mut byte) {
-        if sender.send(GuardianEvent::Command(byte[0])).is_err() {
+        let mut time = [0; 4];
+        let next = match byte[0] {
+            ALLOW if commands.read_exact(&mut time).is_ok() => {
+                GuardianEvent::Allowed(Duration::from_millis(u32::from_be_bytes(time).into()))
+            }
+            command => GuardianEvent::Command(command),
+        };
+        if sender.send(next).is_err() {
             return;
         }
     }
@@ -351,7 +372,7 @@ fn sweep(agent: Pid, keeper: Option<Pid>, exit: &mut Option<ExitStatus>) -> usiz
     }
 }
 
-/// Removes the turn's directory in Convoke's place.
+/// Removes the turn's directory; Convoke is gone and cannot.
 fn remove_private_dir(socket: &Path) {
     if let Some(dir) = socket.parent().filter(|dir| super::private_dir::is_private_dir(dir)) {
         let _ = std::fs::remove_dir_all(dir);
@@ -359,11 +380,11 @@ fn remove_private_dir(socket: &Path) {
 }
 
 /// Returns whether Convoke releases the turn's directory soon without removing it.
-fn is_soon_left_behind(socket: &Path) -> bool {
-    const MOMENT: Duration = Duration::from_secs(2);
+fn is_abandoned_soon(socket: &Path) -> bool {
+    const ABANDON_TIMEOUT: Duration = Duration::from_secs(2);
     let begin = Instant::now();
     let Some(dir) = socket.parent() else { return false };
-    while dir.exists() && begin.elapsed() < MOMENT {
+    while dir.exists() && begin.elapsed() < ABANDON_TIMEOUT {
         if super::private_dir::is_left_behind(dir) {
             return true;
         }

@@ -11,15 +11,20 @@ pub mod guardian;
 mod platform;
 mod private_dir;
 mod supervise;
+mod terminal;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 pub use self::guarded_child::StartError;
 pub use self::private_dir::PrivateDir;
 pub(crate) use self::private_dir::other_private_dirs;
 pub use self::supervise::supervise;
+pub(crate) use self::terminal::{OutputBounds, Terminal};
+use crate::sandbox::Reach;
 use crate::stream::{Reader, Sink};
 use crate::turn::TurnResult;
 use crate::verdict::Ending;
@@ -41,8 +46,24 @@ pub struct Launch {
     pub policy: Option<PathBuf>,
 }
 
+/// What a dialogue needs to read files and run commands for its agent.
+#[derive(Debug, Clone, Copy)]
+pub struct HostAccess<'a> {
+    /// The agent's program, whose commands run in the same environment.
+    pub launch: &'a Launch,
+    /// The guardian of commands.
+    pub guardian: &'a guardian::Guardian,
+    /// The paths that the agent may read and change.
+    pub reach: &'a Reach,
+}
+
 /// The dialogue with a child over standard input and output.
 pub trait Dialogue: Send {
+    /// Takes what it needs to act for the agent. Called once, before the program starts.
+    fn equip(&mut self, _access: HostAccess<'_>) -> std::io::Result<()> {
+        Ok(())
+    }
+
     /// Returns the first input.
     fn open(&mut self) -> Input;
 
@@ -66,8 +87,23 @@ pub trait Dialogue: Send {
     }
 
     /// Returns the input that answers a question of the agent.
-    fn answer(&mut self, _question: &str, _answer: Decision) -> Input {
+    fn answer(&mut self, _question: &str, _answer: Decision, _sink: &mut Sink<'_>) -> Input {
         Input::nothing()
+    }
+
+    /// Waits for something other than the agent's output, which [`Self::wake`] handles.
+    fn poll_wake(&mut self, _context: &mut Context<'_>) -> Poll<()> {
+        Poll::Pending
+    }
+
+    /// Handles what was waited for, and returns the next input.
+    fn wake(&mut self, _sink: &mut Sink<'_>) -> Input {
+        Input::nothing()
+    }
+
+    /// Ends what the dialogue has started for the agent.
+    fn end_commands(&mut self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(std::future::ready(()))
     }
 
     /// Returns the longest silence in the current step of the dialogue, where it is shorter than the turn's.

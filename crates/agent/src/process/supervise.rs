@@ -1,6 +1,9 @@
 //! The supervision of one turn: reads output, applies time limits, and always ends.
 
 use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use convoke_core::Diagnostic;
@@ -23,7 +26,7 @@ use crate::redaction::redact_notice;
 use crate::stream::lines::{Line, Lines};
 use crate::stream::{Sink, TurnPhase, is_unconnected, reason_in_words};
 use crate::turn::{TurnResult, TurnSide};
-use crate::turn_input::Limits;
+use crate::turn_input::{Lease, Limits};
 use crate::verdict::{Ending, FailureReason, TerminationCause};
 
 /// The size of the tail of the error output that is kept.
@@ -32,8 +35,8 @@ const STDERR_KEPT: usize = 16 << 10;
 const ERROR_LINE: usize = 4 << 10;
 /// The maximum number of queued events; beyond it the child waits for the reader.
 const WAITING_EVENTS: usize = 16 << 10;
-/// The maximum number of queued writes to a child.
-const WAITING_WRITES: usize = 64;
+/// The maximum size of the answers that a child has asked for and not read.
+const UNREAD_BYTES: usize = 64 << 20;
 /// The time for a process to exit after the end of the turn.
 const LINGER: Duration = Duration::from_secs(10);
 /// The longest wait before a retry. The turn fails if a server asks for more.
@@ -50,12 +53,17 @@ pub async fn supervise(
     dialogue: &mut dyn Dialogue,
     limits: &Limits,
     approvals: &Approvals,
+    lease: Option<Lease>,
     side: &TurnSide,
 ) -> Result<TurnResult, StartError> {
     let (held, pipes) = GuardedChild::start(launch, guardian).await?;
     let Pipes { stdin, mut stdout, mut stderr } = pipes;
     let mut watch = Watch::new(held, stdin, dialogue, side.redactor(), *limits);
     watch.approvals = approvals.clone();
+    let mut lease = lease;
+    if let Some(lease) = &mut lease {
+        watch.held.allow(lease.left()).await;
+    }
     let mut out = vec![0; 64 << 10];
     let mut err = vec![0; 8 << 10];
     let mut err_open = true;
@@ -69,6 +77,7 @@ pub async fn supervise(
         tokio::select! {
             biased;
             () = side.cancelled(), if watch.stop.is_none() && report.is_none() => watch.stop(TerminationCause::Cancelled).await,
+            left = extended(&mut lease), if report.is_none() => watch.held.allow(left).await,
             // A slow reader does not shorten the time for remaining output.
             () = sleep_until(watch.deadline), if room || report.is_none() => {
                 if report.is_some() {
@@ -81,9 +90,15 @@ pub async fn supervise(
             (question, answer) = side.answer() => {
                 watch.person_answers(&question, answer);
             }
+            () = approvals.unattended(), if !watch.questions.is_empty() => watch.abandon_questions(),
             () = side.has_room(), if !watch.waiting.is_empty() => {
                 side.send_waiting(&mut watch.waiting);
                 watch.listen_on();
+            }
+            () = poll_fn(|context| watch.dialogue.poll_wake(context)), if room => {
+                let input = watch.read(|dialogue, sink| dialogue.wake(sink));
+                watch.say(input);
+                watch.after_lines().await;
             }
             count = read(&mut stdout, &mut out), if watch.out_open && room => {
                 watch.output(&out[..count]).await;
@@ -101,8 +116,21 @@ pub async fn supervise(
         }
     }
     let report = report.unwrap_or_else(ChildEnd::unknown);
+    watch.dialogue.end_commands().await;
     watch.drain(&mut stderr, &mut err).await;
     Ok(watch.close(report, side).await)
+}
+
+/// Waits until a lease is extended, and returns the time that is left; for ever without one.
+async fn extended(lease: &mut Option<Lease>) -> Duration {
+    if let Some(held) = lease
+        && let Some(left) = held.extended().await
+    {
+        return left;
+    }
+    // It is over, and nobody extends it any more.
+    *lease = None;
+    std::future::pending().await
 }
 
 /// Reads bytes; zero means the end or an error.
@@ -129,7 +157,9 @@ enum StopStep {
 
 struct Watch<'d> {
     held: GuardedChild,
-    input: Option<mpsc::Sender<Input>>,
+    input: Option<mpsc::UnboundedSender<Input>>,
+    /// The bytes that were written to the child and that it has not read.
+    unread: Arc<AtomicUsize>,
     dialogue: &'d mut dyn Dialogue,
     redactor: &'d Redactor,
     limits: Limits,
@@ -163,13 +193,15 @@ impl<'d> Watch<'d> {
         redactor: &'d Redactor,
         limits: Limits,
     ) -> Self {
-        let (input, inputs) = mpsc::channel(WAITING_WRITES);
+        let (input, inputs) = mpsc::unbounded_channel();
+        let unread = Arc::new(AtomicUsize::new(0));
         // A separate task, so that a child that does not read cannot block reading from it.
-        tokio::spawn(feed(stdin, inputs));
+        tokio::spawn(feed(stdin, inputs, unread.clone()));
         let turn_end = in_time(limits.turn);
         Self {
             held,
             input: Some(input),
+            unread,
             dialogue,
             redactor,
             limits,
@@ -195,8 +227,13 @@ impl<'d> Watch<'d> {
     fn say(&mut self, input: Input) {
         let last = input.last;
         if !input.bytes.is_empty() || last {
-            // Full only if a child never reads; its time limit ends the turn.
-            let _ = self.input.as_ref().map(|sender| sender.try_send(input));
+            let unread = self.unread.fetch_add(input.bytes.len(), Ordering::Relaxed);
+            if unread > UNREAD_BYTES {
+                self.stop.get_or_insert(TerminationCause::OutputLimit);
+            } else {
+                // A child that has closed its input is noticed elsewhere.
+                let _ = self.input.as_ref().map(|sender| sender.send(input));
+            }
         }
         if last {
             self.input = None;
@@ -225,6 +262,9 @@ impl<'d> Watch<'d> {
     }
 
     fn line(&mut self, line: Line<'_>) {
+        if self.stop == Some(TerminationCause::OutputLimit) {
+            return;
+        }
         self.dialogue.reader_mut().line_lacks(line.left_out);
         let input = self.read(|dialogue, sink| dialogue.line(line.bytes, sink));
         self.say(input);
@@ -256,6 +296,7 @@ impl<'d> Watch<'d> {
     async fn after_lines(&mut self) {
         self.take_questions();
         match (self.stop_step, self.stop) {
+            (StopStep::Running, Some(TerminationCause::OutputLimit)) => self.kill().await,
             (StopStep::Running, Some(stop)) => self.stop(stop).await,
             (StopStep::Running, None) => self.go_on(),
             // The program has started another turn instead of exiting.
@@ -482,7 +523,16 @@ impl Watch<'_> {
         }
     }
 
-    /// Refuses questions whose time is over.
+    /// Refuses the questions that nobody is there to answer.
+    fn abandon_questions(&mut self) {
+        for open in std::mem::take(&mut self.questions) {
+            self.turn_end += open.asked.elapsed();
+            self.answer(&open.question, PermissionAnswer::Never, AnsweredBy::Nobody);
+        }
+        self.go_on();
+    }
+
+    /// Takes no answer for a no.
     fn expire_questions(&mut self) {
         let now = Instant::now();
         let open = std::mem::take(&mut self.questions).into_iter();
@@ -510,10 +560,10 @@ impl Watch<'_> {
             _ if answer.allows() => Decision::Allowed,
             _ => Decision::Refused,
         };
-        let input = self.dialogue.answer(&question.id, decision);
-        self.say(input);
         let kind = EventKind::PermissionAnswered { id: question.id.clone(), answer, by };
         self.waiting.push_back(Event::own(kind));
+        let input = self.read(|dialogue, sink| dialogue.answer(&question.id, decision, sink));
+        self.say(input);
     }
 }
 
@@ -550,8 +600,13 @@ fn hopeless_retry(
 }
 
 /// Writes inputs in order, until the child closes its input or there are no more.
-async fn feed(mut stdin: ChildStdin, mut inputs: mpsc::Receiver<Input>) {
+async fn feed(
+    mut stdin: ChildStdin,
+    mut inputs: mpsc::UnboundedReceiver<Input>,
+    unread: Arc<AtomicUsize>,
+) {
     while let Some(input) = inputs.recv().await {
+        unread.fetch_sub(input.bytes.len(), Ordering::Relaxed);
         if stdin.write_all(&input.bytes).await.is_err() || input.last {
             break;
         }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Component, Path, PathBuf};
 
-/// The directories that are looked into at the most: a ruleset has to be built before every turn.
+/// The maximum number of directories to list: a ruleset has to be built before every turn.
 const MOST_DIRECTORIES: usize = 256;
 
 /// A part of what covers a root.
@@ -82,7 +82,7 @@ fn exceptions_in<'a>(directory: &Path, except: &'a [PathBuf]) -> HashMap<&'a OsS
     found
 }
 
-/// Paths without symbolic links, also when their ends do not exist. Those of one directory need one look at it.
+/// Paths without symbolic links, also when their ends do not exist. Caches the parent directory.
 #[derive(Debug, Default)]
 pub struct RealPaths {
     directories: HashMap<PathBuf, PathBuf>,

@@ -23,14 +23,16 @@ pub(crate) fn confine(
     args: impl Iterator<Item = OsString>,
 ) -> io::Error {
     match restrict(Path::new(policy)) {
-        Ok(()) => Command::new(program).args(args).exec(),
+        Ok(env) => Command::new(program).args(args).envs(env).exec(),
         Err(error) => io::Error::new(error.kind(), format!("cannot confine it: {error}")),
     }
 }
 
-fn restrict(path: &Path) -> io::Result<()> {
+/// Restricts this process, and returns the variables of the program.
+fn restrict(path: &Path) -> io::Result<Vec<(String, String)>> {
     let policy = Policy::read(path)?;
     // It names the user's directories; the agent needs none of it.
     let _ = std::fs::remove_file(path);
-    platform::restrict(&policy)
+    platform::restrict(&policy)?;
+    Ok(policy.env)
 }

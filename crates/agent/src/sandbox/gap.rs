@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-/// Something that a permission means and that nothing enforces.
+/// A part of a permission that this system does not enforce.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
@@ -21,7 +21,7 @@ pub enum Gap {
     Signals,
     /// UDP, Multipath TCP and fast open pass by the port rules: there is no filter for this machine.
     Sockets,
-    /// Commands can connect to where the program itself does, because nothing stands between.
+    /// Commands can reach the hosts that the program uses, because there is no proxy.
     Network,
     /// Mode, owner and times of any file can be changed.
     Attributes,

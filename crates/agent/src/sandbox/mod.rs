@@ -27,7 +27,8 @@ use convoke_core::Diagnostic;
 
 pub(crate) use self::confine::{CONFINE, confine};
 pub use self::gap::Gap;
-use self::policy::{FilePath, Network, Policy, Writes};
+pub(crate) use self::policy::Policy;
+use self::policy::{FilePath, Network, Writes};
 use self::sign_in::SignIn;
 use crate::diagnostics;
 use crate::turn_input::Permissions;
@@ -179,6 +180,35 @@ impl fmt::Display for Enforcer {
     }
 }
 
+/// The paths that an agent may read and change, for what Convoke does in its name.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Reach {
+    /// The paths that cannot be read.
+    pub(crate) hidden: Vec<PathBuf>,
+    /// The paths that can be read although they are in a hidden directory.
+    pub(crate) shown: Vec<PathBuf>,
+    /// The paths that stay as they are.
+    pub(crate) kept: Vec<PathBuf>,
+}
+
+impl Reach {
+    /// Returns whether a path without links can be read: the nearest directory around it decides.
+    pub(crate) fn shows(&self, path: &Path) -> bool {
+        depth_of(&self.hidden, path) <= depth_of(&self.shown, path)
+    }
+
+    /// Returns whether a path without links can be changed, if it can be read.
+    pub(crate) fn lets_change(&self, path: &Path) -> bool {
+        !self.kept.iter().any(|kept| path.starts_with(kept))
+    }
+}
+
+/// Returns how deep the deepest of some directories that a path lies in is.
+fn depth_of(directories: &[PathBuf], path: &Path) -> usize {
+    let around = directories.iter().filter(|directory| path.starts_with(directory));
+    around.map(|directory| directory.components().count()).max().unwrap_or(0)
+}
+
 /// The sandbox of one turn.
 #[derive(Debug)]
 pub(crate) struct Sandbox<'a> {
@@ -252,19 +282,44 @@ impl Sandbox<'_> {
         if is_full && hidden.is_empty() {
             return Ok(None);
         }
-        let own = [Some(self.cwd), Some(self.private_dir), self.directory.as_deref()];
-        let own = own.into_iter().flatten();
-        let own = own.chain(self.state.shown());
-        let shown = own.chain(self.additions.readable.iter().map(PathBuf::as_path));
         Ok(Some(Policy {
             abi,
-            shown: shown.map(FilePath::from).collect(),
+            shown: self.shown().map(FilePath::from).collect(),
             hidden: hidden.into_iter().map(FilePath::from).collect(),
             writes: if is_full { Writes::Everywhere } else { self.writes()? },
             network: self.network(),
             unix_sockets: is_full || self.additions.unix_sockets,
+            env: Vec::new(),
             scoped: !is_full,
         }))
+    }
+
+    /// Returns the paths that count for what Convoke does in the agent's name.
+    pub fn reach(&self) -> Reach {
+        let mut real = carve::RealPaths::default();
+        let mut all = |paths: Vec<PathBuf>| paths.iter().map(|path| real.of(path)).collect();
+        Reach {
+            hidden: all(self.hidden()),
+            shown: all(self.shown().map(Path::to_owned).collect()),
+            kept: all(self.kept()),
+        }
+    }
+
+    /// Returns the paths that can be read although they are in a hidden directory.
+    fn shown(&self) -> impl Iterator<Item = &Path> {
+        let own = [Some(self.cwd), Some(self.private_dir), self.directory.as_deref()];
+        let own = own.into_iter().flatten().chain(self.state.shown());
+        own.chain(self.additions.readable.iter().map(PathBuf::as_path))
+    }
+
+    /// Returns the paths that stay as they are, also where they lie in the working directory: they decide later turns.
+    fn kept(&self) -> Vec<PathBuf> {
+        // Files in the private directory end with the turn.
+        let own = self.directory.iter().filter(|it| !it.starts_with(self.private_dir));
+        let own = own.filter(|_| self.vendor.is_some()).cloned();
+        let settings = self.home.iter().filter(|_| self.vendor == Some(Vendor::Claude));
+        let settings = settings.map(|home| home.join(secrets::CLAUDE_SETTINGS));
+        own.chain(settings).chain(self.state.readable.iter().cloned()).collect()
     }
 
     fn hidden(&self) -> Vec<PathBuf> {
@@ -288,20 +343,14 @@ impl Sandbox<'_> {
 
     fn writes(&self) -> io::Result<Writes> {
         let mut roots = vec![self.private_dir.to_owned()];
-        let mut except = Vec::new();
         if let (Some(vendor), Some(directory)) = (self.vendor, &self.directory) {
             roots.extend(state::prepare(vendor, directory, self.cwd, self.session.as_deref())?);
             roots.extend(self.sign_in().map(SignIn::prepare).transpose()?);
-            // Files in the private directory end with the turn.
-            if !directory.starts_with(self.private_dir) {
-                except.push(directory.clone());
-            }
         }
         if let (Some(Vendor::Claude), Some(home)) = (self.vendor, &self.home) {
             let settings = home.join(secrets::CLAUDE_SETTINGS);
             // Where the file is missing, the program waits for seconds at every start.
             state::make_file(&settings, "{}")?;
-            except.push(settings);
         }
         state::make_directories(&self.state.directories)?;
         for (path, content) in &self.state.files {
@@ -310,15 +359,13 @@ impl Sandbox<'_> {
             state::make_file(path, content)?;
         }
         roots.extend(self.state.directories.iter().cloned());
-        // What decides later turns stays as it is, also where it lies in the working directory.
-        except.extend(self.state.readable.iter().cloned());
         if self.permissions > Permissions::ReadOnly {
             roots.push(self.cwd.to_owned());
         }
         roots.extend(self.additions.writable.iter().cloned());
         Ok(Writes::Beneath {
             roots: roots.into_iter().map(FilePath::from).collect(),
-            except: except.into_iter().map(FilePath::from).collect(),
+            except: self.kept().into_iter().map(FilePath::from).collect(),
         })
     }
 

@@ -23,6 +23,9 @@ pub struct Policy {
     pub network: Network,
     /// Whether Unix sockets can be connected to.
     pub unix_sockets: bool,
+    /// Variables that the program is started with, and the confine step is not.
+    #[serde(default)]
+    pub env: Vec<(String, String)>,
     /// Whether signals and abstract sockets stay among the program's own processes.
     pub scoped: bool,
 }

@@ -7,7 +7,7 @@ use crate::adapter::acp::PRESETS;
 use crate::vendor::Vendor;
 
 /// Keys and tokens of the user, in the home directory.
-const OF_USER: &[&str] = &[
+const USER_SECRETS: &[&str] = &[
     ".ssh",
     ".aws",
     ".azure",
@@ -94,7 +94,7 @@ const OF_USER: &[&str] = &[
 ];
 
 /// Variables that name files and directories of secrets; those of CLIs are in their facts.
-const OF_VARIABLES: &[&str] = &[
+const SECRET_PATH_VARIABLES: &[&str] = &[
     "AWS_CONFIG_FILE",
     "AWS_SHARED_CREDENTIALS_FILE",
     "CLOUDSDK_CONFIG",
@@ -112,7 +112,7 @@ const OF_VARIABLES: &[&str] = &[
 const IN_CACHES: [&str; 2] = [".cache/", ".local/state/"];
 
 /// Directories of agents that Convoke does not start by their names; those of presets are in their table.
-const OF_OTHER_AGENTS: &[&str] = &[
+const AGENT_DIRECTORIES: &[&str] = &[
     ".aider.conf.yml",
     ".cline",
     ".codeium",
@@ -130,13 +130,13 @@ const OF_OTHER_AGENTS: &[&str] = &[
 ];
 
 /// Files that containers are given to read once.
-const OF_MACHINE: &[&str] = &["/run/secrets"];
+const MACHINE_SECRETS: &[&str] = &["/run/secrets"];
 
 /// Claude Code's settings and servers, which lie beside its directory.
 pub(super) const CLAUDE_SETTINGS: &str = ".claude.json";
 
-/// Returns the paths of secrets that the environment names; `own` is the CLI that the agent runs. A path that the agent works
-/// in, or above it or the home, is none.
+/// Returns the paths of secrets that the environment names; `own` is the CLI that the agent runs. The working
+/// directory, its parents and the parents of the home are never secret.
 pub(crate) fn named<'v>(
     variable: impl Fn(&str) -> Option<&'v OsStr>,
     own: Option<Vendor>,
@@ -144,7 +144,7 @@ pub(crate) fn named<'v>(
 ) -> Vec<PathBuf> {
     let others = Vendor::ALL.into_iter().filter(|vendor| Some(*vendor) != own);
     let of_vendors = others.filter_map(|vendor| vendor.facts().directory_variable);
-    let names = OF_VARIABLES.iter().copied().chain(of_vendors);
+    let names = SECRET_PATH_VARIABLES.iter().copied().chain(of_vendors);
     let paths = names.filter_map(variable).flat_map(std::env::split_paths);
     let is_secret = |path: &PathBuf| {
         path.is_absolute()
@@ -161,12 +161,12 @@ pub(super) fn hidden(home: &Path, own: Option<Vendor>) -> Vec<PathBuf> {
     // What is made in a directory that holds something hidden cannot be read, and programs make caches.
     let of_presets =
         of_presets.filter(|name| !IN_CACHES.iter().any(|cache| name.starts_with(cache)));
-    let in_home = OF_USER.iter().chain(OF_OTHER_AGENTS).chain(of_presets);
+    let in_home = USER_SECRETS.iter().chain(AGENT_DIRECTORIES).chain(of_presets);
     let others = Vendor::ALL.into_iter().filter(|vendor| Some(*vendor) != own);
     let of_vendors = others.flat_map(|vendor| {
         let beside = (vendor == Vendor::Claude).then_some(CLAUDE_SETTINGS);
         beside.into_iter().chain([vendor.facts().directory])
     });
     let in_home = in_home.copied().chain(of_vendors).map(|name| home.join(name));
-    in_home.chain(OF_MACHINE.iter().map(PathBuf::from)).collect()
+    in_home.chain(MACHINE_SECRETS.iter().map(PathBuf::from)).collect()
 }

@@ -17,9 +17,9 @@ use crate::vendor::Vendor;
 struct State {
     /// Directories, which are made.
     directories: &'static [&'static str],
-    /// Files that are made, with what an empty one holds.
+    /// Files created if missing, with their initial content.
     files: &'static [(&'static str, &'static str)],
-    /// Files that are written where they exist.
+    /// Files that may be written, but are not created.
     existing: &'static [&'static str],
 }
 

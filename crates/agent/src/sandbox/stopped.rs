@@ -1,12 +1,15 @@
 //! Tools that the sandbox stopped: the kernel tells the tool, and no event of the program says so.
 
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use convoke_core::Diagnostic;
 
 use crate::diagnostics;
 use crate::event::EventKind;
-use crate::process::{Decision, Dialogue, Input};
+use crate::process::{Decision, Dialogue, HostAccess, Input};
 use crate::stream::{Reader, Sink};
 use crate::turn::TurnResult;
 use crate::turn_input::Permissions;
@@ -89,8 +92,24 @@ impl Dialogue for Watched {
         self.dialogue.interrupt()
     }
 
-    fn answer(&mut self, question: &str, answer: Decision) -> Input {
-        self.dialogue.answer(question, answer)
+    fn equip(&mut self, access: HostAccess<'_>) -> io::Result<()> {
+        self.dialogue.equip(access)
+    }
+
+    fn answer(&mut self, question: &str, answer: Decision, sink: &mut Sink<'_>) -> Input {
+        self.watch(sink, |dialogue, sink| dialogue.answer(question, answer, sink))
+    }
+
+    fn poll_wake(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        self.dialogue.poll_wake(context)
+    }
+
+    fn wake(&mut self, sink: &mut Sink<'_>) -> Input {
+        self.watch(sink, |dialogue, sink| dialogue.wake(sink))
+    }
+
+    fn end_commands(&mut self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        self.dialogue.end_commands()
     }
 
     fn silence_limit(&self) -> Option<Duration> {

@@ -31,6 +31,9 @@ const QUIET: &[&str] = &[
     "user_message_chunk",
 ];
 
+/// The maximum number of values in a message; parsed, each takes more memory than most take in the line.
+const MOST_VALUES: usize = 100_000;
+
 /// The JSON-RPC error of an agent that wants to be signed in.
 const AUTH_REQUIRED: i64 = -32000;
 
@@ -63,8 +66,11 @@ pub enum Message {
 }
 
 impl Message {
-    /// Parses a line; `None` if it is no message.
+    /// Parses a line; `None` if it is no message, or has too many values.
     pub fn parse(line: &str) -> Option<Self> {
+        if line.len() > MOST_VALUES && has_too_many_values(line) {
+            return None;
+        }
         let Ok(Value::Object(mut fields)) = serde_json::from_str(line) else { return None };
         let mut take = |name: &str| fields.remove(name).filter(|value| !value.is_null());
         let (id, method, error) = (take("id"), take("method"), take("error"));
@@ -97,7 +103,7 @@ pub struct Acp {
     /// Whether the agent has written or done anything in this turn.
     is_active: bool,
     /// The agent reports failures as text, and counts no tokens then.
-    tells_failures_as_text: bool,
+    reports_errors_as_text: bool,
     /// The costs that the agent reports are those of this turn alone.
     counts_cost: bool,
     model: Option<String>,
@@ -114,7 +120,7 @@ impl Acp {
             limit: reply_limit,
             tools: Tools::default(),
             is_active: false,
-            tells_failures_as_text: false,
+            reports_errors_as_text: false,
             counts_cost: false,
             model: None,
         }
@@ -122,8 +128,8 @@ impl Acp {
 
     /// Takes a text without counted tokens for a failure.
     #[must_use]
-    pub fn telling_failures_as_text(mut self, tells: bool) -> Self {
-        self.tells_failures_as_text = tells;
+    pub fn reporting_errors_as_text(mut self, tells: bool) -> Self {
+        self.reports_errors_as_text = tells;
         self
     }
 
@@ -176,6 +182,11 @@ impl Acp {
     /// Counts a line that is no message.
     pub(crate) fn noise(&mut self, line: &str) {
         self.progress.noise(line);
+    }
+
+    /// Returns whether an update says or does something.
+    pub(crate) fn is_content(update: &Value) -> bool {
+        !QUIET.contains(&update["sessionUpdate"].as_str().unwrap_or_default())
     }
 
     /// Reads an update of the session.
@@ -289,7 +300,7 @@ impl Acp {
         let named = quota["model_usage"][0]["model"].as_str().map(str::to_owned);
         self.progress.model = named.or_else(|| self.model.take());
         let verdict = match result["stopReason"].as_str().unwrap_or_default() {
-            "end_turn" if self.tells_failures_as_text && !has_counts && !last.is_empty() => {
+            "end_turn" if self.reports_errors_as_text && !has_counts && !last.is_empty() => {
                 let reason = reason_in_words(&last).unwrap_or(FailureReason::Server);
                 Verdict::Failed(Failure::new(reason, last))
             }
@@ -381,6 +392,21 @@ pub fn failure(error: &Value) -> Failure {
 
 fn failed(reason: FailureReason, message: &str) -> Verdict {
     Verdict::Failed(Failure::new(reason, message))
+}
+
+/// Returns whether a line of JSON has more values than are parsed.
+fn has_too_many_values(line: &str) -> bool {
+    let (mut count, mut is_text, mut is_escaped) = (0, false, false);
+    for byte in line.bytes() {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' if is_text => is_escaped = true,
+            b'"' => is_text = !is_text,
+            b',' | b'[' | b'{' if !is_text => count += 1,
+            _ => {}
+        }
+    }
+    count > MOST_VALUES
 }
 
 /// Returns the text of a content block.

@@ -6,7 +6,7 @@
 //! It is a TCP port of this machine: the sandbox of an agent closes Unix sockets and opens single ports.
 
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -118,24 +118,52 @@ fn is_equal(given: &str, secret: &str) -> bool {
     given.len() == secret.len() && differences == 0
 }
 
-/// Calls a tool over a socket and waits for the answer.
-pub fn call(
-    socket: &str,
-    secret: &str,
-    tool: &str,
-    arguments: Map<String, Value>,
-) -> io::Result<TeamAnswer> {
-    let request = Request { secret: secret.to_owned(), tool: tool.to_owned(), arguments };
-    let mut line = serde_json::to_vec(&request)?;
-    line.push(b'\n');
-    if line.len() as u64 > LONGEST_LINE {
-        return Ok(TeamAnswer::error(format!("the call has more than {LONGEST_LINE} bytes")));
+/// A call of a tool over a socket, which waits for its answer.
+#[derive(Debug)]
+pub struct Call(TcpStream);
+
+/// Withdraws a call from another thread.
+#[derive(Debug)]
+pub struct Withdrawal(TcpStream);
+
+impl Call {
+    /// Sends a call.
+    pub fn send(
+        socket: &str,
+        secret: &str,
+        tool: &str,
+        arguments: Map<String, Value>,
+    ) -> io::Result<Self> {
+        let request = Request { secret: secret.to_owned(), tool: tool.to_owned(), arguments };
+        let mut line = serde_json::to_vec(&request)?;
+        line.push(b'\n');
+        if line.len() as u64 > LONGEST_LINE {
+            return Err(io::Error::other(format!("the call has more than {LONGEST_LINE} bytes")));
+        }
+        let mut stream = TcpStream::connect(socket)?;
+        stream.write_all(&line)?;
+        Ok(Self(stream))
     }
-    let mut stream = TcpStream::connect(socket)?;
-    stream.write_all(&line)?;
-    let mut answer = Vec::new();
-    BufReader::new(stream.take(LONGEST_LINE)).read_until(b'\n', &mut answer)?;
-    Ok(serde_json::from_slice(&answer)?)
+
+    /// Returns what withdraws the call.
+    pub fn withdrawal(&self) -> io::Result<Withdrawal> {
+        self.0.try_clone().map(Withdrawal)
+    }
+
+    /// Waits for the answer.
+    pub fn answer(self) -> io::Result<TeamAnswer> {
+        let mut answer = Vec::new();
+        BufReader::new(self.0.take(LONGEST_LINE)).read_until(b'\n', &mut answer)?;
+        Ok(serde_json::from_slice(&answer)?)
+    }
+}
+
+impl Withdrawal {
+    /// Withdraws the call: whoever was asked for it stops, and the wait for its answer ends with an error.
+    pub fn withdraw(self) {
+        // A call that has been answered cannot be withdrawn.
+        let _ = self.0.shutdown(Shutdown::Both);
+    }
 }
 
 #[cfg(test)]
@@ -152,7 +180,7 @@ mod tests {
     }
 
     async fn called(address: String, secret: String, tool: &'static str) -> io::Result<TeamAnswer> {
-        let call = move || call(&address, &secret, tool, Map::new());
+        let call = move || Call::send(&address, &secret, tool, Map::new())?.answer();
         tokio::task::spawn_blocking(call).await.unwrap()
     }
 
@@ -181,12 +209,20 @@ mod tests {
     async fn a_call_that_its_caller_gives_up_is_withdrawn() {
         let (tools, mut calls) = tools();
         let socket = TeamSocket::open(tools).unwrap();
-        let mut stream = TcpStream::connect(socket.address()).unwrap();
-        let secret = socket.secret();
-        writeln!(stream, r#"{{"secret":"{secret}","tool":"ask","arguments":{{}}}}"#).unwrap();
-        let mut call = calls.recv().await.unwrap();
-        drop(stream);
-        call.reply.closed().await;
+        let path = socket.address().to_string();
+        for withdraws in [false, true] {
+            let sent = Call::send(&path, socket.secret(), "ask", Map::new()).unwrap();
+            let withdrawal = sent.withdrawal().unwrap();
+            let mut call = calls.recv().await.unwrap();
+            if withdraws {
+                let answer = tokio::task::spawn_blocking(|| sent.answer());
+                withdrawal.withdraw();
+                assert!(answer.await.unwrap().is_err());
+            } else {
+                drop((sent, withdrawal));
+            }
+            call.reply.closed().await;
+        }
     }
 
     #[tokio::test]

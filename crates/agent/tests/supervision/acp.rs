@@ -12,7 +12,7 @@ use convoke_agent::{Agent, TurnInput, TurnResult, Verdict};
 use crate::test_host::{TestHost, codes, reason, runs, until};
 
 /// Functions of the scripts: `get` reads a message, the others write one.
-const SPEECH: &str = r#"
+pub const SPEECH: &str = r#"
 get() { read -r line || exit 0; printf '%s\n' "$line" >>got; }
 put() { printf '%s\n' "$1"; }
 answer() { put '{"jsonrpc":"2.0","id":'"$1"',"result":'"$2"'}'; }
@@ -37,7 +37,7 @@ async fn run(test: &TestHost, words: &str, turn_input: TurnInput) -> TurnResult 
     script(test, words).start(turn_input).result().await
 }
 
-fn got(test: &TestHost) -> Vec<serde_json::Value> {
+pub fn got(test: &TestHost) -> Vec<serde_json::Value> {
     let text = std::fs::read_to_string(test.path().join("got")).unwrap_or_default();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
@@ -68,7 +68,7 @@ async fn a_version_that_is_not_spoken_is_told() {
     let test = TestHost::new();
     let words = "get; answer 1 '{\"protocolVersion\":2}'; get";
     let result = run(&test, words, test.turn_input("x")).await;
-    assert_eq!(reason(&result), Some(FailureReason::Usage));
+    assert_eq!(reason(&result), Some(FailureReason::Other));
     assert!(result.verdict.to_string().contains("version 2 of ACP"), "{result:?}");
 }
 
@@ -94,7 +94,7 @@ async fn updates_come_in_any_order_and_unknown_ones_are_counted() {
     let codes = codes(&result);
     assert_eq!(
         codes.iter().filter(|code| **code == "agent.event-unknown").count(),
-        3,
+        5,
         "{result:?}"
     );
     assert!(codes.contains(&"agent.output-noise"), "{codes:?}");
@@ -153,6 +153,17 @@ async fn a_person_is_asked_and_the_option_is_chosen_by_its_kind() {
         assert_eq!(got[3]["id"], "q");
         assert_eq!(got[3]["result"]["outcome"]["optionId"], option);
     }
+}
+
+#[tokio::test]
+async fn a_question_without_an_option_that_holds_once_is_reported() {
+    let test = TestHost::new();
+    let words = r#"begin
+        put '{"jsonrpc":"2.0","id":"q","method":"session/request_permission","params":{"sessionId":"s1","toolCall":{"toolCallId":"1","kind":"read"},"options":[{"optionId":"all","kind":"allow_always"}]}}'
+        get; say done; done_with"#;
+    let result = run(&test, words, test.turn_input("x")).await;
+    assert_eq!(got(&test)[3]["result"]["outcome"]["outcome"], "cancelled");
+    assert!(codes(&result).contains(&"agent.tool-denied"), "{result:?}");
 }
 
 #[tokio::test]

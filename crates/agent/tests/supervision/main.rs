@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod acp;
+mod acp_client;
 mod ending;
 mod killed;
 mod limits;

@@ -146,7 +146,11 @@ fn without_git_nothing_is_recorded() {
     // A relative entry must not find a program in the project.
     tree.write("git", "#!/bin/sh\ntouch executed\n");
     tree.chmod("git", 0o755);
-    host.path = ".:".into();
+    let above = "../".repeat(40);
+    let relative =
+        format!("{above}{}", tree.project().display().to_string().trim_start_matches('/'));
+    assert!(Path::new(&relative).join("git").is_file());
+    host.path = format!(".:{relative}:").into();
     let changes = convoke_changes::Changes::new(&tree.temp.path().join("data"), host);
     assert!(matches!(changes.begin(&tree.project(), key(1)), Err(ChangesError::NoGit)));
     assert!(!tree.path("executed").exists());

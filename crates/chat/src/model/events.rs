@@ -58,10 +58,11 @@ impl Chat {
                 self.unqueue(turn);
                 self.transcript.note(Tone::Quiet, &format!("{member}'s turn was dropped"));
             }
-            SessionEventKind::TurnOffered { turn, member, node } => {
+            SessionEventKind::TurnOffered { turn, member, node, problem } => {
                 let node = node.map_or_else(|| "a node".to_owned(), |node| format!("node {node}"));
-                self.transcript
-                    .note(Tone::Quiet, &format!("turn {turn} of {member} waits for {node}"));
+                let problem = problem.map(|problem| format!(": {problem}")).unwrap_or_default();
+                let text = format!("turn {turn} of {member} waits for {node}{problem}");
+                self.transcript.note(Tone::Quiet, &text);
             }
             SessionEventKind::TurnStarted { turn, member, tokens_estimate, .. } => {
                 self.unqueue(turn);

@@ -26,6 +26,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCompleter;
 use convoke_agent::id::{ThreadId, now};
+use convoke_agent::permission::SessionAnswers;
 use convoke_agent::turn_input::Trust;
 use convoke_core::Diagnostic;
 use convoke_files::{Disk, FileKind, Files as _};
@@ -252,6 +253,7 @@ pub async fn open(
         project: &project,
         catalog: &user.catalog,
         rules: user.permissions.of(&project.directory),
+        answers: SessionAnswers::default(),
         backend,
         done,
         session: began.id,
@@ -314,6 +316,7 @@ pub fn model_member(
         project: &project,
         catalog: &user.catalog,
         rules: user.permissions.of(&project.directory),
+        answers: SessionAnswers::default(),
         backend: AgentBackend::Agents,
         done: std::collections::HashMap::new(),
         session: session.began.id,

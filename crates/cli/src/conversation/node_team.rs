@@ -4,6 +4,7 @@ use std::any::Any;
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 
+use convoke_agent::permission::SessionAnswers;
 use convoke_core::Diagnostic;
 use convoke_inspect::HostEnvironment;
 use convoke_session::{AnyStore, MemberName, Session, TeamAgents};
@@ -20,7 +21,9 @@ pub struct NodeTeam {
     pub team_agents: TeamAgents,
     /// The diagnostics of resolving them.
     pub diagnostics: Vec<Diagnostic>,
-    /// Resources that must live as long as the agents.
+    /// Why agents that the node offers cannot run in this session, so that they are left to other nodes.
+    pub unstartable: Option<String>,
+    /// What the agents need for as long as they run.
     pub keep: Box<dyn Any + Send>,
 }
 
@@ -33,6 +36,7 @@ impl NodeTeam {
         store: &AnyStore,
         host_environment: &HostEnvironment,
         is_offered: &(dyn Fn(&AgentSettings) -> bool + Sync),
+        answers: SessionAnswers,
     ) -> anyhow::Result<Self> {
         let home = Home::of(host_environment);
         let user = UserConfiguration::load(&home)?;
@@ -44,11 +48,12 @@ impl NodeTeam {
             super::Origin::Sample => sessions::turns_done(store, session.began.id).await?,
             _ => HashMap::new(),
         };
-        let resolver = AgentResolver {
+        let mut resolver = AgentResolver {
             elsewhere: elsewhere(&project.team, is_offered),
             project: &project,
             catalog: &user.catalog,
             rules: user.permissions.of(&project.directory),
+            answers,
             backend,
             done,
             session: session.began.id,
@@ -57,10 +62,9 @@ impl NodeTeam {
             host_environment,
             record: None,
         };
+        let unstartable = resolver.leave_unstartable()?;
         let ResolvedTeam { team_agents, rehearsal_servers, diagnostics } = resolver.fill().await?;
-        // The people are at other machines.
-        team_agents.refuse_unanswered();
-        Ok(Self { team_agents, diagnostics, keep: Box::new(rehearsal_servers) })
+        Ok(Self { team_agents, diagnostics, unstartable, keep: Box::new(rehearsal_servers) })
     }
 
     /// Returns the team without agents: it stores and routes messages, and offers all turns.
@@ -69,7 +73,7 @@ impl NodeTeam {
         let (requirements, elsewhere) = (requirements(&team), elsewhere(&team, &|_| false));
         let mut team_agents = TeamAgents::new(team, HashMap::new());
         (team_agents.requirements, team_agents.elsewhere) = (requirements, elsewhere);
-        Ok(Self { team_agents, diagnostics: Vec::new(), keep: Box::new(()) })
+        Ok(Self { team_agents, diagnostics: Vec::new(), unstartable: None, keep: Box::new(()) })
     }
 }
 

@@ -32,6 +32,8 @@ pub(super) fn resolve_agent(
     let baseline = Baseline {
         permissions: known.permissions.unwrap_or_default(),
         tools: known.api.tools,
+        client_files: known.client_files,
+        client_terminal: known.client_terminal,
         instructions: project.locate(settings),
     };
     let Gated { allowed, refused } = gate(settings, baseline, project.trust());
@@ -42,6 +44,9 @@ pub(super) fn resolve_agent(
     }
     definition.args.extend(allowed.args.iter().cloned());
     definition.env.extend(allowed.env.clone());
+    definition.mode = allowed.mode.clone().or(definition.mode);
+    definition.client_files = allowed.client_files.unwrap_or(definition.client_files);
+    definition.client_terminal = allowed.client_terminal.unwrap_or(definition.client_terminal);
     let permissions = allowed.sandbox.or(definition.permissions).unwrap_or_default();
     Ok(ResolvedAgent { definition, permissions, settings: allowed })
 }

@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use convoke_agent::adapter::{Host, Script, StandIn, agent};
 use convoke_agent::config::{AgentKind, Catalog, Definition};
 use convoke_agent::id::ThreadId;
-use convoke_agent::permission::Approvals;
+use convoke_agent::permission::{Approvals, SessionAnswers};
 use convoke_agent::process::guardian::Guardian;
 use convoke_agent::sandbox::{Enforcer, Gap, Route, SandboxSettings};
 use convoke_agent::turn_input::Permissions;
@@ -56,6 +56,8 @@ pub(super) struct AgentResolver<'a> {
     pub(super) catalog: &'a Catalog,
     /// The rules of the project's directory for agents that ask.
     pub(super) rules: PermissionRules,
+    /// The answers that people gave for the session.
+    pub(super) answers: SessionAnswers,
     pub(super) backend: AgentBackend,
     /// The number of turns that each member has done: a script continues after them.
     pub(super) done: HashMap<MemberName, usize>,
@@ -111,7 +113,8 @@ impl AgentResolver<'_> {
                 }
                 AgentBackend::StandIns => self.stand_in(&name),
             };
-            seats.insert(name, self.member_agent(agent, &resolved)?);
+            let member_agent = self.member_agent(&name, agent, &resolved)?;
+            seats.insert(name, member_agent);
         }
         let mut team_agents = TeamAgents::new(team, seats);
         team_agents.elsewhere.clone_from(&self.elsewhere);
@@ -147,6 +150,29 @@ impl AgentResolver<'_> {
             .collect()
     }
 
+    /// Leaves members to other machines whose agents have no command here, because the team file names it and is not
+    /// trusted. Returns the reason.
+    pub(super) fn leave_unstartable(&mut self) -> Result<Option<String>, UsageError> {
+        if self.backend != AgentBackend::Agents {
+            return Ok(None);
+        }
+        let mut left_out = Vec::new();
+        let resolved = self.resolve_agents(&mut left_out)?;
+        let lacking: Vec<MemberName> = resolved
+            .into_iter()
+            .filter(|(_, resolved)| resolved.definition.needs_command())
+            .map(|(name, _)| name)
+            .collect();
+        if lacking.is_empty() {
+            return Ok(None);
+        }
+        let mut why: Vec<String> =
+            lacking.iter().map(|name| format!("the agent of {name} has no command here")).collect();
+        why.extend(left_out.into_iter().map(|diagnostic| diagnostic.message));
+        self.elsewhere.extend(lacking);
+        Ok(Some(why.join("; ")))
+    }
+
     /// Returns a diagnostic about instruction files that the member's CLI does not get, because the directory
     /// is not trusted.
     fn withheld_instructions(
@@ -177,6 +203,7 @@ impl AgentResolver<'_> {
 
     fn member_agent(
         &self,
+        name: &MemberName,
         agent: Arc<dyn Agent>,
         resolved: &ResolvedAgent,
     ) -> Result<MemberAgent, UsageError> {
@@ -188,7 +215,8 @@ impl AgentResolver<'_> {
         member_agent.model.clone_from(&settings.model);
         member_agent.trust = self.project.trust();
         member_agent.permissions = resolved.permissions;
-        member_agent.approvals = Approvals::new(self.rules.clone());
+        let approvals = Approvals::new(self.rules.clone());
+        member_agent.approvals = approvals.remembered_in(&self.answers, name.as_str());
         member_agent.may_write = self.may_write(resolved);
         member_agent.has_team_tools =
             settings.team_tools.unwrap_or(false) && resolved.definition.kind.takes_tools();

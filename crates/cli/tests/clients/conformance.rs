@@ -6,7 +6,7 @@ use std::net::{TcpListener, TcpStream};
 use std::process::Command;
 use std::sync::Arc;
 
-use convoke_pipe::mcp::{Generation, Server, Tool, ToolResult, Tools};
+use convoke_pipe::mcp::{Cancellation, Generation, Server, Tool, ToolResult, Tools};
 use serde_json::{Map, Value, json};
 
 /// The scenarios, with the version of the protocol that each is run in.
@@ -47,7 +47,7 @@ impl Tools for Fixtures {
         vec![tool("test_simple_text"), tool("test_error_handling")]
     }
 
-    fn call(&self, name: &str, _: Map<String, Value>) -> Option<ToolResult> {
+    fn call(&self, name: &str, _: Map<String, Value>, _: &Cancellation) -> Option<ToolResult> {
         let (text, is_error) = match name {
             "test_simple_text" => ("This is a simple text response for testing.", false),
             "test_error_handling" => ("This tool intentionally returns an error for testing", true),

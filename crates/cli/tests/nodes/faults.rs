@@ -26,9 +26,11 @@ const TEAM: &str =
     "[[member]]\nname = \"ada\"\nhuman = true\n[[member]]\nname = \"max\"\nagent = \"worker\"\n";
 /// Answers the last question, after a while.
 const AGENT: &str =
-    "question=$(grep -o 'question [0-9]*' | tail -n 1); sleep 0.2; echo \"answer to $question\"";
+    "question=$(grep -o 'question [0-9]*' | tail -n 1); sleep 0.5; echo \"answer to $question\"";
 /// The duration of a lease.
 const LEASE: Duration = Duration::from_secs(3);
+/// The commits that are cut off at a time.
+const CUTS: u32 = 4;
 /// The longest that a whole run may take without any progress.
 const TIMEOUT: Duration = Duration::from_mins(4);
 
@@ -152,25 +154,106 @@ impl Nodes {
         self.machines[place].node(&["--name", &name, "--offer", "worker", "--jobs", "4"])
     }
 
-    async fn suffer(&mut self, fault: Fault, place: usize, cluster: &Cluster, proxy: &Proxy) {
+    /// Waits until a node runs a turn, and returns its place: the given one, if it does.
+    async fn busy(&self, place: usize, store: &PostgresStore) -> usize {
+        let begun = Instant::now();
+        loop {
+            for place in (place..place + self.running.len()).map(|place| place % self.running.len())
+            {
+                if !surely!(turns_of(store, &self.running[place]).await).is_empty() {
+                    return place;
+                }
+            }
+            assert!(begun.elapsed() < TIMEOUT, "no node runs a turn");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Inflicts a fault, and notes what it hit.
+    async fn suffer(&mut self, fault: Fault, place: usize, world: &World<'_>, hits: &mut Hits) {
+        let World { cluster, proxy, store } = world;
+        let begun = Instant::now();
         match fault {
-            Fault::Kill => {
+            // A node that happens to run no turn is not hit by its end.
+            Fault::Kill => loop {
+                let place = self.busy(place, store).await;
                 self.running[place].kill();
+                let hit = surely!(turns_of(store, &self.running[place]).await);
                 self.running[place] = self.node(place);
-            }
-            Fault::Stop => {
-                self.running[place].signal(Signal::SIGSTOP);
-                tokio::time::sleep(2 * LEASE).await;
-                self.running[place].signal(Signal::SIGCONT);
-            }
+                if hits.note(hit) {
+                    hits.kills += 1;
+                    break;
+                }
+                assert!(begun.elapsed() < TIMEOUT, "no node that was killed had a turn");
+            },
+            Fault::Stop => loop {
+                let node = &self.running[self.busy(place, store).await];
+                node.signal(Signal::SIGSTOP);
+                // What it has sent before is stored meanwhile.
+                tokio::time::sleep(LEASE / 6).await;
+                let hit = surely!(turns_of(store, node).await);
+                if hits.note(hit) {
+                    hits.stops += 1;
+                    tokio::time::sleep(2 * LEASE).await;
+                    node.signal(Signal::SIGCONT);
+                    // Whatever it does next is refused, and it says so.
+                    node.wait_for("this process no longer holds session");
+                    break;
+                }
+                node.signal(Signal::SIGCONT);
+                assert!(begun.elapsed() < TIMEOUT, "no node that was stopped had a turn");
+            },
             Fault::Crash => {
                 cluster.crash();
+                hits.crashes += 1;
                 tokio::time::sleep(LEASE / 3).await;
                 cluster.run_server();
             }
-            Fault::Cut => proxy.cut_commits(4),
+            Fault::Cut => {
+                proxy.cut_commits(CUTS);
+                while proxy.planned() > 0 {
+                    assert!(begun.elapsed() < TIMEOUT, "{} cuts are left", proxy.planned());
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
+            }
         }
     }
+}
+
+/// What the nodes live in.
+struct World<'w> {
+    cluster: &'w Cluster,
+    proxy: &'w Proxy,
+    store: &'w PostgresStore,
+}
+
+/// The faults that happened.
+#[derive(Debug, Default)]
+struct Hits {
+    kills: u64,
+    stops: u64,
+    crashes: u64,
+    /// The turns that a killed or stopped node had begun.
+    interrupted: Vec<(SessionId, TurnId)>,
+}
+
+impl Hits {
+    /// Notes the turns that a fault hit. Returns whether there were any.
+    fn note(&mut self, hit: Vec<(SessionId, TurnId)>) -> bool {
+        let is_hit = !hit.is_empty();
+        self.interrupted.extend(hit);
+        is_hit
+    }
+}
+
+/// Returns the turns that a node has begun and not ended.
+async fn turns_of(
+    store: &PostgresStore,
+    node: &Node,
+) -> Result<Vec<(SessionId, TurnId)>, StoreError> {
+    let nodes = store.nodes().await?;
+    let of_node = nodes.into_iter().filter(|standing| standing.holder.pid == node.pid());
+    Ok(of_node.flat_map(|node| node.turns).map(|turn| (turn.session, turn.turn)).collect())
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -195,6 +278,8 @@ async fn every_turn_is_recorded_once_and_in_order_whatever_happens_to_the_nodes(
         .iter()
         .map(|session| tokio::spawn(ask(store.clone(), *session, turns, Arc::clone(&done))))
         .collect();
+    let world = World { cluster: &cluster, proxy: &proxy, store: &store };
+    let mut hits = Hits::default();
     let faults = [Fault::Cut, Fault::Kill, Fault::Stop, Fault::Crash];
     let faults: Vec<Fault> = (0..rounds).flat_map(|_| faults).collect();
     for (number, fault) in faults.iter().enumerate() {
@@ -205,7 +290,7 @@ async fn every_turn_is_recorded_once_and_in_order_whatever_happens_to_the_nodes(
             assert!(begun.elapsed() < TIMEOUT, "nothing goes on after {number} faults");
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        nodes.suffer(*fault, number % 3, &cluster, &proxy).await;
+        nodes.suffer(*fault, number % 3, &world, &mut hits).await;
     }
     for person in people {
         person.await.unwrap();
@@ -250,9 +335,22 @@ async fn every_turn_is_recorded_once_and_in_order_whatever_happens_to_the_nodes(
         assert!(store.inbox(*session).await.unwrap().is_empty());
         assert!(!store.shared_standing(*session).await.unwrap().goes_on);
     }
-    assert!(proxy.made() > 0, "no connection was cut");
-    let cuts = proxy.made();
-    println!("{} turns in {attempts} attempts, {cuts} commits cut off", count * turns);
+    // Every planned fault has happened, and every turn that one hit was tried again.
+    let (before, after) = proxy.made();
+    assert_eq!((hits.kills, hits.stops, hits.crashes), (rounds, rounds, rounds));
+    let half = u64::from(CUTS / 2) * rounds;
+    assert_eq!((u64::from(before), u64::from(after)), (half, half));
+    for (session, turn) in &hits.interrupted {
+        let tried = store.attempts(*session, *turn).await.unwrap();
+        assert!(tried.len() > 1, "turn {turn} of {session} was hit and has one attempt");
+    }
+    println!(
+        "{} turns in {attempts} attempts; {rounds} nodes killed, {rounds} stopped, {} turns of theirs \
+         interrupted; {rounds} crashes of the server; {before} connections cut before their COMMIT, {after} \
+         after it",
+        count * turns,
+        hits.interrupted.len(),
+    );
     for machine in &nodes.machines {
         machine.assert_no_process_is_left();
     }

@@ -1,8 +1,10 @@
 //! A machine: a home and a directory of its own, and the command there.
 
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
@@ -48,6 +50,11 @@ impl Machine {
 
     /// Adds an agent `worker` that runs a script of the shell. It can write to `$LOG`.
     pub fn agent(self, script: &str) -> Self {
+        self.agent_of_kind("plain", "full", script)
+    }
+
+    /// Adds an agent `worker` that speaks as a kind of program does.
+    pub fn agent_of_kind(self, kind: &str, permissions: &str, script: &str) -> Self {
         let program = self.home.path().join("worker");
         let log = self.home.path().join("log");
         let script = format!("#!/bin/sh\nLOG={}\n{script}\n", log.display());
@@ -55,7 +62,7 @@ impl Machine {
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
         std::fs::create_dir_all(self.home.path().join("config")).unwrap();
         let agents = format!(
-            "[agent.worker]\nkind = \"plain\"\ncommand = \"{}\"\npermissions = \"full\"\n",
+            "[agent.worker]\nkind = \"{kind}\"\ncommand = \"{}\"\npermissions = \"{permissions}\"\n",
             program.display()
         );
         std::fs::write(self.home.path().join("config/agents.toml"), agents).unwrap();
@@ -100,6 +107,23 @@ impl Machine {
         String::from_utf8(text).unwrap()
     }
 
+    /// Starts the command, whose input and output a test has.
+    pub fn start(&self, arguments: &[&str]) -> Running {
+        let mut command = self.command();
+        command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        let input = child.stdin.take();
+        let output = child.stdout.take().unwrap();
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let read = Arc::clone(&lines);
+        std::thread::spawn(move || {
+            for line in BufReader::new(output).lines().map_while(Result::ok) {
+                read.lock().unwrap().push(line);
+            }
+        });
+        Running { child, input, lines }
+    }
+
     /// Starts a node.
     pub fn node(&self, arguments: &[&str]) -> Node {
         static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
@@ -119,6 +143,56 @@ impl Machine {
     }
 }
 
+/// A command that a test talks to. Killed on drop.
+pub struct Running {
+    child: Child,
+    /// The standard input, until it is closed.
+    pub input: Option<ChildStdin>,
+    lines: Arc<Mutex<Vec<String>>>,
+}
+
+impl Running {
+    /// Waits for a line with a text, and returns it.
+    pub fn wait_for(&self, text: &str) -> String {
+        let mut found = None;
+        wait_until(text, || {
+            found = self.lines().into_iter().find(|line| line.contains(text));
+            found.is_some()
+        });
+        found.unwrap()
+    }
+
+    pub fn lines(&self) -> Vec<String> {
+        self.lines.lock().unwrap().clone()
+    }
+
+    pub fn write(&mut self, line: &str) {
+        writeln!(self.input.as_mut().unwrap(), "{line}").unwrap();
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.child.id().try_into().unwrap()), signal).unwrap();
+    }
+
+    /// Waits for the end, and returns the exit code.
+    pub fn end(&mut self) -> Option<i32> {
+        let mut status = None;
+        wait_until("the command has ended", || {
+            status = self.child.try_wait().unwrap();
+            status.is_some()
+        });
+        status.and_then(|status| status.code())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // One that has ended needs no end.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
 /// Returns the processes that a text is in the environment of.
 fn processes_with(text: &str) -> Vec<String> {
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -134,12 +208,16 @@ impl Node {
         std::fs::read_to_string(&self.output).unwrap_or_default()
     }
 
+    pub fn pid(&self) -> u32 {
+        self.child.borrow().id()
+    }
+
     pub fn wait_for(&self, text: &str) {
         wait_until(text, || self.output().contains(text));
     }
 
     pub fn signal(&self, signal: Signal) {
-        let pid = Pid::from_raw(self.child.borrow().id().try_into().unwrap());
+        let pid = Pid::from_raw(self.pid().try_into().unwrap());
         // A node that has ended needs no signal.
         let _ = kill(pid, signal);
     }

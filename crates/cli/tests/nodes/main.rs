@@ -7,6 +7,7 @@ mod cluster;
 mod copies;
 mod faults;
 mod machine;
+mod people;
 mod proxy;
 
 use convoke_agent::id::now;
@@ -101,7 +102,7 @@ async fn a_team_file_from_the_store_chooses_nothing_that_the_user_of_the_node_ha
         .agent("echo \"with <$*> and <$CHOSEN>\" >> \"$LOG\"; echo done");
     let session = create(&store, team, &server.path().display().to_string()).await;
     store.say(session, &PersonMessage::new("ada", "go [NEXT: max]")).await.unwrap();
-    let node = server.node(&["--name", "one", "--offer", "worker"]);
+    let node = server.node(&["--name", "one", "--offer", "worker,acp"]);
     wait_until("the turn ends", || node.output().contains("turn 1 of max: done"));
     assert!(node.output().contains("`member.max.args` needs trust"), "{}", node.output());
     assert_eq!(server.log(), "with <> and <>\n");
@@ -113,6 +114,16 @@ async fn a_team_file_from_the_store_chooses_nothing_that_the_user_of_the_node_ha
     store.say(session, &PersonMessage::new("ada", "again [NEXT: max]")).await.unwrap();
     wait_until("the turn ends", || node.output().contains("turn 2 of max: done"));
     assert!(server.log().ends_with("with <chosen by the store> and <too>\n"), "{}", server.log());
+
+    // What cannot run without trust is left to others, and said.
+    let needy = "[[member]]\nname = \"ada\"\nhuman = true\n[[member]]\nname = \"max\"\nagent = \"acp\"\n\
+                 command = \"/bin/true\"\n";
+    let untrusted = create(&store, needy, &server.path().display().to_string()).await;
+    store.say(untrusted, &PersonMessage::new("ada", "go [NEXT: max]")).await.unwrap();
+    let left = "left to other nodes: the agent of max has no command here; `member.max.command` needs trust";
+    wait_until("it is said", || node.output().contains(left));
+    let turn = store.turns_after(untrusted, TurnId(0), 1).await.unwrap().pop().unwrap();
+    assert_eq!((turn.state, turn.attempts), (TurnState::Queued, 0));
 
     // A directory that is not here is left to others, and said.
     let elsewhere = create(&store, team, "/no/such/directory").await;
@@ -149,6 +160,7 @@ async fn a_draining_node_ends_its_turns_and_a_second_signal_gives_them_to_others
     });
     assert_eq!(node.end(), Some(0));
     wait_until("the second turn ends", || other.output().matches("of max: done").count() == 2);
+    assert!(node.output().ends_with("ended\n"), "{}", node.output());
     for session in [one, two] {
         let turns = store.turns_after(session, TurnId(0), 9).await.unwrap();
         assert_eq!((turns.len(), turns[0].state), (1, TurnState::Done));
@@ -156,4 +168,35 @@ async fn a_draining_node_ends_its_turns_and_a_second_signal_gives_them_to_others
     // The agent of the first node has ended with it.
     first.assert_no_process_is_left();
     assert_eq!(other.end(), Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_agent_of_a_stopped_node_ends_with_its_lease() {
+    let cluster = Cluster::start();
+    let store = PostgresStore::open(&cluster.url(), None).await.unwrap();
+    let team = "[[member]]\nname = \"ada\"\nhuman = true\n[[member]]\nname = \"max\"\nagent = \"worker\"\n";
+    let script = "echo $$ >> \"$LOG\"; sleep 600; echo done";
+    let server = Machine::new(&cluster.url()).agent(script).env("CONVOKE_STORE_LEASE", "3");
+    let before = now();
+    let node = server.node(&["--name", "one", "--offer", "worker"]);
+    node.wait_for("takes turns of worker");
+    let session = create(&store, team, &server.path().display().to_string()).await;
+    let asked = now();
+    store.say(session, &PersonMessage::new("ada", "go [NEXT: max]")).await.unwrap();
+    wait_until("the agent runs", || server.log().ends_with('\n'));
+    let nodes = store.nodes().await.unwrap();
+    assert!(nodes[0].holder.since >= before && nodes[0].holder.since <= asked, "{nodes:?}");
+    assert!(nodes[0].turns[0].since >= asked, "{nodes:?}");
+
+    let agent = std::path::PathBuf::from(format!("/proc/{}", server.log().trim()));
+    node.signal(nix::sys::signal::Signal::SIGSTOP);
+    wait_until("its guardian has ended the agent", || !agent.exists());
+    node.signal(nix::sys::signal::Signal::SIGCONT);
+    node.wait_for("this process no longer holds session");
+    // It takes the turn again.
+    node.wait_for("turn 1 of max began, attempt 2");
+    node.signal(nix::sys::signal::Signal::SIGTERM);
+    node.wait_for("draining");
+    assert_eq!(node.end(), Some(0));
+    server.assert_no_process_is_left();
 }

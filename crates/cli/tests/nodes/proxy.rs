@@ -11,29 +11,56 @@ use tempfile::TempDir;
 
 pub struct Proxy {
     directory: TempDir,
-    /// The commits to cut.
-    cuts: Arc<AtomicU32>,
-    made: Arc<AtomicU32>,
+    cuts: Arc<Cuts>,
+}
+
+/// The connections that are cut while a COMMIT is in flight.
+#[derive(Default)]
+struct Cuts {
+    planned: AtomicU32,
+    /// Those that were cut before the COMMIT reached the server, and after it.
+    before: AtomicU32,
+    after: AtomicU32,
+}
+
+/// Where a connection is cut.
+enum Cut {
+    Before,
+    After,
+}
+
+impl Cuts {
+    /// Takes the next planned cut; every second one comes after the COMMIT.
+    fn take(&self) -> Option<Cut> {
+        let less = |left: u32| left.checked_sub(1);
+        let left = self.planned.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less).ok()?;
+        let (made, cut) = match left % 2 {
+            0 => (&self.after, Cut::After),
+            _ => (&self.before, Cut::Before),
+        };
+        made.fetch_add(1, Ordering::SeqCst);
+        Some(cut)
+    }
 }
 
 impl Proxy {
     /// Passes connections on to a server.
     pub fn start(server: PathBuf) -> Self {
         let directory = TempDir::new().unwrap();
-        let (cuts, made) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+        let cuts = Arc::new(Cuts::default());
         let listener = UnixListener::bind(directory.path().join(".s.PGSQL.5432")).unwrap();
-        let shared = (Arc::clone(&cuts), Arc::clone(&made));
+        let shared = Arc::clone(&cuts);
         std::thread::spawn(move || {
             for client in listener.incoming().flatten() {
                 // Without a server the client sees the end of its connection.
                 let Ok(server) = UnixStream::connect(&server) else { continue };
                 let (reader, writer) = (server.try_clone().unwrap(), client.try_clone().unwrap());
                 std::thread::spawn(move || pass_on(reader, writer, None));
-                let (cuts, made) = shared.clone();
-                std::thread::spawn(move || pass_on(client, server, Some((&cuts, &made))));
+                let cuts = Arc::clone(&shared);
+                std::thread::spawn(move || pass_on(client, server, Some(&cuts)));
             }
         });
-        Self { directory, cuts, made }
+        Self { directory, cuts }
     }
 
     pub fn url(&self) -> String {
@@ -42,30 +69,27 @@ impl Proxy {
 
     /// Cuts the connections of the next commits: every second one after it has reached the server.
     pub fn cut_commits(&self, count: u32) {
-        self.cuts.fetch_add(count, Ordering::SeqCst);
+        self.cuts.planned.fetch_add(count, Ordering::SeqCst);
     }
 
-    /// Returns how many commits were cut.
-    pub fn made(&self) -> u32 {
-        self.made.load(Ordering::SeqCst)
+    /// Returns how many planned cuts were not made yet.
+    pub fn planned(&self) -> u32 {
+        self.cuts.planned.load(Ordering::SeqCst)
+    }
+
+    /// Returns how many connections were cut before their COMMIT reached the server, and after it.
+    pub fn made(&self) -> (u32, u32) {
+        (self.cuts.before.load(Ordering::SeqCst), self.cuts.after.load(Ordering::SeqCst))
     }
 }
 
-fn pass_on(mut from: UnixStream, mut to: UnixStream, cuts: Option<(&AtomicU32, &AtomicU32)>) {
+fn pass_on(mut from: UnixStream, mut to: UnixStream, cuts: Option<&Cuts>) {
     let mut buffer = vec![0; 64 << 10];
     while let Ok(count @ 1..) = from.read(&mut buffer) {
         let part = &buffer[..count];
         let is_commit = part.windows(7).any(|bytes| bytes == b"COMMIT\0");
-        let cut = cuts.filter(|_| is_commit).and_then(|(cuts, made)| {
-            let less = |left: u32| left.checked_sub(1);
-            let cut = cuts.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less).ok()?;
-            made.fetch_add(1, Ordering::SeqCst);
-            Some(cut)
-        });
-        if cut.is_none_or(|left| left % 2 == 0) && to.write_all(part).is_err() {
-            break;
-        }
-        if cut.is_some() {
+        let cut = cuts.filter(|_| is_commit).and_then(Cuts::take);
+        if matches!(cut, Some(Cut::Before)) || to.write_all(part).is_err() || cut.is_some() {
             break;
         }
     }

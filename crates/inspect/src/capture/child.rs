@@ -112,7 +112,8 @@ fn start(child: &Child<'_>, guardian: &Guardian) -> AgentTurn {
             Ok(private) => {
                 private.path().clone_into(&mut launch.private_dir);
                 let ended =
-                    supervise(&launch, &guardian, &mut dialogue, &limits, &approvals, &side).await;
+                    supervise(&launch, &guardian, &mut dialogue, &limits, &approvals, None, &side)
+                        .await;
                 ended.unwrap_or_else(|error| failed(error.to_string()))
             }
             Err(error) => failed(error.to_string()),

@@ -1,6 +1,6 @@
-//! Read-only tools for models: list, read and search the working directory.
+//! Tools for models: list, read and search the working directory, and reach the team.
 //!
-//! Every call is bounded in time and output, and no path or link leads out of the directory. Errors are returned to the
+//! Every call in the directory is bounded in time and output, and no path or link leads out of the directory. Errors are returned to the
 //! model as text.
 
 mod confine;
@@ -13,9 +13,10 @@ use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use convoke_agent::team_tools::{TeamAnswer, TeamTool, TeamTools};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use self::confine::Root;
 
@@ -156,18 +157,40 @@ fn parse<T: DeserializeOwned>(arguments: &str) -> Result<T, Refusal> {
         .map_err(|error| Refusal::new(format!("invalid arguments: {error}")))
 }
 
+/// Returns the tools that reach the team, in the form of the Responses API.
+pub(crate) fn team_specs() -> Vec<Value> {
+    let spec = |tool: TeamTool| function(tool.name(), tool.description(), &tool.schema());
+    TeamTool::ALL.map(spec).into()
+}
+
+/// Calls a tool that reaches the team.
+pub(crate) async fn call_team(team: &TeamTools, name: &str, arguments: &str) -> ToolOutput {
+    let arguments = if arguments.trim().is_empty() { "{}" } else { arguments };
+    let arguments: Map<String, Value> = match parse(arguments) {
+        Ok(arguments) => arguments,
+        Err(refusal) => return ToolOutput { ok: false, text: refusal.to_string() },
+    };
+    let TeamAnswer { text, is_error } = team.call(name, arguments).await;
+    ToolOutput { ok: !is_error, text }
+}
+
 fn spec(name: &str, description: &str, properties: &Value, required: &[&str]) -> Value {
+    let parameters = json!({
+        "type": "object",
+        "properties": properties,
+        "required": required,
+        "additionalProperties": false,
+    });
+    function(name, description, &parameters)
+}
+
+fn function(name: &str, description: &str, parameters: &Value) -> Value {
     json!({
         "type": "function",
         "name": name,
         "description": description,
         "strict": false,
-        "parameters": {
-            "type": "object",
-            "properties": properties,
-            "required": required,
-            "additionalProperties": false,
-        },
+        "parameters": parameters,
     })
 }
 

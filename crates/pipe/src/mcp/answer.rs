@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use super::{Tool, ToolResult, Tools};
+use super::{Cancellation, Tool, ToolResult, Tools};
 
 /// The versions that open a connection with `initialize`, the newest first.
 const OPENING: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
@@ -68,10 +68,20 @@ impl Server {
 
     /// Answers a request, which has an `id` and a `method`. A call of a tool takes as long as the tool.
     pub fn answer(&self, generation: Generation, request: &Value) -> Value {
+        self.answer_call(generation, request, &Cancellation::default())
+    }
+
+    /// Answers a request that may be cancelled meanwhile.
+    pub(super) fn answer_call(
+        &self,
+        generation: Generation,
+        request: &Value,
+        cancellation: &Cancellation,
+    ) -> Value {
         let (method, params) = (request["method"].as_str().unwrap_or_default(), &request["params"]);
         let answered = match generation {
-            Generation::Opening => self.of_connection(method, params),
-            Generation::Named => self.of_request(method, params),
+            Generation::Opening => self.of_connection(method, params, cancellation),
+            Generation::Named => self.of_request(method, params, cancellation),
         };
         let id = &request["id"];
         match answered {
@@ -86,7 +96,12 @@ impl Server {
         }
     }
 
-    fn of_connection(&self, method: &str, params: &Value) -> Result<Value, Refusal> {
+    fn of_connection(
+        &self,
+        method: &str,
+        params: &Value,
+        cancellation: &Cancellation,
+    ) -> Result<Value, Refusal> {
         match method {
             "initialize" => {
                 let asked = params["protocolVersion"].as_str().unwrap_or_default();
@@ -100,12 +115,17 @@ impl Server {
             }
             "ping" => Ok(json!({})),
             "tools/list" => Ok(self.list()),
-            "tools/call" => self.call(params),
+            "tools/call" => self.call(params, cancellation),
             _ => Err(not_found(method)),
         }
     }
 
-    fn of_request(&self, method: &str, params: &Value) -> Result<Value, Refusal> {
+    fn of_request(
+        &self,
+        method: &str,
+        params: &Value,
+        cancellation: &Cancellation,
+    ) -> Result<Value, Refusal> {
         check_meta(&params["_meta"])?;
         let mut result = match method {
             "server/discover" => json!({
@@ -114,7 +134,7 @@ impl Server {
                 "instructions": self.tools.instructions(),
             }),
             "tools/list" => self.list(),
-            "tools/call" => self.call(params)?,
+            "tools/call" => self.call(params, cancellation)?,
             _ => return Err(not_found(method)),
         };
         result["resultType"] = "complete".into();
@@ -140,7 +160,7 @@ impl Server {
         json!({ "tools": listed.collect::<Vec<Value>>() })
     }
 
-    fn call(&self, params: &Value) -> Result<Value, Refusal> {
+    fn call(&self, params: &Value, cancellation: &Cancellation) -> Result<Value, Refusal> {
         let Some(name) = params["name"].as_str() else {
             return Err(Refusal::new(INVALID_PARAMS, "`name` must be the name of a tool"));
         };
@@ -149,7 +169,8 @@ impl Server {
             Value::Object(arguments) => arguments.clone(),
             _ => return Err(Refusal::new(INVALID_PARAMS, "`arguments` must be an object")),
         };
-        let Some(ToolResult { text, is_error }) = self.tools.call(name, arguments) else {
+        let called = self.tools.call(name, arguments, cancellation);
+        let Some(ToolResult { text, is_error }) = called else {
             return Err(Refusal::new(INVALID_PARAMS, format!("there is no tool `{name}`")));
         };
         Ok(json!({ "content": [{ "type": "text", "text": text }], "isError": is_error }))

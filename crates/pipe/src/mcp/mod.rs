@@ -5,9 +5,11 @@
 //! transport over standard input and output, where calls do not wait for each other.
 
 mod answer;
+mod cancellation;
 mod stdio;
 
 pub use self::answer::{Generation, Server};
+pub use self::cancellation::Cancellation;
 pub use self::stdio::serve;
 
 use serde_json::{Map, Value};
@@ -17,8 +19,14 @@ pub trait Tools: Send + Sync {
     /// Returns the tools, in the order in which they are listed.
     fn list(&self) -> Vec<Tool>;
 
-    /// Carries out a call; `None` if there is no such tool. It may take long, and others may run meanwhile.
-    fn call(&self, name: &str, arguments: Map<String, Value>) -> Option<ToolResult>;
+    /// Carries out a call; `None` if there is no such tool. It may take long, and others may run meanwhile. The result of a
+    /// call that is cancelled is not sent.
+    fn call(
+        &self,
+        name: &str,
+        arguments: Map<String, Value>,
+        cancellation: &Cancellation,
+    ) -> Option<ToolResult>;
 
     /// Returns the instructions for clients.
     fn instructions(&self) -> &'static str;

@@ -1,12 +1,13 @@
 //! The transport over standard input and output: one message a line.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::io::{self, BufRead, Write};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Value, json};
 
-use super::{Generation, Server};
+use super::{Cancellation, Generation, Server};
 use crate::lines::lines;
 
 /// The maximum number of calls at the same time.
@@ -16,12 +17,8 @@ const PARSE_ERROR: i64 = -32700;
 const INVALID_REQUEST: i64 = -32600;
 const BUSY: i64 = -32000;
 
-/// The calls that run, by their ids as JSON, and those of them that were cancelled.
-#[derive(Default)]
-struct Calls {
-    open: HashSet<String>,
-    cancelled: HashSet<String>,
-}
+/// The calls that run, by their ids as JSON.
+type Calls = HashMap<String, Cancellation>;
 
 /// Serves one client until its input ends and its calls are answered. A line of more than `max_line_bytes` is refused.
 pub fn serve(
@@ -54,13 +51,17 @@ pub fn serve(
                         write(output, &server.answer(generation, &message))?;
                         continue;
                     }
-                    if let Err(why) = begin(calls, &id) {
-                        write(output, &refusal(&id, BUSY, why))?;
-                        continue;
-                    }
+                    let cancellation = match begin(calls, &id) {
+                        Ok(cancellation) => cancellation,
+                        Err(why) => {
+                            write(output, &refusal(&id, BUSY, why))?;
+                            continue;
+                        }
+                    };
                     threads.spawn(move || {
-                        let answer = server.answer(generation, &message);
-                        if end(calls, &id) {
+                        let answer = server.answer_call(generation, &message, &cancellation);
+                        lock(calls).remove(&id.to_string());
+                        if !cancellation.is_cancelled() {
                             // A client that is gone reads no answer.
                             let _ = write(output, &answer);
                         }
@@ -82,31 +83,26 @@ pub fn serve(
     })
 }
 
-fn begin(calls: &Mutex<Calls>, id: &Value) -> Result<(), &'static str> {
-    let mut calls = calls.lock().unwrap_or_else(PoisonError::into_inner);
-    if calls.open.len() >= OPEN_CALLS {
+fn begin(calls: &Mutex<Calls>, id: &Value) -> Result<Cancellation, &'static str> {
+    let mut calls = lock(calls);
+    if calls.len() >= OPEN_CALLS {
         return Err("too many calls run at the same time");
     }
-    if !calls.open.insert(id.to_string()) {
-        return Err("a call with this id runs already");
+    match calls.entry(id.to_string()) {
+        Entry::Occupied(_) => Err("a call with this id runs already"),
+        Entry::Vacant(free) => Ok(free.insert(Cancellation::default()).clone()),
     }
-    Ok(())
 }
 
 fn cancel(calls: &Mutex<Calls>, id: &Value) {
-    let mut calls = calls.lock().unwrap_or_else(PoisonError::into_inner);
-    let id = id.to_string();
-    if calls.open.contains(&id) {
-        calls.cancelled.insert(id);
+    let cancelled = lock(calls).get(&id.to_string()).cloned();
+    if let Some(cancellation) = cancelled {
+        cancellation.cancel();
     }
 }
 
-/// Ends a call, and returns whether its answer is wanted.
-fn end(calls: &Mutex<Calls>, id: &Value) -> bool {
-    let mut calls = calls.lock().unwrap_or_else(PoisonError::into_inner);
-    let id = id.to_string();
-    calls.open.remove(&id);
-    !calls.cancelled.remove(&id)
+fn lock(calls: &Mutex<Calls>) -> MutexGuard<'_, Calls> {
+    calls.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn refusal(id: &Value, code: i64, message: &str) -> Value {
@@ -141,10 +137,20 @@ mod tests {
             }]
         }
 
-        fn call(&self, name: &str, arguments: Map<String, Value>) -> Option<ToolResult> {
+        fn call(
+            &self,
+            name: &str,
+            arguments: Map<String, Value>,
+            cancellation: &Cancellation,
+        ) -> Option<ToolResult> {
             match name {
                 "echo" => {}
                 "meet" => drop(self.0.wait()),
+                "wait" => {
+                    let (sender, cancelled) = std::sync::mpsc::channel();
+                    cancellation.on_cancel(move || sender.send(()).unwrap());
+                    cancelled.recv().unwrap();
+                }
                 _ => return None,
             }
             Some(ToolResult { text: Value::Object(arguments).to_string(), is_error: false })
@@ -237,6 +243,15 @@ mod tests {
         let answers = served(&format!("{}\n{cancel}\n{}\n", call(1), call(2)));
         assert_eq!(answers.len(), 1, "{answers:?}");
         assert_eq!(answers[0]["id"], 2);
+    }
+
+    #[test]
+    fn a_cancelled_call_is_told_so_and_ends_without_an_answer() {
+        let params = json!({ "name": "wait", "arguments": {} });
+        let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params });
+        let cancel = |id: u32| json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": id } });
+        let input = format!("{call}\n{}\n{}\n", cancel(7), cancel(1));
+        assert_eq!(served(&input), Vec::<Value>::new());
     }
 
     #[test]

@@ -96,7 +96,7 @@ pub(super) async fn cancel(
     InSession { app, id, .. }: InSession,
     Given(Nothing {}): Given<Nothing>,
 ) -> ApiResult<Json<Done>> {
-    Ok(Json(app.held.cancel(id)?))
+    Ok(Json(app.held.cancel(id).await?))
 }
 
 pub(super) async fn retry(
@@ -124,7 +124,7 @@ pub(super) async fn answer(
     InSession { app, id, .. }: InSession,
     Given(Answer { question, answer }): Given<Answer>,
 ) -> ApiResult<Json<Done>> {
-    Ok(Json(app.held.answer(id, &question, answer)?))
+    Ok(Json(app.held.answer(id, &question, answer).await?))
 }
 
 pub(super) async fn undo(

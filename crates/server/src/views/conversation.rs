@@ -197,14 +197,16 @@ pub fn standing(id: SessionId, standing: &Standing) -> Markup {
                 strong { (line(turn.member.as_str())) } " is at work on "
                 a href=(format!("/sessions/{id}/turns/{}", turn.id)) { "turn " (turn.id) }
                 @if !standing.is_held { " (interrupted: its process is gone) " (action("Resume", &format!("/api/sessions/{id}/continue"), &json!({}))) }
-                @if standing.is_held_here { " " (action("Cancel", &format!("/api/sessions/{id}/cancel"), &json!({}))) }
+                @if standing.is_held_here || (standing.is_shared && standing.is_held) { " " (action("Cancel", &format!("/api/sessions/{id}/cancel"), &json!({}))) }
             }
         }
         @if !queued.is_empty() {
             p.queue { "Next: " @for (index, turn) in queued.iter().enumerate() { @if index > 0 { ", " } (line(turn.member.as_str())) " (turn " (turn.id) ")" } }
             @if running.is_empty() && !standing.is_held { p { (action("Resume", &format!("/api/sessions/{id}/continue"), &json!({}))) } }
         }
-        @if standing.is_held && !standing.is_held_here {
+        @if standing.is_held && !standing.is_held_here && standing.is_shared {
+            p.notice role="status" { "Another process runs this turn. What you say is stored when it has ended." }
+        } @else if standing.is_held && !standing.is_held_here {
             p.notice role="status" { "Another process runs this session. You can follow it here; end it there to take part." }
         }
         @if let Some(problem) = &standing.problem { p.problem role="alert" { (line(problem)) } }

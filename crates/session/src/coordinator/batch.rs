@@ -5,10 +5,9 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use convoke_agent::event::{Event, EventKind};
-use convoke_agent::permission::{PermissionAnswer, PermissionQuestion};
 use convoke_agent::redaction::redact_result;
 use convoke_agent::thread::{ThreadAppend, ThreadStoreError};
+use convoke_agent::turn::Canceller;
 use convoke_agent::turn_input::ThreadWriter;
 use convoke_agent::verdict::{Failure, FailureReason};
 use convoke_agent::{TurnResult, Verdict};
@@ -20,14 +19,14 @@ use tokio::task::{Id, JoinSet};
 use super::controls::StopRequest;
 use super::prepare::{PreparedTurn, Unprepared};
 use super::team_agents::MemberAgent;
-use super::team_calls::TeamCalls;
+use super::team_calls::{CallNews, TeamCalls};
 use super::turn_runner::{FinishedTurn, TurnReport, TurnRunner};
 use super::{Coordinator, CoordinatorError};
 use crate::diagnostics;
 use crate::event::{FailedTurn, SessionEventKind, StopReason};
 use crate::event_queue::Observer;
 use crate::file_changes::{ChangeCounts, ChangedBy, Recording, TurnDirectory};
-use crate::id::{AttemptRef, MemberName, TurnId};
+use crate::id::{AttemptRef, TurnId};
 use crate::progress::Progress;
 use crate::routing::conversation::Conversation;
 use crate::routing::route;
@@ -77,6 +76,7 @@ async fn next_report(
 pub(super) struct RunningTurn {
     pub(super) turn: Turn,
     pub(super) attempt: Attempt,
+    pub(super) canceller: Canceller,
 }
 
 /// The stored end of a turn.
@@ -109,6 +109,7 @@ impl<S: Store> Coordinator<S> {
             }
         }
         let mut batch = Batch::new();
+        let _signals = self.watch_signals().await;
         self.begin(&mut batch, next, prepared).await?;
         // Boxed: it is the largest part of the callers' futures.
         let guarded = Box::pin(self.attend(batch, &mut failed)).await?;
@@ -194,11 +195,13 @@ impl<S: Store> Coordinator<S> {
             let mut turn_input = member_agent.turn_input(output.prompt, output.system_flag, team);
             turn_input.ledger = Some(output.ledger);
             turn_input.attempt = Some(reference);
+            turn_input.lease = self.hold.as_ref().and_then(SessionHold::lease);
             turn_input.team_tools =
                 member_agent.has_team_tools.then(|| batch.calls.tools_of(reference));
             turn_input.thread_writer = ThreadWriter::Caller { turn: name_of(&turn) };
             let agent_turn = member_agent.agent.start(turn_input);
-            self.controls.attend(turn.id, agent_turn.answerer());
+            self.controls.attend(turn.id, attempt.number, agent_turn.answerer());
+            let canceller = agent_turn.canceller();
             let runner = TurnRunner {
                 turn: turn.id,
                 agent_turn,
@@ -210,7 +213,7 @@ impl<S: Store> Coordinator<S> {
             };
             let id = batch.runners.spawn(runner.run()).id();
             batch.recordings.extend(recording.map(|recording| (id, recording)));
-            batch.running.insert(id, RunningTurn { turn, attempt });
+            batch.running.insert(id, RunningTurn { turn, attempt, canceller });
         }
         Ok(())
     }
@@ -275,14 +278,22 @@ impl<S: Store> Coordinator<S> {
                     self.on_report(&batch, turn, report).await?;
                     continue;
                 }
-                Some(call) = batch.calls.next() => {
-                    self.on_call(&mut batch, call).await?;
+                Some(news) = batch.calls.next() => {
+                    match news {
+                        CallNews::Call(call) => self.on_call(&mut batch, call).await?,
+                        CallNews::GivenUp => self.withdraw_asks(&mut batch, None).await?,
+                    }
                     self.start_asked(&mut batch).await?;
                     continue;
                 }
                 ended = batch.runners.join_next_with_id() => ended,
             };
             let Some(ended) = ended else { return Ok(stop) };
+            // Its guardian has ended it.
+            if self.hold.as_ref().and_then(SessionHold::lease).is_some_and(|lease| lease.is_over())
+            {
+                return Err(StoreError::LeaseLost { session: self.session }.into());
+            }
             while let Ok((turn, report)) = batch.reports.try_recv() {
                 self.on_report(&batch, turn, report).await?;
             }
@@ -300,7 +311,8 @@ impl<S: Store> Coordinator<S> {
                     self.end_recording(&running.turn, recording, &mut finished).await;
                 }
                 let end = self.end(&running, finished).await?;
-                let is_told = self.answer_askers(&mut batch, &running.turn, &end).await?;
+                let is_told = self.answer_askers(&mut batch, &running.turn, &end).await?
+                    | batch.calls.was_withdrawn(running.turn.id);
                 match end {
                     StoredEnd::Done(guarded) => stop = guarded.or(stop),
                     // The asker decides how to continue.
@@ -355,12 +367,12 @@ impl<S: Store> Coordinator<S> {
         report: TurnReport,
     ) -> Result<(), StoreError> {
         let running = batch.running.values().find(|running| running.turn.id == turn);
-        let Some(RunningTurn { turn, attempt }) = running else { return Ok(()) };
+        let Some(RunningTurn { turn, attempt, .. }) = running else { return Ok(()) };
         match report {
             TurnReport::Event(event) => {
                 let at = self.team_agents.now();
-                let member = turn.member.clone();
-                self.emit(at, event_of(turn.id, member, event));
+                let kind = SessionEventKind::of_agent(turn, attempt.number, event);
+                self.emit(at, kind);
             }
             TurnReport::Batch(events) => {
                 let mut commit = self.commit_of(&self.conversation);
@@ -380,7 +392,7 @@ impl<S: Store> Coordinator<S> {
         finished: &FinishedTurn,
         thread_append: Option<ThreadAppend>,
     ) -> Result<Option<StopReason>, CoordinatorError> {
-        let RunningTurn { mut turn, mut attempt } = running.clone();
+        let RunningTurn { mut turn, mut attempt, .. } = running.clone();
         let FinishedTurn { result, events, .. } = finished;
         let team = self.team_agents.team();
         let routed = route(team, &turn.member, &result.reply);
@@ -416,7 +428,7 @@ impl<S: Store> Coordinator<S> {
         finished: &FinishedTurn,
         thread_append: Option<ThreadAppend>,
     ) -> Result<FailedTurn, CoordinatorError> {
-        let RunningTurn { mut turn, mut attempt } = running.clone();
+        let RunningTurn { mut turn, mut attempt, .. } = running.clone();
         let FinishedTurn { result, events, .. } = finished;
         let mut commit = self.commit_of(&self.conversation);
         commit.threads.extend(thread_append);
@@ -485,20 +497,4 @@ fn redacted(places: u64) -> Option<Diagnostic> {
         _ => format!("secrets were removed from the reply in {places} places"),
     };
     Some(Diagnostic::new(diagnostics::REPLY_REDACTED, message).with_count(places))
-}
-
-/// Converts an agent's event to an event of the conversation, with question ids that are unique across turns.
-fn event_of(turn: TurnId, member: MemberName, event: Event<'static>) -> SessionEventKind {
-    match event.kind {
-        EventKind::PermissionAsked { question, expires_at } => {
-            let question = PermissionQuestion { id: format!("{turn}.{}", question.id), ..question };
-            let answers = PermissionAnswer::ALL.to_vec();
-            SessionEventKind::PermissionAsked { turn, member, question, answers, expires_at }
-        }
-        EventKind::PermissionAnswered { id, answer, by } => {
-            let id = format!("{turn}.{id}");
-            SessionEventKind::PermissionAnswered { turn, member, id, answer, by }
-        }
-        _ => SessionEventKind::Agent { turn, member, event },
-    }
 }

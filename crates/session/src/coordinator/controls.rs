@@ -1,14 +1,15 @@
 //! Controls of a running conversation.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use convoke_agent::permission::{Answerer, PermissionAnswer};
+use convoke_agent::permission::{Answerer, Approvals, PermissionAnswer};
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, watch};
 
 use super::PersonMessage;
 use crate::id::TurnId;
+use crate::shared::{QuestionId, TurnSignal};
 
 /// The most messages that wait to be stored while a turn runs.
 pub const INBOX_LIMIT: usize = 64;
@@ -18,8 +19,29 @@ pub const INBOX_LIMIT: usize = 64;
 pub struct Controls {
     stop_request: Arc<watch::Sender<StopRequest>>,
     inbox: mpsc::Sender<PersonMessage>,
-    /// The answerers of each running turn's questions.
-    answerers: Arc<Mutex<HashMap<TurnId, Answerer>>>,
+    /// The answerers of the questions of each running turn, with its attempt.
+    answerers: Arc<Mutex<HashMap<TurnId, (u32, Answerer)>>>,
+    /// The answers to questions of turns that other processes run.
+    answers: mpsc::Sender<(QuestionId, PermissionAnswer)>,
+    attention: Arc<Mutex<Attention>>,
+    approvals: Arc<[Approvals]>,
+}
+
+/// The places where a person can answer questions.
+#[derive(Debug, Clone, Copy)]
+struct Attention {
+    /// In this process.
+    here: bool,
+    /// In another process that follows the session.
+    elsewhere: bool,
+}
+
+/// What controls send to the coordinator.
+pub(super) struct ControlQueues {
+    /// The messages of people.
+    pub(super) inbox: mpsc::Receiver<PersonMessage>,
+    /// The answers to questions of turns that other processes run.
+    pub(super) answers: mpsc::Receiver<(QuestionId, PermissionAnswer)>,
 }
 
 /// A request to stop.
@@ -34,10 +56,19 @@ pub(super) enum StopRequest {
 }
 
 impl Controls {
-    pub(super) fn new() -> (Self, mpsc::Receiver<PersonMessage>) {
-        let (inbox, messages) = mpsc::channel(INBOX_LIMIT);
-        let stop_request = Arc::new(watch::Sender::new(StopRequest::None));
-        (Self { stop_request, inbox, answerers: Arc::default() }, messages)
+    /// Creates the controls of a conversation whose agents have these approvals.
+    pub(super) fn new(approvals: Vec<Approvals>) -> (Self, ControlQueues) {
+        let (inbox, said) = mpsc::channel(INBOX_LIMIT);
+        let (answers, answered) = mpsc::channel(INBOX_LIMIT);
+        let controls = Self {
+            stop_request: Arc::new(watch::Sender::new(StopRequest::None)),
+            inbox,
+            answerers: Arc::default(),
+            answers,
+            attention: Arc::new(Mutex::new(Attention { here: true, elsewhere: false })),
+            approvals: approvals.into(),
+        };
+        (controls, ControlQueues { inbox: said, answers: answered })
     }
 
     /// Cancels the running turn: the agent is asked to stop, its partial reply is stored, and the conversation
@@ -71,22 +102,83 @@ impl Controls {
     /// Answers a question of an agent, by the id that its event has. An answer to a question that is not
     /// open is ignored. This is the only way to answer one: no message can.
     pub fn answer(&self, question: &str, answer: PermissionAnswer) {
-        let Some((turn, id)) = question.split_once('.') else { return };
-        let Ok(turn) = turn.parse().map(TurnId) else { return };
-        let answerers = self.answerers.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(answerer) = answerers.get(&turn) {
-            answerer.answer(id, answer);
+        let Some(question) = QuestionId::parse(question) else { return };
+        if !self.answer_here(&question, answer) {
+            // Nobody gives so many answers at a time.
+            let _ = self.answers.try_send((question, answer));
         }
     }
 
-    /// Registers the answerer of a running turn's questions.
-    pub(super) fn attend(&self, turn: TurnId, answerer: Answerer) {
-        self.answerers.lock().unwrap_or_else(PoisonError::into_inner).insert(turn, answerer);
+    /// Refuses a question of a turn that this process runs. Others are left to other people.
+    pub fn refuse(&self, question: &str) {
+        if let Some(question) = QuestionId::parse(question) {
+            self.answer_here(&question, PermissionAnswer::Never);
+        }
+    }
+
+    /// Sets whether a person can answer questions here. Where nobody can, and nobody elsewhere, those that no rule
+    /// answers are refused.
+    pub fn set_attended(&self, is_attended: bool) {
+        self.attend_to(|attention| attention.here = is_attended);
+    }
+
+    /// Sets whether a person can answer questions in another process.
+    pub(super) fn set_attended_elsewhere(&self, is_attended: bool) {
+        self.attend_to(|attention| attention.elsewhere = is_attended);
+    }
+
+    /// Returns whether a person can answer questions here.
+    pub(super) fn is_attended(&self) -> bool {
+        self.attention().here
+    }
+
+    fn attend_to(&self, change: impl FnOnce(&mut Attention)) {
+        let mut attention = self.attention.lock().unwrap_or_else(PoisonError::into_inner);
+        change(&mut attention);
+        let is_attended = attention.here || attention.elsewhere;
+        self.approvals.iter().for_each(|approvals| approvals.set_attended(is_attended));
+    }
+
+    fn attention(&self) -> Attention {
+        *self.attention.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does what a person on another machine asks of a turn that this process runs. Returns whether it runs the turn.
+    pub(super) fn obey(&self, signal: &TurnSignal) -> bool {
+        match signal {
+            TurnSignal::Cancel(turn) => {
+                let is_running = self.answerers().contains_key(turn);
+                if is_running {
+                    self.cancel_turn();
+                }
+                is_running
+            }
+            TurnSignal::Answer(question, answer) => self.answer_here(question, *answer),
+        }
+    }
+
+    /// Answers a question of a turn that this process runs. Returns whether it runs the turn.
+    fn answer_here(&self, question: &QuestionId, answer: PermissionAnswer) -> bool {
+        let answerers = self.answerers();
+        let Some((attempt, answerer)) = answerers.get(&question.turn) else { return false };
+        if *attempt == question.attempt {
+            answerer.answer(&question.id, answer);
+        }
+        true
+    }
+
+    /// Has questions of a turn answered while it runs.
+    pub(super) fn attend(&self, turn: TurnId, attempt: u32, answerer: Answerer) {
+        self.answerers().insert(turn, (attempt, answerer));
     }
 
     /// Removes the answerer of an ended turn.
     pub(super) fn dismiss(&self, turn: TurnId) {
-        self.answerers.lock().unwrap_or_else(PoisonError::into_inner).remove(&turn);
+        self.answerers().remove(&turn);
+    }
+
+    fn answerers(&self) -> MutexGuard<'_, HashMap<TurnId, (u32, Answerer)>> {
+        self.answerers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn stop_request(&self) -> StopRequest {

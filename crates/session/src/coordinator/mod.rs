@@ -5,10 +5,15 @@ mod batch;
 mod controls;
 mod prepare;
 mod shared;
+mod signals;
 mod team_agents;
 mod team_calls;
 mod turn_runner;
 
+use std::time::Duration;
+
+use convoke_agent::Verdict;
+use convoke_agent::permission::PermissionAnswer;
 use convoke_agent::thread::ThreadStoreError;
 use convoke_core::marker::Intent;
 use convoke_core::{Diagnostic, MessageId, NewMessage};
@@ -16,7 +21,7 @@ use convoke_team::Team;
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 
-use self::controls::StopRequest;
+use self::controls::{ControlQueues, StopRequest};
 pub use self::controls::{Controls, INBOX_LIMIT};
 use self::shared::Sharing;
 pub use self::team_agents::{Clock, MemberAgent, TeamAgents};
@@ -31,7 +36,7 @@ use crate::routing::guard::Guard;
 use crate::routing::queue::Concurrency;
 use crate::routing::{Call, Routed, route};
 use crate::session::NewSession;
-use crate::shared::{InboxNumber, TurnOffer};
+use crate::shared::{InboxNumber, QuestionId, TurnOffer};
 use crate::store::{Commit, Holder, SessionHold as _, Store, StoreError};
 use crate::turn::{Turn, TurnState};
 
@@ -106,6 +111,8 @@ pub struct Coordinator<S: Store> {
     guard: Guard,
     controls: Controls,
     inbox: mpsc::Receiver<PersonMessage>,
+    /// Answers to questions of turns that other processes run.
+    answers: mpsc::Receiver<(QuestionId, PermissionAnswer)>,
     observer: Box<dyn Observer>,
     /// The reason to stop that a guard gave while a message was stored.
     stop: Option<StopReason>,
@@ -174,11 +181,11 @@ impl<S: Store> Coordinator<S> {
         let id = session.id;
         if store.shared().is_some() {
             store.create(session).await?;
-            return Self::take_up(store, id, None, team_agents, observer).await;
+            return Self::reopen(store, id, None, team_agents, observer).await;
         }
         let hold = store.hold(id, Holder::this_process(team_agents.now())).await?;
         store.create(session).await?;
-        Self::take_up(store, id, Some(hold), team_agents, observer).await
+        Self::reopen(store, id, Some(hold), team_agents, observer).await
     }
 
     /// Opens a session and requeues turns interrupted by a crash. In a shared store, that happens when this process
@@ -190,10 +197,10 @@ impl<S: Store> Coordinator<S> {
         observer: Box<dyn Observer>,
     ) -> Result<Self, CoordinatorError> {
         if store.shared().is_some() {
-            return Self::take_up(store, session, None, team_agents, observer).await;
+            return Self::reopen(store, session, None, team_agents, observer).await;
         }
         let hold = store.hold(session, Holder::this_process(team_agents.now())).await?;
-        Self::take_up(store, session, Some(hold), team_agents, observer).await
+        Self::reopen(store, session, Some(hold), team_agents, observer).await
     }
 
     /// Releases the session, and returns when others can hold it.
@@ -203,7 +210,7 @@ impl<S: Store> Coordinator<S> {
         }
     }
 
-    async fn take_up(
+    async fn reopen(
         store: S,
         id: SessionId,
         hold: Option<S::Hold>,
@@ -211,7 +218,7 @@ impl<S: Store> Coordinator<S> {
         observer: Box<dyn Observer>,
     ) -> Result<Self, CoordinatorError> {
         let session = store.session(id).await?;
-        let (controls, inbox) = Controls::new();
+        let (controls, ControlQueues { inbox, answers }) = Controls::new(team_agents.approvals());
         let sharing = store.shared().map(|shared| Sharing::new(shared.clone()));
         let mut coordinator = Self {
             store,
@@ -222,6 +229,7 @@ impl<S: Store> Coordinator<S> {
             guard: Guard::default(),
             controls,
             inbox,
+            answers,
             observer,
             stop: None,
             is_stale: true,
@@ -249,12 +257,20 @@ impl<S: Store> Coordinator<S> {
         }
         let session = self.store.session(self.session).await?;
         let mut open = self.store.open_turns(self.session).await?;
+        let cancelled = self.cancelled_elsewhere(&open).await?;
         let mut interrupted = Vec::new();
         for turn in open.iter_mut().filter(|turn| turn.state == TurnState::Running) {
             turn.state = TurnState::Queued;
+            if cancelled.contains(&turn.id) {
+                turn.state = TurnState::Cancelled;
+                turn.problem = Some(Verdict::Cancelled.to_string());
+                turn.ended_at = Some(self.team_agents.now());
+            }
             interrupted.push(turn.clone());
         }
-        let ids = interrupted.iter().map(|turn| turn.id).collect();
+        open.retain(|turn| turn.state.is_open());
+        let requeued = interrupted.iter().filter(|turn| turn.state == TurnState::Queued);
+        let ids = requeued.map(|turn| turn.id).collect();
         self.head = session.head;
         let queue_limit = self.team_agents.team().limits.queue;
         self.conversation = Conversation::new(session.state, open, queue_limit);
@@ -269,7 +285,14 @@ impl<S: Store> Coordinator<S> {
                 }
             }
             commit.turns = interrupted;
+            let (at, ended) = (commit.at, cancelled_turns(&commit));
             self.commit(commit).await?;
+            if !ended.is_empty() {
+                self.stop = Some(StopReason::Cancelled { person: self.asker() });
+            }
+            for kind in ended {
+                self.emit(at, kind);
+            }
         }
         self.is_stale = false;
         Ok(ids)
@@ -323,6 +346,8 @@ impl<S: Store> Coordinator<S> {
             return Ok(None);
         }
         self.refresh().await?;
+        // A new message goes on with a conversation that was cancelled.
+        self.stop = None;
         self.store_message(given, None).await.map(Some)
     }
 
@@ -386,7 +411,9 @@ impl<S: Store> Coordinator<S> {
         self.guard.reset();
         self.controls.settle();
         let stop = if self.sharing.is_some() {
-            Box::pin(self.run_shared()).await?
+            let stop = Box::pin(self.run_shared()).await;
+            self.end_attendance();
+            stop?
         } else {
             self.refresh().await?;
             loop {
@@ -591,7 +618,27 @@ impl<S: Store> Coordinator<S> {
     }
 }
 
-/// Queues turns for the recipients that were given apart from the text.
+/// Returns the ends of the turns that a commit cancels.
+fn cancelled_turns(commit: &Commit) -> Vec<SessionEventKind> {
+    let cancelled = commit.turns.iter().filter(|turn| turn.state == TurnState::Cancelled);
+    let ended = cancelled.filter_map(|turn| {
+        let attempt = commit.attempts.iter().rfind(|attempt| attempt.turn == turn.id)?;
+        let result = attempt.ended.clone()?;
+        Some(SessionEventKind::TurnEnded {
+            turn: turn.id,
+            member: turn.member.clone(),
+            state: turn.state,
+            reply: None,
+            elapsed: Duration::from_millis(
+                u64::try_from(result.at.0 - attempt.began_at.0).unwrap_or_default(),
+            ),
+            result: Box::new(result),
+        })
+    });
+    ended.collect()
+}
+
+/// Queues turns for the recipients that a message has beside its text.
 fn call_instead(routed: &mut Routed, to: &[String], team: &Team) {
     for name in to {
         match team.resolve(name) {

@@ -1,11 +1,12 @@
-//! Sessions that move between processes: who holds one, and what the others do meanwhile.
+//! Sessions that move between processes: the holder runs turns, and the others follow.
 //!
-//! A process holds a shared session only while it stores a message or runs turns. When the next turn is one that it does
-//! not run, it offers the turn, lets the session go and follows it until the conversation stops or the next turn is one
-//! of its own.
+//! A process holds a shared session only while it stores a message or runs turns. When the next turn is one that it
+//! does not run, it offers the turn, releases the session and follows it until the conversation stops or the next
+//! turn is one of its own.
 
 use std::time::Duration;
 
+use convoke_agent::permission::PermissionAnswer;
 use convoke_core::Diagnostic;
 
 use super::controls::StopRequest;
@@ -17,31 +18,33 @@ use crate::event_queue::Observer;
 use crate::follow::{Follower, interrupted};
 use crate::id::{SessionId, TurnId};
 use crate::routing::conversation::Conversation;
-use crate::shared::{SharedStanding, TurnOffer};
-use crate::store::postgres::{Commits, PostgresStore, SessionLease};
+use crate::shared::{NodeStanding, QuestionId, SharedStanding, TurnOffer, TurnRequirements};
+use crate::store::postgres::{Attendance, Commits, PostgresStore, SessionLease};
 use crate::store::{Holder, SessionHold as _, Store, StoreError};
 use crate::turn::TurnState;
 
-/// The longest time between two looks at a session that another process holds. Commits are announced; the end of a
+/// The longest time between two reads of a session that another process holds. Commits are announced; the end of a
 /// process is not.
-const LOOK: Duration = Duration::from_secs(2);
+pub(super) const LOOK: Duration = Duration::from_secs(2);
 /// The time for which an unreachable database is asked again.
 const RECONNECT_LIMIT: Duration = Duration::from_mins(5);
 
-/// What a process keeps of a session that it shares with others.
+/// The state of a process that shares a session with others.
 pub(super) struct Sharing {
     store: PostgresStore,
-    /// The place up to which others' work was told; `None` while this process holds the session.
+    /// The position up to which the work of others was reported; `None` while this process holds the session.
     follower: Option<Follower>,
     /// The announced commits; `None` until they are needed.
     commits: Option<Commits>,
-    /// The offer that the person was told of.
-    told: Option<TurnId>,
+    /// The offer that was reported to the person, and why no node takes it.
+    told: Option<(TurnId, Option<String>)>,
+    /// Reports to other machines that a person can answer here; `None` while nobody can.
+    attendance: Option<Attendance>,
 }
 
 impl Sharing {
     pub(super) fn new(store: PostgresStore) -> Self {
-        Self { store, follower: None, commits: None, told: None }
+        Self { store, follower: None, commits: None, told: None, attendance: None }
     }
 
     /// Waits until a session may have changed.
@@ -50,17 +53,7 @@ impl Sharing {
             Some(commits) => commits,
             None => self.commits.insert(self.store.listen().await?),
         };
-        let announced = async {
-            loop {
-                match commits.next().await? {
-                    // The connection was lost: commits may have been missed.
-                    None => return Ok(()),
-                    Some((changed, _)) if changed == session => return Ok(()),
-                    Some(_) => {}
-                }
-            }
-        };
-        match tokio::time::timeout(LOOK, announced).await {
+        match tokio::time::timeout(LOOK, commits.of(session)).await {
             Ok(Err(error)) => {
                 self.commits = None;
                 Err(error)
@@ -81,7 +74,7 @@ enum Next {
 }
 
 impl Next {
-    /// Decides what to do about a session. A person who has just spoken goes on with a stopped conversation.
+    /// Decides the next step for a session. A person who has just sent a message continues a stopped conversation.
     fn of(standing: SharedStanding, team_agents: &TeamAgents, is_asked_for: bool) -> Self {
         if standing.holder.is_some() {
             return Self::Wait;
@@ -94,6 +87,26 @@ impl Next {
             (None, _) => Self::Claim(None),
         }
     }
+}
+
+/// Returns why no node takes a turn; `None` if one can.
+fn unclaimable(nodes: &[NodeStanding], requirements: &TurnRequirements) -> Option<String> {
+    let TurnRequirements { agent, node } = requirements;
+    let is_named = |standing: &&NodeStanding| {
+        let is_it = |name: &String| *name == standing.name || standing.offer.labels.contains(name);
+        node.as_ref().is_none_or(is_it)
+    };
+    let ready = nodes.iter().filter(|node| node.is_alive && !node.offer.is_draining);
+    let named: Vec<&NodeStanding> = ready.filter(is_named).collect();
+    let name = node.as_ref().map_or_else(String::new, |node| format!(" `{node}`"));
+    if named.is_empty() {
+        return Some(format!("no node{name} is ready"));
+    }
+    let offers = |standing: &&NodeStanding| standing.offer.agents.contains(agent);
+    (!named.iter().any(offers)).then(|| match node {
+        Some(node) => format!("node `{node}` does not offer {agent}"),
+        None => format!("no node offers {agent}"),
+    })
 }
 
 impl<S: Store> Coordinator<S> {
@@ -134,7 +147,7 @@ impl<S: Store> Coordinator<S> {
         self.begin_hold().await
     }
 
-    /// Tells what others did before this process got the session, and requeues turns that were interrupted.
+    /// Reports what others did before this process held the session, and requeues interrupted turns.
     async fn begin_hold(&mut self) -> Result<(), CoordinatorError> {
         self.catch_up().await?;
         for turn in self.refresh().await? {
@@ -163,6 +176,40 @@ impl<S: Store> Coordinator<S> {
         Ok(())
     }
 
+    /// Sends an answer to the process that runs the turn of a question.
+    async fn put_answer(
+        &mut self,
+        question: &QuestionId,
+        answer: PermissionAnswer,
+    ) -> Result<(), StoreError> {
+        let Some(sharing) = &self.sharing else { return Ok(()) };
+        if !sharing.store.answer_question(self.session, question, answer).await? {
+            let message = "the answer came too late: the question was answered elsewhere, or its turn has ended";
+            let diagnostic = Diagnostic::new(diagnostics::ANSWER_LATE, message);
+            let kind = SessionEventKind::Diagnostic { turn: Some(question.turn), diagnostic };
+            self.emit(self.team_agents.now(), kind);
+        }
+        Ok(())
+    }
+
+    /// Tells the others whether a person can answer here.
+    async fn update_attendance(&mut self) {
+        let Some(sharing) = &mut self.sharing else { return };
+        if !self.controls.is_attended() {
+            sharing.attendance = None;
+        } else if sharing.attendance.is_none() {
+            // While the server is away nobody is asked.
+            sharing.attendance = sharing.store.attend(self.session).await.ok();
+        }
+    }
+
+    /// Tells the others that nobody can answer here any more.
+    pub(super) fn end_attendance(&mut self) {
+        if let Some(sharing) = &mut self.sharing {
+            sharing.attendance = None;
+        }
+    }
+
     /// Stores the messages of the inbox, each once and in order.
     pub(super) async fn take_inbox(&mut self) -> Result<(), CoordinatorError> {
         let Some(sharing) = &self.sharing else { return Ok(()) };
@@ -185,6 +232,7 @@ impl<S: Store> Coordinator<S> {
     /// Runs turns here, and follows those that run elsewhere, until the conversation stops.
     pub(super) async fn run_shared(&mut self) -> Result<StopReason, CoordinatorError> {
         let mut is_asked_for = true;
+        self.update_attendance().await;
         loop {
             if self.hold.is_none() {
                 if let Some(stop) = self.follow(is_asked_for).await? {
@@ -213,7 +261,7 @@ impl<S: Store> Coordinator<S> {
         }
     }
 
-    /// Gives up a session that another process may hold now.
+    /// Drops the hold of a session that another process may have now.
     fn lose_hold(&mut self) {
         self.hold = None;
         self.is_stale = true;
@@ -282,36 +330,54 @@ impl<S: Store> Coordinator<S> {
                 }
                 Err(error) => return Err(error),
             }
-            match self.controls.stop_request() {
-                StopRequest::None => {}
-                // The turn goes on where it runs.
-                StopRequest::CancelTurn | StopRequest::Leave => return Ok(Some(StopReason::Left)),
+            // The turn continues where it runs.
+            if self.controls.stop_request() == StopRequest::Leave {
+                return Ok(Some(StopReason::Left));
             }
         }
     }
 
-    /// Tells what is new, and waits for more unless there is something to do.
+    /// Reports new events, and waits for more unless there is something to do.
     async fn follow_once(&mut self, is_asked_for: bool) -> Result<Next, CoordinatorError> {
+        self.update_attendance().await;
         self.catch_up().await?;
         while let Ok(message) = self.inbox.try_recv() {
             self.put_into_inbox(&message).await?;
         }
+        while let Ok((question, answer)) = self.answers.try_recv() {
+            self.put_answer(&question, answer).await?;
+        }
         let Some(sharing) = &mut self.sharing else { return Ok(Next::Claim(None)) };
         let standing = sharing.store.shared_standing(self.session).await?;
         let offer = standing.offer.clone().filter(|_| standing.holder.is_none());
-        let next = Next::of(standing, &self.team_agents, is_asked_for);
+        let is_held = standing.holder.is_some();
+        let heard = self.controls.stop_request();
+        let next = match Next::of(standing, &self.team_agents, is_asked_for) {
+            Next::Wait if heard == StopRequest::CancelTurn => {
+                if is_held {
+                    // Asked again with every look: the next turn may have begun.
+                    sharing.store.cancel_turns(self.session).await?;
+                    Next::Wait
+                } else {
+                    // No turn runs. The conversation stops here, and the queued turns are offered to nobody.
+                    Next::Claim(None)
+                }
+            }
+            next => next,
+        };
         if !matches!(next, Next::Wait) {
-            // What happened before the standing was read is told before what follows from it.
+            // Deliver earlier events first.
             self.catch_up().await?;
             return Ok(next);
         }
-        if let Some(offer) = offer
-            && sharing.told.replace(offer.turn) != Some(offer.turn)
-        {
-            let (turn, member) = (offer.turn, offer.member);
-            let node = offer.requirements.node;
-            let kind = SessionEventKind::TurnOffered { turn, member, node };
-            self.emit(self.team_agents.now(), kind);
+        if let Some(TurnOffer { turn, member, requirements, .. }) = offer {
+            let problem = unclaimable(&sharing.store.nodes().await?, &requirements);
+            let told = Some((turn, problem.clone()));
+            if std::mem::replace(&mut sharing.told, told.clone()) != told {
+                let node = requirements.node;
+                let kind = SessionEventKind::TurnOffered { turn, member, node, problem };
+                self.emit(self.team_agents.now(), kind);
+            }
         }
         let Some(sharing) = &mut self.sharing else { return Ok(Next::Wait) };
         let mut requests = self.controls.watch();
@@ -319,8 +385,13 @@ impl<S: Store> Coordinator<S> {
             changed = sharing.changed(self.session) => changed?,
             () = async {
                 // Without a sender there is no coordinator either.
-                let _ = requests.wait_for(|request| *request > StopRequest::None).await;
+                let _ = requests.wait_for(|request| *request > heard).await;
             } => {}
+            answer = self.answers.recv() => {
+                if let Some((question, answer)) = answer {
+                    self.put_answer(&question, answer).await?;
+                }
+            }
             message = self.inbox.recv() => {
                 if let Some(message) = message {
                     self.put_into_inbox(&message).await?;
@@ -330,7 +401,7 @@ impl<S: Store> Coordinator<S> {
         Ok(Next::Wait)
     }
 
-    /// Tells what other processes have stored.
+    /// Reports what other processes have stored.
     async fn catch_up(&mut self) -> Result<(), CoordinatorError> {
         let Some(follower) = self.sharing.as_mut().and_then(|sharing| sharing.follower.as_mut())
         else {
@@ -347,8 +418,8 @@ impl<S: Store> Coordinator<S> {
         Ok(())
     }
 
-    /// Waits until another process does something in a session that has stopped, and tells what it stored. Returns when
-    /// the conversation goes on, so that [`Self::run`] takes part; never where sessions are not shared.
+    /// Waits until another process changes a stopped session, and reports its events. Returns when the conversation
+    /// continues, so that [`Self::run`] takes part; never where sessions are not shared.
     pub async fn wake(&mut self) -> Result<(), CoordinatorError> {
         loop {
             if self.sharing.is_none() || self.hold.is_some() {
@@ -367,6 +438,7 @@ impl<S: Store> Coordinator<S> {
     }
 
     async fn look_for_work(&mut self) -> Result<bool, CoordinatorError> {
+        self.update_attendance().await;
         self.catch_up().await?;
         let Some(sharing) = &mut self.sharing else { return Ok(false) };
         let standing = sharing.store.shared_standing(self.session).await?;
@@ -378,8 +450,35 @@ impl<S: Store> Coordinator<S> {
     }
 }
 
+impl<S: Store> Coordinator<S> {
+    /// Tells what other processes store, until it is dropped, and takes no part. Returns an error that ends it; waits for
+    /// ever where sessions are not shared.
+    pub async fn watch(&mut self) -> CoordinatorError {
+        loop {
+            if self.sharing.is_none() || self.hold.is_some() {
+                std::future::pending::<()>().await;
+            }
+            let session = self.session;
+            let told = match self.catch_up().await {
+                Ok(()) => match &mut self.sharing {
+                    Some(sharing) => sharing.changed(session).await.map_err(Into::into),
+                    None => Ok(()),
+                },
+                Err(error) => Err(error),
+            };
+            match told {
+                Ok(()) => {}
+                Err(CoordinatorError::Store(error)) if error.is_disconnected() => {
+                    tokio::time::sleep(LOOK).await;
+                }
+                Err(error) => return error,
+            }
+        }
+    }
+}
+
 impl Coordinator<PostgresStore> {
-    /// Takes up a session that was claimed for its next turn.
+    /// Opens a session that was claimed for its next turn.
     pub async fn of_claim(
         store: PostgresStore,
         session: SessionId,
@@ -389,8 +488,10 @@ impl Coordinator<PostgresStore> {
     ) -> Result<Self, CoordinatorError> {
         let offer = store.shared_standing(session).await?.offer;
         let mut coordinator =
-            Self::take_up(store, session, Some(lease), team_agents, observer).await?;
+            Self::reopen(store, session, Some(lease), team_agents, observer).await?;
         coordinator.guard = offer.map(|offer| offer.guard).unwrap_or_default();
+        // The people are at other machines.
+        coordinator.controls.set_attended(false);
         Ok(coordinator)
     }
 

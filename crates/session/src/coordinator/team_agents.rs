@@ -135,14 +135,9 @@ impl TeamAgents {
         self.agents.values().any(|agent| agent.workspace.is_some())
     }
 
-    /// Returns the rules of each agent that answer its questions without a person.
-    pub fn approvals(&self) -> Vec<Approvals> {
+    /// Returns what answers the questions of each agent without a person.
+    pub(super) fn approvals(&self) -> Vec<Approvals> {
         self.agents.values().map(|agent| agent.approvals.clone()).collect()
-    }
-
-    /// Refuses questions that no rule answers: there is no person to ask.
-    pub fn refuse_unanswered(&self) {
-        self.agents.values().for_each(|agent| agent.approvals.refuse_unanswered());
     }
 
     /// Returns whether other processes run the turns of a member.

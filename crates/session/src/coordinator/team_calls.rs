@@ -2,12 +2,15 @@
 //!
 //! A message of a call is stored and routed like a reply. The turn of a member that is asked is queued with its
 //! message and runs as soon as it may: where turns run one after another, when every running turn waits for an
-//! answer. Being queued, it also runs if the asker or Convoke ends first.
+//! answer. Being queued, it also runs if Convoke ends first. If the asker withdraws the question, or its turn ends, the
+//! turn of the member that was asked is cancelled.
 
 mod message;
 mod read;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::future::poll_fn;
+use std::task::Poll;
 
 use convoke_agent::team_tools::{TeamAnswer, TeamCall, TeamTools};
 use convoke_core::{ConversationMessage, MessageId};
@@ -19,13 +22,14 @@ use super::batch::{Batch, StoredEnd};
 use super::controls::StopRequest;
 use super::{Coordinator, CoordinatorError};
 use crate::content::ContentHash;
+use crate::event::SessionEventKind;
 use crate::file_changes::TeammateChanges;
 use crate::id::{AttemptRef, MemberName, MessageNumber, TurnId};
 use crate::routing::queue::Concurrency;
 use crate::session::NumberedMessage;
 use crate::store::{Store, StoreError};
 use crate::team_tools::TeamRequest;
-use crate::turn::Turn;
+use crate::turn::{Turn, TurnState};
 
 /// The most turns that wait for each other's answers.
 pub const MOST_DEPTH: usize = 3;
@@ -41,6 +45,15 @@ pub(super) struct TeamCalls {
     /// The questions whose answers are awaited, in the order of arrival.
     asks: Vec<Ask>,
     turns: HashMap<TurnId, CallsOfTurn>,
+    /// The running turns that were cancelled because nobody waits for their answers.
+    withdrawn: HashSet<TurnId>,
+}
+
+/// Something that a batch has to act on.
+pub(super) enum CallNews {
+    Call(TeamCall),
+    /// An asker has given its question up.
+    GivenUp,
 }
 
 /// A question whose answer is awaited.
@@ -81,7 +94,13 @@ struct Posted {
 impl TeamCalls {
     pub(super) fn new() -> Self {
         let (sender, receiver) = mpsc::channel(CALL_QUEUE);
-        Self { sender, receiver, asks: Vec::new(), turns: HashMap::new() }
+        Self {
+            sender,
+            receiver,
+            asks: Vec::new(),
+            turns: HashMap::new(),
+            withdrawn: HashSet::new(),
+        }
     }
 
     /// Returns the tools of an attempt.
@@ -89,9 +108,23 @@ impl TeamCalls {
         TeamTools::new(attempt, self.sender.clone())
     }
 
-    /// Waits for a call.
-    pub(super) async fn next(&mut self) -> Option<TeamCall> {
-        self.receiver.recv().await
+    /// Waits for a call, or for a question that is given up.
+    pub(super) async fn next(&mut self) -> Option<CallNews> {
+        let Self { receiver, asks, .. } = self;
+        let given_up = poll_fn(|context| {
+            let is_given_up = asks.iter_mut().any(|ask| ask.reply.poll_closed(context).is_ready());
+            if is_given_up { Poll::Ready(()) } else { Poll::Pending }
+        });
+        tokio::select! {
+            biased;
+            () = given_up => Some(CallNews::GivenUp),
+            call = receiver.recv() => call.map(CallNews::Call),
+        }
+    }
+
+    /// Returns whether a turn was cancelled because nobody waits for its answer.
+    pub(super) fn was_withdrawn(&mut self, turn: TurnId) -> bool {
+        self.withdrawn.remove(&turn)
     }
 
     /// Returns the length of the chain of turns that wait for the answer of a turn.
@@ -248,7 +281,7 @@ impl<S: Store> Coordinator<S> {
             team.resolve(to).ok_or_else(|| format!("no agent has the name `{to}`; {}", hint()))?;
         if team.is_person(asked) {
             return Err(format!(
-                "{asked} is a person, who answers between turns; use `say`, or end your reply with [NEXT: {asked}]"
+                "{asked} is a person, who answers between turns; use `say`, or end your reply with `[NEXT: {asked}]`"
             ));
         }
         if self.sharing.is_some() && self.team_agents.is_elsewhere(asked) {
@@ -301,8 +334,6 @@ impl<S: Store> Coordinator<S> {
 
     /// Starts the turns of members that were asked and can take them now.
     pub(super) async fn start_asked(&mut self, batch: &mut Batch) -> Result<(), CoordinatorError> {
-        // The asker has ended: the turn stays queued.
-        batch.calls.asks.retain(|ask| ask.is_running || !ask.reply.is_closed());
         while let Some(index) = batch.ready_ask(self.pace()) {
             match self.start_turn(batch, batch.calls.asks[index].turn).await? {
                 Ok(()) => batch.calls.asks[index].is_running = true,
@@ -312,6 +343,44 @@ impl<S: Store> Coordinator<S> {
                 }
             }
         }
+        Ok(())
+    }
+
+    /// Cancels the turns whose answers nobody waits for: their askers have given up, or `has_ended` is the turn that asked.
+    pub(super) async fn withdraw_asks(
+        &mut self,
+        batch: &mut Batch,
+        has_ended: Option<TurnId>,
+    ) -> Result<(), CoordinatorError> {
+        let is_given_up = |ask: &mut Ask| ask.reply.is_closed() || Some(ask.asker) == has_ended;
+        let given_up: Vec<Ask> = batch.calls.asks.extract_if(.., is_given_up).collect();
+        for Ask { turn, .. } in given_up {
+            if batch.calls.asks.iter().any(|ask| ask.turn == turn) {
+                continue;
+            }
+            if let Some(running) = batch.running.values().find(|it| it.turn.id == turn) {
+                running.canceller.cancel();
+                batch.calls.withdrawn.insert(turn);
+            } else {
+                self.drop_queued(turn).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes a turn from the queue, if it is there.
+    async fn drop_queued(&mut self, turn: TurnId) -> Result<(), CoordinatorError> {
+        let mut next = self.conversation.clone();
+        let Some(mut turn) = next.queue.remove(turn) else { return Ok(()) };
+        let mut commit = self.commit_of(&next);
+        let at = commit.at;
+        turn.state = TurnState::Cancelled;
+        turn.problem = Some("nobody waits for the answer".to_owned());
+        turn.ended_at = Some(at);
+        commit.turns.push(turn.clone());
+        self.commit(commit).await?;
+        self.conversation = next;
+        self.emit(at, SessionEventKind::TurnDropped { turn: turn.id, member: turn.member });
         Ok(())
     }
 
@@ -349,8 +418,8 @@ impl<S: Store> Coordinator<S> {
         turn: &Turn,
         end: &StoredEnd,
     ) -> Result<bool, CoordinatorError> {
-        // Its own questions end with it.
-        batch.calls.asks.retain(|ask| ask.asker != turn.id);
+        // Its own questions are given up with it.
+        self.withdraw_asks(batch, Some(turn.id)).await?;
         batch.calls.turns.remove(&turn.id);
         let told: Vec<Ask> = batch.calls.asks.extract_if(.., |ask| ask.turn == turn.id).collect();
         if told.is_empty() {

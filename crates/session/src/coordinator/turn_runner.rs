@@ -128,6 +128,13 @@ impl TurnRunner {
                 None => Vec::new(),
             };
             for event in events {
+                if matches!(
+                    event.kind,
+                    EventKind::PermissionAsked { .. } | EventKind::PermissionAnswered { .. }
+                ) {
+                    // Whoever can answer on another machine reads it from the store.
+                    store_at = Instant::now();
+                }
                 deadline += waiting.note(&event);
                 log.add(&event, (self.clock)());
                 self.report(TurnReport::Event(event)).await;

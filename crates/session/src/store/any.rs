@@ -3,6 +3,7 @@
 use convoke_agent::thread::{
     RequestOutcome, RequestRecord, RequestTexts, Stored, ThreadAppend, ThreadLine, ThreadStore,
 };
+use convoke_agent::turn_input::Lease;
 
 use super::postgres::{PostgresImport, PostgresStore, SessionLease};
 use super::sqlite::{SessionLock, SqliteImport, SqliteStore};
@@ -283,6 +284,10 @@ impl SessionHold for AnyHold {
             Self::Postgres(lease) => Box::pin(lease.lost()),
         };
         lost
+    }
+
+    fn lease(&self) -> Option<Lease> {
+        either!(self, hold => hold.lease())
     }
 
     async fn release(self) {

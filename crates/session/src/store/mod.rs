@@ -18,6 +18,7 @@ use std::path::PathBuf;
 use convoke_agent::thread::{
     RequestRecord, ThreadAppend, ThreadLine, ThreadStore, ThreadStoreError,
 };
+use convoke_agent::turn_input::Lease;
 use convoke_core::name::NameKey;
 
 use self::postgres::PostgresStore;
@@ -208,6 +209,12 @@ pub trait Store: ThreadStore + Sized + 'static {
 pub trait SessionHold: Send + Sync + 'static {
     /// Returns when the session may have got another holder. What this process is doing for it has to end.
     fn lost(&self) -> impl Future<Output = ()> + Send + 'static;
+
+    /// Returns the time until which the session is held without another heartbeat; `None` if it is held for as long as
+    /// the process lives.
+    fn lease(&self) -> Option<Lease> {
+        None
+    }
 
     /// Releases the session, and returns when others can hold it.
     fn release(self) -> impl Future<Output = ()> + Send;
@@ -443,6 +450,19 @@ impl StoreError {
             }),
             _ => false,
         }
+    }
+
+    /// Returns whether it is an error of a server, or of the way to it.
+    pub fn is_of_server(&self) -> bool {
+        let Self::Database(error) = self else { return false };
+        self.is_disconnected()
+            || match error.downcast_ref::<sqlx::Error>() {
+                Some(sqlx::Error::Database(error)) => {
+                    error.try_downcast_ref::<sqlx::postgres::PgDatabaseError>().is_some()
+                }
+                Some(sqlx::Error::Configuration(_)) => true,
+                _ => false,
+            }
     }
 }
 

@@ -317,6 +317,131 @@ async fn a_cancel_ends_the_asker_and_the_asked() {
 }
 
 #[tokio::test]
+async fn a_message_to_a_person_does_not_stop_the_others() {
+    let max = works(|turn_input| async move {
+        for text in ["one", "two"] {
+            call(&turn_input, "say", json!({"to": "lee", "text": text})).await;
+        }
+        call(&turn_input, "say", json!({"to": "all", "text": "three"})).await;
+        "done".to_owned()
+    });
+    let session = TestSession::working(TOOLS, &[("max", max), ("sarah", replies("thanks"))]).await;
+    let (coordinator, stop) = run(&session, "Go [NEXT: max]").await;
+    assert_eq!(stop, idle());
+    let said = session.transcript();
+    assert_eq!(said[1..], ["max: one", "max: two", "max: three", "max: done", "sarah: thanks"]);
+    let two = session.store.message(session.session, MessageNumber(3)).await.unwrap().message;
+    assert_eq!(two.addressees(), ["lee"]);
+    let turns = session.store.turns_after(session.session, TurnId(0), 10).await.unwrap();
+    assert!(turns.iter().all(|turn| turn.state == TurnState::Done), "{turns:?}");
+    drop(coordinator);
+}
+
+/// Works forever, and says that it was cancelled by being dropped.
+fn waits(ended: &Arc<AtomicU32>) -> Work {
+    struct Ended(Arc<AtomicU32>);
+    impl Drop for Ended {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+    let ended = ended.clone();
+    works(move |_| {
+        let ended = Ended(ended.clone());
+        async move {
+            std::future::pending::<()>().await;
+            drop(ended);
+            String::new()
+        }
+    })
+}
+
+async fn states(session: &TestSession) -> Vec<TurnState> {
+    let turns = session.store.turns_after(session.session, TurnId(0), 10).await.unwrap();
+    turns.iter().map(|turn| turn.state).collect()
+}
+
+#[tokio::test]
+async fn a_question_that_is_given_up_cancels_the_turn_that_answers_it() {
+    let ended = Arc::new(AtomicU32::new(0));
+    let is_started = Arc::new(tokio::sync::Notify::new());
+    let started = is_started.clone();
+    let max = works(move |turn_input| {
+        let started = started.clone();
+        async move {
+            tokio::select! {
+                answer = ask(&turn_input, "sarah", "?") => panic!("{answer:?}"),
+                () = started.notified() => {}
+            }
+            // The asker goes on, and asks somebody else.
+            ask(&turn_input, "kim", "?").await.text
+        }
+    });
+    // Sarah asks in turn, and what she asked for ends with her.
+    let lou = waits(&ended);
+    let sarah = works(move |turn_input| {
+        let is_started = is_started.clone();
+        async move {
+            let answer = ask(&turn_input, "lou", "?");
+            tokio::pin!(answer);
+            is_started.notify_one();
+            answer.await.text
+        }
+    });
+    let members = [("max", max), ("sarah", sarah), ("lou", lou), ("kim", replies("yes"))];
+    let session = TestSession::working(TOOLS, &members).await;
+    let (_, stop) = run(&session, "Go [NEXT: max]").await;
+    assert_eq!(stop, idle());
+    assert!(session.transcript().last().unwrap().ends_with("yes"), "{:?}", session.transcript());
+    let states = states(&session).await;
+    assert_eq!(states[..2], [TurnState::Done, TurnState::Cancelled], "{states:?}");
+    assert!(!states.contains(&TurnState::Queued) && !states.contains(&TurnState::Failed));
+}
+
+#[tokio::test]
+async fn a_turn_that_ends_without_its_answers_withdraws_its_questions() {
+    let ended = Arc::new(AtomicU32::new(0));
+    let seen = Arc::new(tokio::sync::Notify::new());
+    let signal = seen.clone();
+    let max = works(move |turn_input| {
+        let signal = signal.clone();
+        async move {
+            for member in ["sarah", "kim"] {
+                let turn_input = turn_input.clone();
+                tokio::spawn(async move { ask(&turn_input, member, "?").await });
+            }
+            // Its turn ends while the calls are still there.
+            signal.notified().await;
+            "done".to_owned()
+        }
+    });
+    let members = [("max", max), ("sarah", waits(&ended)), ("kim", waits(&ended))];
+    let session = TestSession::working(TOOLS, &members).await;
+    let mut coordinator = session.begin().await;
+    coordinator.accept(PersonMessage::new("kailai", "Go [NEXT: max]")).await.unwrap();
+    let started = session.happened(|event| matches!(event, SessionEventKind::TurnStarted { member, .. } if member.as_str() != "max"));
+    let queued = session.happened(
+        |event| matches!(event, SessionEventKind::TurnQueued { turn, .. } if *turn == TurnId(3)),
+    );
+    let (stop, ()) = tokio::join!(coordinator.run(), async {
+        started.await;
+        queued.await;
+        seen.notify_one();
+    });
+    // One of them ran and was cancelled, the other was queued and removed.
+    assert_eq!(stop.unwrap(), idle());
+    assert_eq!(
+        states(&session).await,
+        [TurnState::Done, TurnState::Cancelled, TurnState::Cancelled]
+    );
+    assert_eq!(ended.load(Ordering::SeqCst), 1, "one of them was never started");
+    let events = session.events.lock().unwrap();
+    let dropped =
+        events.iter().filter(|it| matches!(it.kind, SessionEventKind::TurnDropped { .. }));
+    assert_eq!(dropped.count(), 1);
+}
+
+#[tokio::test]
 async fn nobody_can_be_somebody_else_or_route_by_a_text() {
     let answers = Arc::new(Mutex::new(Vec::new()));
     let heard = answers.clone();

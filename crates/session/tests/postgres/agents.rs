@@ -5,7 +5,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use convoke_agent::adapter::{Script, StandIn, Step};
-use convoke_agent::{Agent, AgentTurn, TurnInput};
+use convoke_agent::event::{Event, EventKind};
+use convoke_agent::permission::{AnsweredBy, PermissionAnswer, PermissionQuestion};
+use convoke_agent::turn_input::Permissions;
+use convoke_agent::{Agent, AgentTurn, TurnInput, TurnResult, Verdict};
 use convoke_redact::Redactor;
 use convoke_session::event_queue::Observer;
 use convoke_session::{MemberAgent, MemberName, SessionEvent, SessionEventKind, TeamAgents};
@@ -72,7 +75,16 @@ impl Agent for Gated {
         let gate = Arc::clone(&self.gate);
         self.begun.add_permits(1);
         tokio::spawn(async move {
-            gate.acquire().await.unwrap().forget();
+            let is_let = tokio::select! {
+                permit = gate.acquire() => {
+                    permit.unwrap().forget();
+                    true
+                }
+                () = side.cancelled() => false,
+            };
+            if !is_let {
+                return side.finish(TurnResult::new(Verdict::Cancelled)).await;
+            }
             while let Some(event) = inner.next().await {
                 side.send(event).await;
             }
@@ -80,6 +92,58 @@ impl Agent for Gated {
         });
         turn
     }
+}
+
+/// An agent that asks before it acts, and says what it was told.
+struct Asking;
+
+impl Agent for Asking {
+    fn start(&self, turn_input: TurnInput) -> AgentTurn {
+        let (turn, side) = AgentTurn::open(Redactor::for_env(&[]));
+        let question = PermissionQuestion {
+            id: "q".to_owned(),
+            tool: "Bash".to_owned(),
+            summary: "make x".to_owned(),
+            input: "{\"command\":\"make x\"}".to_owned(),
+            diff: None,
+            is_command: true,
+        };
+        tokio::spawn(async move {
+            let decided = turn_input.approvals.decide(&question);
+            let asked = EventKind::PermissionAsked { question: question.clone(), expires_at: 0 };
+            side.send(Event::own(asked)).await;
+            let (answer, by) = match decided {
+                Some(decided) => decided,
+                None => tokio::select! {
+                    (_, answer) = side.answer() => {
+                        turn_input.approvals.remember(&question, answer);
+                        (answer, AnsweredBy::Person)
+                    }
+                    () = turn_input.approvals.unattended() => {
+                        (PermissionAnswer::Never, AnsweredBy::Nobody)
+                    }
+                    () = side.cancelled() => {
+                        return side.finish(TurnResult::new(Verdict::Cancelled)).await;
+                    }
+                },
+            };
+            let answered = EventKind::PermissionAnswered { id: question.id, answer, by };
+            side.send(Event::own(answered)).await;
+            let reply = format!("told {}", answer.as_str());
+            side.finish(TurnResult { reply, ..TurnResult::new(Verdict::Done) }).await;
+        });
+        turn
+    }
+}
+
+/// Returns the team whose member cody asks here; max runs elsewhere.
+pub fn asking_team() -> TeamAgents {
+    let mut cody = MemberAgent::new(Arc::new(Asking), "/");
+    cody.permissions = Permissions::Ask;
+    let agents = HashMap::from([(MemberName::from("cody"), cody)]);
+    let mut team_agents = TeamAgents::new(Team::parse(TEAM).unwrap(), agents);
+    team_agents.elsewhere.insert("max".into());
+    team_agents
 }
 
 /// Returns the team with these agents; the others run elsewhere.
@@ -138,8 +202,16 @@ fn line(kind: &SessionEventKind) -> Option<String> {
         SessionEventKind::TurnEnded { turn, state, .. } => {
             format!("ended {turn} {}", state.as_str())
         }
-        SessionEventKind::TurnOffered { turn, member, node } => {
-            format!("offered {turn} {member} {}", node.as_deref().unwrap_or("anywhere"))
+        SessionEventKind::TurnOffered { turn, member, node, problem } => {
+            let problem = problem.as_ref().map(|problem| format!(": {problem}"));
+            let node = node.as_deref().unwrap_or("anywhere");
+            format!("offered {turn} {member} {node}{}", problem.unwrap_or_default())
+        }
+        SessionEventKind::PermissionAsked { question, .. } => {
+            format!("asked {}: {}", question.id, question.summary)
+        }
+        SessionEventKind::PermissionAnswered { id, answer, by, .. } => {
+            format!("answered {id}: {} by {}", answer.as_str(), by.as_str())
         }
         SessionEventKind::Diagnostic { diagnostic, .. } => diagnostic.code.name().to_owned(),
         _ => return None,

@@ -4,9 +4,11 @@
 
 mod agents;
 mod cluster;
+mod fencing;
 mod histories;
 mod lease_model;
 mod sharing;
+mod signals;
 
 use std::time::Duration;
 
@@ -166,12 +168,14 @@ async fn two_processes_create_the_tables_once_and_foreign_tables_are_refused() {
     one.create(new_session()).await.unwrap();
     let pool = sqlx::PgPool::connect(&url).await.unwrap();
     // Tables of the first format get what is new.
-    let older = "ALTER TABLE lease DROP COLUMN stopped; DROP TABLE inbox, offer, project, node; \
+    let older = "ALTER TABLE lease DROP COLUMN stopped; DROP TABLE inbox, offer, project, node, signal, attendance; \
                  UPDATE convoke_store SET format = 1";
     sqlx::raw_sql(older).execute(&pool).await.unwrap();
     let migrated = PostgresStore::open(&url, None).await.unwrap();
     migrated.hold(new_session().id, holder(1)).await.unwrap().release().await;
     assert!(migrated.nodes().await.unwrap().is_empty());
+    assert_eq!(migrated.cancel_turns(new_session().id).await.unwrap(), 0);
+    assert!(!migrated.is_attended(new_session().id).await.unwrap());
     sqlx::raw_sql("UPDATE convoke_store SET format = 99").execute(&pool).await.unwrap();
     let refused = PostgresStore::open(&url, None).await.unwrap_err();
     assert!(matches!(refused, StoreError::DatabaseVersion { found: 99, .. }), "{refused}");

@@ -15,20 +15,20 @@ use super::agents::{Gate, Seen, TEAM, team};
 use super::cluster::Cluster;
 use super::{expire, node};
 
-fn session() -> NewSession {
+pub fn session() -> NewSession {
     NewSession { team: TEAM.to_owned(), ..new_session() }
 }
 
-fn says(text: &str) -> PersonMessage {
+pub fn says(text: &str) -> PersonMessage {
     PersonMessage::new("ada", text)
 }
 
 /// Returns what a node offers that has an agent.
-fn offers(agent: &str) -> NodeOffer {
+pub fn offers(agent: &str) -> NodeOffer {
     NodeOffer { agents: vec![agent.to_owned()], ..NodeOffer::default() }
 }
 
-fn holder(pid: u32) -> Holder {
+pub fn holder(pid: u32) -> Holder {
     Holder { pid, host: "elsewhere".to_owned(), since: Millis(0) }
 }
 
@@ -139,7 +139,7 @@ async fn a_turn_of_another_machine_is_offered_run_there_and_seen_here() {
             "started 1.1",
             "2 max: max says 1",
             "ended 1 done",
-            "offered 2 cody build-server",
+            "offered 2 cody build-server: no node `build-server` is ready",
             "started 2.1",
             "3 cody: cody says 1",
             "ended 2 done",

@@ -1,7 +1,7 @@
 //! Modes and models of a session, chosen by name.
 //!
-//! Agents offer them as configuration options, as modes, or as models of an older form of the protocol. A name
-//! is the id or the displayed name of what is offered, in any case.
+//! Agents offer them as configuration options, as modes, or as models of an older form of the protocol. A name is the
+//! id or the displayed name of an offered value, compared without regard to case.
 
 use serde_json::{Value, json};
 
@@ -26,7 +26,7 @@ pub(super) enum Found {
 }
 
 impl Choice {
-    /// Returns the word for it.
+    /// Returns the protocol's name.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Mode => "mode",

@@ -21,9 +21,13 @@ impl Permit {
         if permissions == Permissions::Full {
             return None;
         }
-        let may_edit = permissions > Permissions::ReadOnly;
         match call.kind.as_deref().unwrap_or("other") {
-            "edit" | "delete" | "move" if !may_edit => Some("its permissions are `read-only`"),
+            "edit" | "delete" | "move" if self.refuses_changes().is_some() => {
+                self.refuses_changes()
+            }
+            "edit" | "delete" | "move" if !is_confined && call.paths().next().is_none() => {
+                Some("it names no path, and nothing on this system confines it")
+            }
             "edit" | "delete" | "move" => {
                 let is_inside = call.paths().all(|path| is_below(path, cwd));
                 (!is_inside).then_some("a path lies outside of its working directory")
@@ -34,9 +38,22 @@ impl Permit {
             "read" | "search" | "think" | "fetch" => None,
             "switch_mode" => Some("its permissions decide its mode"),
             _ if is_confined => None,
-            "execute" => Some("nothing on this system confines a command to its permissions"),
+            "execute" => self.refuses_commands(),
             _ => Some("nothing on this system confines this tool to its permissions"),
         }
+    }
+}
+
+impl Permit {
+    /// Returns why no file may be changed.
+    pub(super) fn refuses_changes(&self) -> Option<&'static str> {
+        (self.permissions <= Permissions::ReadOnly).then_some("its permissions are `read-only`")
+    }
+
+    /// Returns why no command may be run.
+    pub(super) fn refuses_commands(&self) -> Option<&'static str> {
+        let is_held = self.is_confined || self.permissions == Permissions::Full;
+        (!is_held).then_some("nothing on this system confines a command to its permissions")
     }
 }
 
@@ -89,6 +106,14 @@ mod tests {
                 assert_eq!(refusal(Permissions::Full, true, &call), None);
             }
         }
+    }
+
+    #[test]
+    fn an_edit_that_names_no_path_needs_the_kernel() {
+        let call = json!({"toolCallId": "1", "kind": "edit"});
+        assert_eq!(refusal(Permissions::Edit, true, &call), None);
+        assert!(refusal(Permissions::Edit, false, &call).is_some());
+        assert_eq!(refusal(Permissions::Full, false, &call), None);
     }
 
     #[test]

@@ -37,7 +37,7 @@ pub struct Preset {
     /// The program acts on commands and files that the last block of a prompt names.
     pub(crate) scans_last_block: bool,
     /// The program reports failures as text.
-    pub(crate) tells_failures_as_text: bool,
+    pub(crate) reports_errors_as_text: bool,
 }
 
 /// The settings that point a program to a model server: variables, and files in its home. `{base}` is the address.
@@ -63,7 +63,7 @@ const BASE: Preset = Preset {
     servers_option: None,
     port_option: None,
     scans_last_block: false,
-    tells_failures_as_text: false,
+    reports_errors_as_text: false,
 };
 
 /// The keys of models, for programs that talk to any of them.
@@ -94,7 +94,7 @@ pub static PRESETS: [Preset; 8] = [
         sign_in: "Run `codex login`, or set CODEX_API_KEY.",
         vendor: Some(Vendor::Codex),
         endpoint: Some(&CODEX),
-        tells_failures_as_text: true,
+        reports_errors_as_text: true,
         ..BASE
     },
     Preset {
@@ -109,7 +109,7 @@ pub static PRESETS: [Preset; 8] = [
         env: &[("COPILOT_AUTO_UPDATE", "false")],
         endpoint: Some(&COPILOT),
         servers_option: Some("--additional-mcp-config"),
-        tells_failures_as_text: true,
+        reports_errors_as_text: true,
         ..BASE
     },
     Preset {

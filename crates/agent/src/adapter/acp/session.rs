@@ -1,28 +1,34 @@
 //! One turn over ACP: initialize, a session, its mode and model, the prompt, and questions in between.
 
 use std::collections::{HashMap, VecDeque};
+use std::io;
 use std::path::PathBuf;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use convoke_core::Diagnostic;
 use serde_json::{Value, json};
 
 use super::choice::{Choice, Found};
+use super::client::{Change, Client, ClientSettings, FAILED, INVALID_PARAMS, Refusal};
 use super::permit::Permit;
+use super::request::{ClientRequest, CommandLine};
 use crate::diagnostics;
 use crate::event::{Event, EventKind};
 use crate::permission::{AnsweredBy, PermissionAnswer, PermissionQuestion};
-use crate::process::{Decision, Dialogue, Input};
+use crate::process::{Decision, Dialogue, HostAccess, Input};
 use crate::stream::acp::{Acp, Call, Message, failure};
 use crate::stream::{Reader, Sink};
-use crate::verdict::{Failure, FailureReason};
+use crate::turn::TurnResult;
+use crate::verdict::{Ending, Failure, FailureReason};
 
 /// The one version of the protocol that is spoken. Asked for a newer one, some agents answer in a draft of it.
 const VERSION: u64 = 1;
 /// The longest silence before the session is open; programs take up to 5 seconds to start.
-const OPENING: Duration = Duration::from_mins(2);
+const START_TIMEOUT: Duration = Duration::from_mins(2);
 /// The silence after which a loaded session has repeated its history: some repeat it after their response.
-const REPEATED: Duration = Duration::from_millis(500);
+const REPLAY_SILENCE: Duration = Duration::from_millis(500);
 /// The maximum number of questions that are open at the same time.
 const OPEN_QUESTIONS: usize = 64;
 /// The JSON-RPC errors of a method that is not known, and of a request that its sender withdrew.
@@ -52,6 +58,8 @@ pub struct SessionSettings {
     pub meta: Option<Value>,
     /// The permissions that answer questions; `None` to ask a person.
     pub permit: Option<Permit>,
+    /// The files and terminals that the agent is offered.
+    pub client: ClientSettings,
     /// The title of a call is the command that it runs.
     pub title_is_command: bool,
     /// How to sign in.
@@ -83,9 +91,21 @@ pub struct Session {
     repeats_history: bool,
     /// The requests that choose mode and model.
     choices: VecDeque<(&'static str, Value)>,
-    /// The options that allow and refuse, by the id of the question as JSON.
-    open: HashMap<String, Options>,
+    /// What is asked about, by the id of the question as JSON.
+    open: HashMap<String, Asked>,
+    /// What a person has allowed and the agent has not done yet.
+    allowed: Vec<Allowed>,
+    client: Client,
     is_cancelling: bool,
+}
+
+/// What an open question is about.
+#[derive(Debug)]
+enum Asked {
+    /// A tool of the agent's own, with what the client may be asked to do for it.
+    Tool(Options, Vec<Allowed>),
+    Change(Change),
+    Command(CommandLine),
 }
 
 #[derive(Debug)]
@@ -94,11 +114,38 @@ struct Options {
     refuse: Option<String>,
 }
 
+/// An action that was allowed, and needs no other question when the client is asked to take it.
+#[derive(Debug, PartialEq, Eq)]
+enum Allowed {
+    Change(PathBuf, String),
+    Command(String),
+}
+
+/// What the permissions of a member say of an action.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ruling {
+    Allowed,
+    Refused(&'static str),
+    /// A person decides.
+    Asks,
+}
+
+impl Ruling {
+    fn of(permit: Option<&Permit>, refuses: fn(&Permit) -> Option<&'static str>) -> Self {
+        match permit.map(refuses) {
+            None => Self::Asks,
+            Some(None) => Self::Allowed,
+            Some(Some(why)) => Self::Refused(why),
+        }
+    }
+}
+
 impl Session {
     /// Creates a turn.
     pub fn new(reader: Acp, settings: SessionSettings) -> Self {
         Self {
             reader,
+            client: Client::new(settings.client),
             settings,
             step: Step::Initialize,
             waiting: 0,
@@ -107,6 +154,7 @@ impl Session {
             repeats_history: false,
             choices: VecDeque::new(),
             open: HashMap::new(),
+            allowed: Vec::new(),
             is_cancelling: false,
         }
     }
@@ -148,8 +196,9 @@ impl Session {
         match self.step {
             Step::Initialize => self.initialized(result, sink),
             Step::Session => self.opened(result, sink),
-            Step::Choose => self.go_on(),
+            Step::Choose => self.send_next(),
             Step::Prompt => {
+                self.client.kill_all();
                 self.reader.over(result, sink);
                 Input::last(Vec::new())
             }
@@ -162,7 +211,7 @@ impl Session {
         if version.as_u64() != Some(VERSION) {
             let message =
                 format!("the agent speaks version {version} of ACP, and Convoke version {VERSION}");
-            return self.fail(Failure::new(FailureReason::Usage, message), sink);
+            return self.fail(Failure::new(FailureReason::Other, message), sink);
         }
         let ways = result["authMethods"].as_array().map_or(&[][..], Vec::as_slice);
         self.ways_to_sign_in = ways
@@ -210,7 +259,7 @@ impl Session {
             self.step = Step::Repeating;
             return Input::nothing();
         }
-        self.go_on()
+        self.send_next()
     }
 
     /// Looks for mode and model in what the session offers.
@@ -253,7 +302,7 @@ impl Session {
     }
 
     /// Sends what comes next: a choice, else the prompt.
-    fn go_on(&mut self) -> Input {
+    fn send_next(&mut self) -> Input {
         let session = self.id.clone().unwrap_or_default();
         if let Some((method, mut params)) = self.choices.pop_front() {
             params["sessionId"] = session.into();
@@ -269,11 +318,13 @@ impl Session {
         match method {
             "session/update" => {
                 let is_ours = params["sessionId"].as_str() == self.id.as_deref();
-                // Before the prompt, a session repeats its history.
                 if self.step == Step::Prompt && is_ours {
                     self.reader.update(&params["update"], line, sink);
                 } else if self.step == Step::Prompt {
                     self.reader.unknown("session/update of another session", line, sink);
+                } else if !self.repeats_history && Acp::is_content(&params["update"]) {
+                    // No part of the reply to a prompt that was not sent.
+                    self.reader.unknown("session/update before the prompt", line, sink);
                 }
                 Input::nothing()
             }
@@ -296,17 +347,24 @@ impl Session {
         sink: &mut Sink<'_>,
     ) -> Input {
         if method == "session/request_permission" {
-            return self.ask(id, params, sink);
+            return self.ask(id, params, line, sink);
         }
-        // What is not advertised is asked for all the same by some, who do without.
-        if !method.starts_with("fs/") && !method.starts_with("terminal/") {
-            self.reader.unknown(method, line, sink);
+        match ClientRequest::parse(method, params) {
+            Some(Ok(request)) if self.client.offers(&request) => {
+                return self.serve(id, request, params, sink);
+            }
+            Some(Err(why)) if self.offers_files_or_terminals() => {
+                return refuse(id, &Refusal::new(INVALID_PARAMS, why));
+            }
+            _ => {}
         }
+        // Some agents call methods that were not advertised; they cope with the error.
+        self.reader.unknown(method, line, sink);
         let message = format!("`{method}` is not offered");
         respond(id, "error", &json!({ "code": UNKNOWN_METHOD, "message": message }))
     }
 
-    fn ask(&mut self, id: &Value, params: &Value, sink: &mut Sink<'_>) -> Input {
+    fn ask(&mut self, id: &Value, params: &Value, line: &str, sink: &mut Sink<'_>) -> Input {
         let offered = params["options"].as_array().map_or(&[][..], Vec::as_slice);
         let of_kind = |kind: &str| {
             let option = offered.iter().find(|option| option["kind"] == kind);
@@ -321,22 +379,166 @@ impl Session {
             || self.step != Step::Prompt
             || self.open.len() >= OPEN_QUESTIONS
         {
+            if !self.is_cancelling {
+                let name = "session/request_permission outside of the prompt";
+                self.reader.unknown(name, line, sink);
+            }
             return answer(id, options, Decision::Withdrawn);
         }
         let call = self.reader.call(&params["toolCall"], sink);
         if let Some(permit) = &self.settings.permit {
-            return match permit.refusal(&call, &self.settings.cwd) {
-                Some(why) => {
-                    self.reader.refuse(&call, why, sink);
-                    answer(id, options, Decision::Refused)
-                }
-                None => answer(id, options, Decision::Allowed),
-            };
+            if let Some(why) = permit.refusal(&call, &self.settings.cwd) {
+                self.reader.refuse(&call, why, sink);
+                return answer(id, options, Decision::Refused);
+            }
+            self.note_missing_option(&options, sink);
+            return answer(id, options, Decision::Allowed);
         }
         let question = self.question(id, &call);
-        self.open.insert(question.id.clone(), options);
-        sink(Event::own(EventKind::PermissionAsked { question, expires_at: 0 }));
+        let mut allowed = Vec::new();
+        if self.offers_files_or_terminals() {
+            allowed.extend(call.new_texts().map(|(path, text)| Allowed::Change(path, text)));
+            let command = question.is_command.then(|| question.summary.clone());
+            allowed.extend(command.map(Allowed::Command));
+        }
+        self.put(question, Asked::Tool(options, allowed), sink);
         Input::nothing()
+    }
+
+    /// Puts a question to a person.
+    fn put(&mut self, question: PermissionQuestion, asked: Asked, sink: &mut Sink<'_>) {
+        self.open.insert(question.id.clone(), asked);
+        sink(Event::own(EventKind::PermissionAsked { question, expires_at: 0 }));
+    }
+
+    fn offers_files_or_terminals(&self) -> bool {
+        self.settings.client.files || self.settings.client.terminal
+    }
+
+    /// Does what the agent asks its client for, as far as its permissions go.
+    fn serve(
+        &mut self,
+        id: &Value,
+        request: ClientRequest,
+        params: &Value,
+        sink: &mut Sink<'_>,
+    ) -> Input {
+        let is_ours = params["sessionId"].as_str() == self.id.as_deref();
+        if !is_ours || self.step != Step::Prompt || self.is_cancelling {
+            return refuse(id, &Refusal::new(FAILED, "no prompt of this session is running"));
+        }
+        let done = match request {
+            ClientRequest::Read(path, range) => self.client.read(&path, range, sink),
+            ClientRequest::Write { path, content } => match self.client.change(&path, content) {
+                Ok(change) => return self.change(id, change, sink),
+                Err(refusal) => Err(refusal),
+            },
+            ClientRequest::Create(line) => return self.command(id, line, sink),
+            ClientRequest::Output(terminal) => self.client.output(&terminal),
+            ClientRequest::Wait(terminal) => match self.client.wait(&terminal, id) {
+                Ok(None) => return Input::nothing(),
+                Ok(Some(status)) => Ok(status),
+                Err(refusal) => Err(refusal),
+            },
+            ClientRequest::Kill(terminal) => self.client.kill(&terminal),
+            ClientRequest::Release(terminal) => self.client.release(&terminal),
+        };
+        if let Err(refusal) = &done {
+            self.deny(&refusal.message, sink);
+        }
+        respond_to(id, done)
+    }
+
+    /// Makes a change to a file, or has a person asked.
+    fn change(&mut self, id: &Value, change: Change, sink: &mut Sink<'_>) -> Input {
+        let question = PermissionQuestion {
+            id: id.to_string(),
+            tool: "write_text_file".to_owned(),
+            summary: format!("write {}", change.path.display()),
+            input: json!({ "path": change.path }).to_string(),
+            diff: Some(change.diff.clone()).filter(|diff| !diff.is_empty()),
+            is_command: false,
+        };
+        let allowed = Allowed::Change(change.path.clone(), change.content.clone());
+        let ruling = Ruling::of(self.settings.permit.as_ref(), Permit::refuses_changes);
+        self.decide(question, Asked::Change(change), &allowed, ruling, sink)
+    }
+
+    /// Starts a command, or has a person asked.
+    fn command(&mut self, id: &Value, line: CommandLine, sink: &mut Sink<'_>) -> Input {
+        let text = line.text();
+        let question = PermissionQuestion {
+            id: id.to_string(),
+            tool: "terminal".to_owned(),
+            summary: text.clone(),
+            input: json!({ "command": text, "cwd": line.cwd }).to_string(),
+            diff: None,
+            is_command: true,
+        };
+        let ruling = Ruling::of(self.settings.permit.as_ref(), Permit::refuses_commands);
+        self.decide(question, Asked::Command(line), &Allowed::Command(text), ruling, sink)
+    }
+
+    /// Decides by the permissions of the member, by what a person allowed before, or has a person asked.
+    fn decide(
+        &mut self,
+        question: PermissionQuestion,
+        asked: Asked,
+        allowed: &Allowed,
+        ruling: Ruling,
+        sink: &mut Sink<'_>,
+    ) -> Input {
+        let id: Value = serde_json::from_str(&question.id).unwrap_or_default();
+        if let Ruling::Refused(why) = ruling {
+            self.deny(&format!("{}: {why}", question.summary), sink);
+            return refuse(&id, &Refusal::new(FAILED, format!("refused: {why}")));
+        }
+        let known = self.allowed.iter().position(|it| it == allowed);
+        if ruling == Ruling::Allowed || known.is_some() {
+            known.map(|known| self.allowed.remove(known));
+            return self.act(&id, asked, Decision::Allowed, sink);
+        }
+        if self.open.len() >= OPEN_QUESTIONS || self.open.contains_key(&question.id) {
+            return refuse(&id, &Refusal::new(FAILED, "too many questions are open"));
+        }
+        self.put(question, asked, sink);
+        Input::nothing()
+    }
+
+    /// Acts on the answer to a question.
+    fn act(&mut self, id: &Value, asked: Asked, decision: Decision, sink: &mut Sink<'_>) -> Input {
+        let is_allowed = decision == Decision::Allowed;
+        let done = match asked {
+            Asked::Tool(options, allowed) => {
+                if is_allowed {
+                    self.allowed.extend(allowed);
+                    self.note_missing_option(&options, sink);
+                }
+                return answer(id, options, decision);
+            }
+            Asked::Change(_) | Asked::Command(_) if !is_allowed => {
+                Err(Refusal::new(FAILED, "refused by the user"))
+            }
+            Asked::Change(change) => self.client.write(&change, sink),
+            Asked::Command(line) => self.client.create(&line, sink),
+        };
+        if let (true, Err(refusal)) = (is_allowed, &done) {
+            self.deny(&refusal.message, sink);
+        }
+        respond_to(id, done)
+    }
+
+    /// Reports a call that is allowed and cannot be: what is allowed here holds once.
+    fn note_missing_option(&mut self, options: &Options, sink: &mut Sink<'_>) {
+        if options.allow.is_none() {
+            self.deny("a call: the agent offers no option that allows it once", sink);
+        }
+    }
+
+    /// Reports that something was not done for the agent.
+    fn deny(&mut self, what: &str, sink: &mut Sink<'_>) {
+        let message = format!("refused {what}");
+        self.reader.warn(Diagnostic::new(diagnostics::AGENT_TOOL_DENIED, message), sink);
     }
 
     fn question(&self, id: &Value, call: &Call) -> PermissionQuestion {
@@ -366,11 +568,10 @@ impl Session {
 
 impl Dialogue for Session {
     fn open(&mut self) -> Input {
-        let files = json!({ "readTextFile": false, "writeTextFile": false });
         let client = json!({ "name": "convoke", "version": env!("CARGO_PKG_VERSION") });
         let params = json!({
             "protocolVersion": VERSION,
-            "clientCapabilities": { "fs": files, "terminal": false },
+            "clientCapabilities": self.client.capabilities(),
             "clientInfo": client,
         });
         self.request(Step::Initialize, "initialize", &params)
@@ -405,14 +606,40 @@ impl Dialogue for Session {
         &mut self.reader
     }
 
-    fn answer(&mut self, question: &str, decision: Decision) -> Input {
-        let Some(options) = self.open.remove(question) else { return Input::nothing() };
+    fn equip(&mut self, access: HostAccess<'_>) -> io::Result<()> {
+        self.client.equip(access)
+    }
+
+    fn answer(&mut self, question: &str, decision: Decision, sink: &mut Sink<'_>) -> Input {
+        let Some(asked) = self.open.remove(question) else { return Input::nothing() };
         let id = serde_json::from_str(question).unwrap_or_default();
-        answer(&id, options, decision)
+        self.act(&id, asked, decision, sink)
+    }
+
+    fn poll_wake(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        self.client.poll_ended(context)
+    }
+
+    fn wake(&mut self, sink: &mut Sink<'_>) -> Input {
+        let responses = self.client.ended(sink).into_iter();
+        let responses = responses.flat_map(|(id, status)| respond(&id, "result", &status).bytes);
+        Input::more(responses.collect())
+    }
+
+    fn end_commands(&mut self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        self.client.end_all()
+    }
+
+    fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> TurnResult {
+        if let Some(note) = self.client.finish(sink) {
+            self.reader.warn(note, sink);
+        }
+        self.reader.finish(ending, sink)
     }
 
     fn interrupt(&mut self) -> Option<Input> {
         self.is_cancelling = true;
+        self.client.kill_all();
         let session = self.id.as_ref().filter(|_| self.step == Step::Prompt)?;
         let params = json!({ "sessionId": session });
         Some(write(&json!({ "jsonrpc": "2.0", "method": "session/cancel", "params": params })))
@@ -420,14 +647,14 @@ impl Dialogue for Session {
 
     fn silence_limit(&self) -> Option<Duration> {
         match self.step {
-            Step::Initialize | Step::Session | Step::Choose => Some(OPENING),
-            Step::Repeating => Some(REPEATED),
+            Step::Initialize | Step::Session | Step::Choose => Some(START_TIMEOUT),
+            Step::Repeating => Some(REPLAY_SILENCE),
             Step::Prompt => None,
         }
     }
 
     fn on_silence(&mut self) -> Option<Input> {
-        (self.step == Step::Repeating).then(|| self.go_on())
+        (self.step == Step::Repeating).then(|| self.send_next())
     }
 }
 
@@ -443,6 +670,18 @@ fn answer(id: &Value, options: Options, decision: Decision) -> Input {
         None => json!({ "outcome": "cancelled" }),
     };
     respond(id, "result", &json!({ "outcome": outcome }))
+}
+
+fn respond_to(id: &Value, done: Result<Value, Refusal>) -> Input {
+    match done {
+        Ok(result) => respond(id, "result", &result),
+        Err(refusal) => refuse(id, &refusal),
+    }
+}
+
+fn refuse(id: &Value, refusal: &Refusal) -> Input {
+    let Refusal { code, message } = refusal;
+    respond(id, "error", &json!({ "code": code, "message": message }))
 }
 
 fn respond(id: &Value, field: &str, value: &Value) -> Input {

@@ -158,3 +158,40 @@ fn the_input_of_a_call_may_stand_in_its_content_until_it_begins() {
     let call = reader.call(&json!({"toolCallId": "2"}), &mut |_| {});
     assert_eq!(call.command(), None);
 }
+
+#[test]
+fn a_message_of_too_many_values_is_noise_and_a_long_text_is_not() {
+    let update = |input: String| {
+        format!(r#"{{"method":"session/update","params":{{"update":{{"rawInput":{input}}}}}}}"#)
+    };
+    let numbers = format!("[{}0]", "0,".repeat(100_000));
+    assert_eq!(Message::parse(&update(numbers)), None);
+    let text = format!("\"{}\\\"{}\"", "[,{".repeat(100_000), ",".repeat(100_000));
+    assert!(Message::parse(&update(text)).is_some());
+}
+
+#[test]
+fn what_is_known_of_calls_is_bounded_and_goes_when_they_end() {
+    let mut reader = Acp::new(100);
+    let mut steps = Vec::new();
+    let mut tell = |reader: &mut Acp, id: usize, status: &str| {
+        let update = serde_json::json!({
+            "sessionUpdate": "tool_call", "toolCallId": id.to_string(), "status": status,
+            "rawInput": { "text": "x".repeat(1 << 20) },
+        });
+        reader.update(&update, "", &mut |event| {
+            steps.push(matches!(event.kind, EventKind::ToolStarted { .. }));
+        });
+    };
+    for id in 0..100 {
+        tell(&mut reader, id, "in_progress");
+    }
+    assert!(reader.tools.held() < 40 << 20, "{}", reader.tools.held());
+    for id in 0..100 {
+        tell(&mut reader, id, "completed");
+        tell(&mut reader, id, "completed");
+    }
+    assert_eq!(reader.tools.held(), 0);
+    // Each begins and ends once, also if nothing is kept of it.
+    assert_eq!((steps.iter().filter(|it| **it).count(), steps.len()), (100, 200));
+}

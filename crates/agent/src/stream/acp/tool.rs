@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
@@ -13,6 +13,8 @@ use crate::stream::Sink;
 
 /// The maximum number of calls that are kept; later ones are reported with what one update says.
 const KEPT: usize = 1 << 12;
+/// The maximum memory of the calls that have not ended; beyond it, a call is forgotten but for its steps.
+const HELD: usize = 32 << 20;
 /// The maximum size of the output that an agent reports piece by piece.
 const OUTPUT: usize = 1 << 20;
 
@@ -20,6 +22,8 @@ const OUTPUT: usize = 1 << 20;
 #[derive(Debug, Default)]
 pub(super) struct Tools {
     calls: HashMap<String, Call>,
+    /// The memory of what is known of the calls, about.
+    held: usize,
 }
 
 /// A tool call, as far as it is known.
@@ -35,11 +39,18 @@ pub(crate) struct Call {
     locations: Vec<String>,
     /// Output that is reported beside the protocol.
     output: String,
+    /// The memory of all that, about.
+    held: usize,
     is_started: bool,
     is_finished: bool,
 }
 
 impl Tools {
+    #[cfg(test)]
+    pub(super) fn held(&self) -> usize {
+        self.held
+    }
+
     /// Returns whether an update begins or ends a call.
     pub fn is_step(&self, update: &Value) -> bool {
         let id = update["toolCallId"].as_str().unwrap_or_default();
@@ -81,16 +92,46 @@ impl Tools {
 
     fn with<R>(&mut self, described: &Value, act: impl FnOnce(&mut Call) -> R) -> R {
         let id = described["toolCallId"].as_str().unwrap_or_default();
-        let mut once = Call { id: id.to_owned(), ..Call::default() };
-        let is_kept = self.calls.contains_key(id) || self.calls.len() < KEPT;
-        let call =
-            if is_kept { self.calls.entry(id.to_owned()).or_insert(once) } else { &mut once };
+        let known = self.calls.remove(id);
+        let is_kept = known.is_some() || self.calls.len() < KEPT;
+        let mut call = known.unwrap_or_else(|| Call::new(id));
+        self.held -= call.held;
+        call.held += weight(described);
         call.merge(described);
-        act(call)
+        let result = act(&mut call);
+        if call.is_finished || self.held + call.held > HELD {
+            call = call.steps();
+        }
+        self.held += call.held;
+        if is_kept {
+            self.calls.insert(id.to_owned(), call);
+        }
+        result
     }
 }
 
+/// Returns the memory that a value takes, about.
+fn weight(value: &Value) -> usize {
+    let inside: usize = match value {
+        Value::String(text) => text.len(),
+        Value::Array(values) => values.iter().map(weight).sum(),
+        Value::Object(fields) => fields.iter().map(|(key, value)| key.len() + weight(value)).sum(),
+        _ => 0,
+    };
+    inside + size_of::<Value>()
+}
+
 impl Call {
+    fn new(id: &str) -> Self {
+        Self { id: id.to_owned(), ..Self::default() }
+    }
+
+    /// Returns the call without what is known of it but its steps.
+    fn steps(&self) -> Self {
+        let (is_started, is_finished) = (self.is_started, self.is_finished);
+        Self { is_started, is_finished, ..Self::new(&self.id) }
+    }
+
     fn merge(&mut self, described: &Value) {
         let text = |name: &str| described[name].as_str().map(str::to_owned);
         let named = described["_meta"]["claudeCode"]["toolName"].as_str().map(str::to_owned);
@@ -116,7 +157,7 @@ impl Call {
         }
     }
 
-    /// Returns whether nothing is known of the call but that there is one.
+    /// Returns whether only the id is known.
     fn is_empty(&self) -> bool {
         self.input.is_none() && self.content.is_empty()
     }
@@ -219,6 +260,14 @@ impl Call {
         });
         let diff: String = diffs.collect();
         (!diff.is_empty()).then_some(diff)
+    }
+
+    /// Returns the files that the call would replace, with their new texts.
+    pub fn new_texts(&self) -> impl Iterator<Item = (PathBuf, String)> {
+        let diffs = self.diffs();
+        diffs.filter_map(|diff| {
+            Some((diff["path"].as_str()?.into(), diff["newText"].as_str()?.into()))
+        })
     }
 
     /// Returns the files that the call names.

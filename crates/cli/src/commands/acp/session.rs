@@ -208,7 +208,7 @@ struct Replies {
 
 impl Replies {
     async fn answer(mut self, mut prompts: Receiver<(Value, Prompt)>) {
-        while let Some((id, prompt)) = prompts.recv().await {
+        while let Some((id, prompt)) = self.next(&mut prompts).await {
             for left_out in &prompt.left_out {
                 let note = format!("left out, because members read text only: {left_out}");
                 self.notes.push(note);
@@ -228,6 +228,39 @@ impl Replies {
         }
         // What is not stored has no messages.
         let _ = self.conversation.discard().await;
+    }
+
+    /// Waits for a prompt, and shows what others say and do in a session that is shared. The protocol permits updates
+    /// between two prompts.
+    async fn next(&mut self, prompts: &mut Receiver<(Value, Prompt)>) -> Option<(Value, Prompt)> {
+        let Self { id, conversation, events, output, notes, .. } = self;
+        let coordinator = &mut conversation.coordinator;
+        if coordinator.store().shared().is_none() {
+            return prompts.recv().await;
+        }
+        let people: Vec<MemberName> = coordinator.team_agents().team().people().cloned().collect();
+        let mut updates = Updates::default();
+        loop {
+            tokio::select! {
+                biased;
+                prompt = prompts.recv() => return prompt,
+                Some(event) = events.recv() => {
+                    if let SessionEventKind::Message(message) = &event.kind
+                        && people.contains(&message.from)
+                    {
+                        let words = format!("\n\n**{}:** {}\n\n", message.from, safe(&message.text));
+                        output.update(id, &chunk("agent_message_chunk", &words, None));
+                    }
+                    for update in updates.of(&event.kind) {
+                        output.update(id, &update);
+                    }
+                }
+                error = coordinator.watch() => {
+                    notes.push(format!("the session cannot be followed: {error}"));
+                    return prompts.recv().await;
+                }
+            }
+        }
     }
 
     fn say(&self, text: &str) {

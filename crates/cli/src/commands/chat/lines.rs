@@ -12,7 +12,7 @@ use convoke_server::{ActionError, Done, SessionRequest};
 use convoke_session::event::StopReason;
 use convoke_session::event_queue::{EventQueue, EventReceiver};
 use convoke_session::file_changes::UndoRequest;
-use convoke_session::{MemberName, PersonMessage, SessionEvent, TurnId};
+use convoke_session::{MemberName, PersonMessage, SessionEvent, Store as _, TurnId};
 use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{Receiver, channel};
@@ -111,12 +111,20 @@ impl LineChat {
     /// Processes lines until the input ends or the person leaves.
     async fn listen(&mut self) -> anyhow::Result<()> {
         let mut lines = read_lines();
+        let is_shared = self.conversation.coordinator.store().shared().is_some();
         while self.stop != Some(StopReason::Left) {
             // Installed for each line separately: while agents run, their own loop handles interrupts.
             let mut interrupts = signal(SignalKind::interrupt())?;
             let mut ends = signal(SignalKind::terminate())?;
             let line = tokio::select! {
+                biased;
+                // What others say and do is shown as it comes.
+                Some(event) = self.events.recv(), if is_shared => {
+                    self.show.event(&event)?;
+                    continue;
+                }
                 line = lines.recv() => line,
+                error = self.conversation.coordinator.watch() => return Err(error.into()),
                 request = page::next(&mut self.page) => {
                     self.take_part(request).await?;
                     continue;

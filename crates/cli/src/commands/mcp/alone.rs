@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use convoke_pipe::assemble::assemble_lines;
-use convoke_pipe::mcp::{Tool, ToolResult, Tools};
+use convoke_pipe::mcp::{Cancellation, Tool, ToolResult, Tools};
 use serde_json::{Map, Value, json};
 
 use crate::commands::{capture, explain};
@@ -58,7 +58,19 @@ impl Tools for DirectoryTools {
         ]
     }
 
-    fn call(&self, name: &str, arguments: Map<String, Value>) -> Option<ToolResult> {
+    fn call(
+        &self,
+        name: &str,
+        arguments: Map<String, Value>,
+        _: &Cancellation,
+    ) -> Option<ToolResult> {
+        let tool = self.list().into_iter().find(|tool| tool.name == name)?;
+        if let Some(unknown) =
+            arguments.keys().find(|key| tool.schema["properties"].get(key.as_str()).is_none())
+        {
+            let text = format!("`{name}` has no argument `{unknown}`");
+            return Some(ToolResult { text, is_error: true });
+        }
         let given = Value::Object(arguments);
         let result = match name {
             "explain" => explained(&given),

@@ -1,7 +1,7 @@
 //! The tools of a team, for the agent whose turn runs.
 
 use convoke_agent::team_tools::{SECRET, SOCKET, TeamAnswer, socket};
-use convoke_pipe::mcp::{Tool, ToolResult, Tools};
+use convoke_pipe::mcp::{Cancellation, Tool, ToolResult, Tools};
 use convoke_session::team_tools::TeamTool;
 use serde_json::{Map, Value};
 
@@ -30,9 +30,19 @@ impl Tools for TeamClient {
         TeamTool::ALL.map(tool).into()
     }
 
-    fn call(&self, name: &str, arguments: Map<String, Value>) -> Option<ToolResult> {
+    fn call(
+        &self,
+        name: &str,
+        arguments: Map<String, Value>,
+        cancellation: &Cancellation,
+    ) -> Option<ToolResult> {
         TeamTool::ALL.into_iter().find(|tool| tool.name() == name)?;
-        let answer = socket::call(&self.socket, &self.secret, name, arguments);
+        let called = socket::Call::send(&self.socket, &self.secret, name, arguments);
+        let answer = called.and_then(|call| {
+            let withdrawal = call.withdrawal()?;
+            cancellation.on_cancel(move || withdrawal.withdraw());
+            call.answer()
+        });
         let TeamAnswer { text, is_error } = answer.unwrap_or_else(|error| {
             TeamAnswer::error(format!("the conversation cannot be reached: {error}"))
         });

@@ -5,7 +5,7 @@ mod shown;
 mod turns;
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use clap::Args;
@@ -108,12 +108,15 @@ async fn serve(arguments: Arguments) -> anyhow::Result<Outcome> {
         holder,
         shown,
         most: arguments.jobs.into(),
+        answers: Mutex::default(),
     };
     let ended = take_turns(turns, &shared, &registration).await;
     // A database that is gone removes the node when its time is over.
     let _ = shared.remove_node(&registration).await;
     shared.close().await;
-    ended.map(|()| Outcome::Done)
+    ended?;
+    shown.note("ended")?;
+    Ok(Outcome::Done)
 }
 
 /// Registers the node. The name of a node that was killed is free when its time is over.
@@ -144,6 +147,7 @@ async fn take_turns(
     let mut interrupts = signal(SignalKind::interrupt())?;
     let mut offer = turns.offer.clone();
     let shown = turns.shown;
+    let mut is_away = false;
     let mut beats = tokio::time::interval(shared.lease_duration() / 3);
     let (draining, is_draining) = tokio::sync::watch::channel(false);
     let mut taking = std::pin::pin!(turns.take(is_draining));
@@ -153,11 +157,11 @@ async fn take_turns(
             _ = terminations.recv() => {}
             _ = interrupts.recv() => {}
             _ = beats.tick() => {
+                // Its turns have leases of their own.
                 match shared.beat_node(registration, &offer).await {
-                    Ok(true) => {}
+                    Ok(true) => shown.reach(&mut is_away, None)?,
                     Ok(false) => anyhow::bail!("another process has the name of this node"),
-                    // Its turns have leases of their own.
-                    Err(error) => shown.trouble(&error.to_string())?,
+                    Err(error) => shown.reach(&mut is_away, Some(&error.to_string()))?,
                 }
                 continue;
             }

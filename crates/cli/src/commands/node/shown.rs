@@ -33,9 +33,16 @@ impl Shown {
         self.write(text, || json!({"type": "note", "text": text}))
     }
 
-    pub(super) fn trouble(self, why: &str) -> io::Result<()> {
-        let text = format!("the store cannot be reached: {why}");
-        self.write(&text, || json!({"type": "trouble", "problem": why}))
+    /// Says that the store cannot be reached, once, and that it can be reached again.
+    pub(super) fn reach(self, is_away: &mut bool, problem: Option<&str>) -> io::Result<()> {
+        match problem {
+            Some(why) if !std::mem::replace(is_away, true) => {
+                let text = format!("the store cannot be reached, asking again: {why}");
+                self.write(&text, || json!({"type": "trouble", "problem": why}))
+            }
+            None if std::mem::take(is_away) => self.note("the store can be reached again"),
+            Some(_) | None => Ok(()),
+        }
     }
 
     pub(super) fn failed(self, session: SessionId, why: &str) -> io::Result<()> {
@@ -65,6 +72,14 @@ impl Shown {
                 let seconds = elapsed.as_secs_f64();
                 format!("{session}: turn {turn} of {member}: {} ({seconds:.1} s)", result.verdict)
             }
+            SessionEventKind::PermissionAsked { turn, member, question, .. } => {
+                let (tool, summary) = (&question.tool, first_line(&question.summary));
+                format!("{session}: turn {turn} of {member} asks to use {tool}: {summary}")
+            }
+            SessionEventKind::PermissionAnswered { turn, member, answer, by, .. } => {
+                let may = if answer.allows() { "allowed" } else { "refused" };
+                format!("{session}: turn {turn} of {member}: {may} ({})", by.as_str())
+            }
             SessionEventKind::Diagnostic { diagnostic, .. } => {
                 format!("{session}: {}", diagnostic.message)
             }
@@ -82,6 +97,10 @@ impl Shown {
         }
         out.flush()
     }
+}
+
+fn first_line(text: &str) -> &str {
+    text.lines().next().unwrap_or_default()
 }
 
 impl Observer for Shown {

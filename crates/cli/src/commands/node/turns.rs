@@ -2,9 +2,11 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use convoke_agent::id::now;
+use convoke_agent::permission::SessionAnswers;
 use convoke_inspect::HostEnvironment;
 use convoke_session::shared::NodeOffer;
 use convoke_session::store::Holder;
@@ -24,6 +26,8 @@ use crate::conversation::origin::Places;
 const EXCLUDED: Duration = Duration::from_mins(1);
 /// The most sessions that are left to other nodes.
 const MOST_EXCLUDED: usize = 1000;
+/// The most sessions whose answers are remembered.
+const MOST_REMEMBERED: usize = 1000;
 
 /// Takes turns.
 pub(super) struct Turns {
@@ -37,6 +41,8 @@ pub(super) struct Turns {
     pub(super) shown: Shown,
     /// The most turns at the same time.
     pub(super) most: usize,
+    /// The answers that people gave for each session, which hold for its next turns.
+    pub(super) answers: Mutex<HashMap<SessionId, SessionAnswers>>,
 }
 
 /// What became of a claimed session.
@@ -68,9 +74,8 @@ impl Turns {
                         continue;
                     }
                     Ok(None) => {}
-                    Err(error) if error.is_disconnected() => {
-                        this.shown.trouble(&error.to_string())?;
-                    }
+                    // The heartbeats of the node say so.
+                    Err(error) if error.is_disconnected() => {}
                     Err(error) => return Err(error.into()),
                 }
             }
@@ -88,7 +93,8 @@ impl Turns {
         excluded: &HashMap<SessionId, Instant>,
     ) -> Result<Option<(SessionId, SessionLease)>, StoreError> {
         let excluded: Vec<SessionId> = excluded.keys().copied().collect();
-        self.shared.claim_offered(&self.name, &self.offer, &excluded, &self.holder).await
+        let holder = Holder { since: now(), ..self.holder.clone() };
+        self.shared.claim_offered(&self.name, &self.offer, &excluded, &holder).await
     }
 
     /// Waits until a session has changed.
@@ -151,7 +157,8 @@ impl Turns {
             Ok(team) => (team, None),
             Err(error) => (NodeTeam::without_agents(&session)?, Some(format!("{error:#}"))),
         };
-        let NodeTeam { team_agents, diagnostics, keep } = team;
+        let NodeTeam { team_agents, diagnostics, unstartable, keep } = team;
+        let problem = problem.or(unstartable);
         self.shown.diagnostics(id, &diagnostics)?;
         let observer = Box::new(self.shown);
         let shared = self.shared.clone();
@@ -168,7 +175,17 @@ impl Turns {
     async fn resolve(&self, session: &Session, directory: &Path) -> anyhow::Result<NodeTeam> {
         let is_offered = |settings: &_| is_offered(&self.offer, &self.name, settings);
         let host = &self.host_environment;
-        NodeTeam::resolve(session, directory, &self.store, host, &is_offered).await
+        let answers = self.answers_of(session.began.id);
+        NodeTeam::resolve(session, directory, &self.store, host, &is_offered, answers).await
+    }
+
+    /// Returns the answers that people gave for a session. Those of too many sessions are forgotten, and asked for again.
+    fn answers_of(&self, session: SessionId) -> SessionAnswers {
+        let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        if answers.len() >= MOST_REMEMBERED {
+            answers.clear();
+        }
+        answers.entry(session).or_default().clone()
     }
 
     /// Finds the directory of a session on this machine.

@@ -7,7 +7,7 @@ use std::io::{BufRead, IsTerminal as _, Read as _, stdin};
 
 use convoke_agent::permission::PermissionAnswer;
 use convoke_server::{SessionRequest, interject};
-use convoke_session::{Controls, SessionEventKind};
+use convoke_session::{Controls, SessionEventKind, Store as _};
 use serde::Deserialize;
 use tokio::sync::mpsc::{Receiver, channel};
 
@@ -75,15 +75,18 @@ impl Answers {
         is_input_used: bool,
         page: Option<SessionPage>,
     ) -> Self {
-        let team_agents = conversation.coordinator.team_agents();
+        let coordinator = &conversation.coordinator;
+        // Agents on other machines may ask too.
+        let may_ask =
+            coordinator.team_agents().has_asking_agents() || coordinator.store().shared().is_some();
         let form = if json { Form::Json } else { Form::Word };
         let can_hear = !is_input_used && (json || stdin().is_terminal());
         let mut lines = None;
-        if team_agents.has_asking_agents() {
+        if may_ask {
             if can_hear {
                 lines = Some(read_lines());
             } else if page.is_none() {
-                team_agents.refuse_unanswered();
+                coordinator.controls().set_attended(false);
             }
         }
         Self { form, lines, open: VecDeque::new(), page, has_interjected: false }
@@ -95,7 +98,7 @@ impl Answers {
         page: Option<SessionPage>,
     ) -> Self {
         if page.is_none() {
-            conversation.coordinator.team_agents().refuse_unanswered();
+            conversation.coordinator.controls().set_attended(false);
         }
         let (form, open) = (Form::Word, VecDeque::new());
         Self { form, lines: None, open, page, has_interjected: false }
@@ -143,7 +146,7 @@ impl Answers {
             Line::End => {
                 self.lines = None;
                 for id in std::mem::take(&mut self.open) {
-                    controls.answer(&id, PermissionAnswer::Never);
+                    controls.refuse(&id);
                 }
                 return LineResult::Done;
             }

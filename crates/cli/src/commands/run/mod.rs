@@ -15,7 +15,6 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use clap_complete::ArgValueCompleter;
 use convoke_agent::id::now;
-use convoke_agent::permission::Approvals;
 use convoke_core::Diagnostic;
 use convoke_inspect::HostEnvironment;
 use convoke_session::event::StopReason;
@@ -229,7 +228,6 @@ pub(in crate::commands) async fn drive(
         }
         reader.write(|| show.event(event));
     };
-    let unattended = conversation.coordinator.team_agents().approvals();
     let mut running = Box::pin(conversation.coordinator.run());
     let stop = loop {
         tokio::select! {
@@ -255,7 +253,7 @@ pub(in crate::commands) async fn drive(
             line = answers.next() => {
                 let line_result = answers.carry_out(line, &controls);
                 if answers.is_over() {
-                    unattended.iter().for_each(Approvals::refuse_unanswered);
+                    controls.set_attended(false);
                 }
                 reader.write(|| show.line_result(&line_result));
             }
@@ -355,7 +353,8 @@ impl Show {
         self.event(&SessionEvent { kind, session: self.session, at: now() })
     }
 
-    fn event(&mut self, event: &SessionEvent) -> io::Result<()> {
+    /// Shows an event.
+    pub(in crate::commands) fn event(&mut self, event: &SessionEvent) -> io::Result<()> {
         let event = json::as_counted(event, self.rehearsal);
         self.totals.note(&event.kind);
         match &mut self.form {

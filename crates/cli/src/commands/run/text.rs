@@ -69,6 +69,15 @@ impl FlowingText {
         Ok(())
     }
 
+    /// Ends the line that the text has begun; the text goes on in the next one.
+    pub(super) fn break_line(&mut self, out: &mut impl Write) -> io::Result<()> {
+        if self.column > 0 {
+            out.write_all(b"\n")?;
+            (self.column, self.spaces) = (0, 0);
+        }
+        Ok(())
+    }
+
     /// Ends the text and its last line.
     pub(super) fn finish(&mut self, out: &mut impl Write) -> io::Result<()> {
         if let Some(held) = self.markers.as_mut().map(MarkerFilter::finish) {

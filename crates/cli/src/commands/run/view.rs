@@ -57,6 +57,8 @@ pub(super) struct View<W> {
     speakers: HashMap<MessageNumber, MemberName>,
     /// The messages about sandboxes and refused hosts that were shown.
     partial: HashSet<String>,
+    /// The turn that the last heading is about.
+    headed: Option<TurnId>,
 }
 
 /// A running agent.
@@ -96,6 +98,7 @@ impl<W: Write> View<W> {
             called: Vec::new(),
             speakers: HashMap::new(),
             partial: HashSet::new(),
+            headed: None,
         }
     }
 
@@ -112,6 +115,9 @@ impl<W: Write> View<W> {
     /// Writes a separate line.
     pub(super) fn line(&mut self, line: &str) -> io::Result<()> {
         self.clear_live()?;
+        for at_work in &mut self.at_work {
+            at_work.text.break_line(&mut self.out)?;
+        }
         writeln!(self.out, "{line}")
     }
 
@@ -193,10 +199,12 @@ impl<W: Write> View<W> {
                 let line = self.layout.paint.faint(line);
                 self.line(&line)?;
             }
-            SessionEventKind::TurnOffered { turn, member, node } => {
+            SessionEventKind::TurnOffered { turn, member, node, problem } => {
                 let node = node.as_ref();
                 let node = node.map_or_else(|| "a node".to_owned(), |node| format!("node {node}"));
-                let line = format!("  turn {turn} of {member} waits for {}", printable(&node));
+                let problem = problem.as_ref().map(|problem| format!(": {problem}"));
+                let waits = format!("{node}{}", problem.unwrap_or_default());
+                let line = format!("  turn {turn} of {member} waits for {}", printable(&waits));
                 let line = self.layout.paint.faint(&line);
                 self.line(&line)?;
             }
@@ -227,9 +235,7 @@ impl<W: Write> View<W> {
             }
             SessionEventKind::PermissionAnswered { member, answer, by, .. } => {
                 let may = if answer.allows() { "may go on" } else { "was refused" };
-                let by = serde_json::to_value(by).unwrap_or_default();
-                let by = by.as_str().unwrap_or_default();
-                let line = format!("  {member} {may} ({}, {by})", answer.as_str());
+                let line = format!("  {member} {may} ({}, {})", answer.as_str(), by.as_str());
                 let line = self.layout.paint.faint(&line);
                 self.line(&line)?;
             }
@@ -239,6 +245,7 @@ impl<W: Write> View<W> {
                     Some(cost) => format!("{elapsed}, {}", dollars(cost)),
                     None => elapsed,
                 };
+                self.head_again(*turn)?;
                 let (requests, received) = self.end_text(*turn)?;
                 let paint = self.layout.paint;
                 if let Some(received) = received {
@@ -282,7 +289,10 @@ impl<W: Write> View<W> {
                 let paint = self.layout.paint;
                 self.line(&format!(
                     "  {}",
-                    paint.faint(&format!("{by} set the team task: {}", printable(task)))
+                    paint.faint(&format!(
+                        "{by} set the team task: {}",
+                        printable(&task.replace('\n', " "))
+                    ))
                 ))?;
             }
             SessionEventKind::Opened { interrupted, .. } => {
@@ -358,6 +368,7 @@ impl<W: Write> View<W> {
                 let to: Vec<&str> = to.iter().map(MemberName::as_str).collect();
                 let to = if to.is_empty() { "everyone".to_owned() } else { to.join(", ") };
                 let name = self.layout.paint.strong(from.as_str());
+                self.headed = None;
                 self.line(&format!("\n{name} → {to}"))?;
                 self.paragraph(text)?;
                 let paint = self.layout.paint;
@@ -377,7 +388,10 @@ impl<W: Write> View<W> {
 
     fn begin(&mut self, turn: TurnId, member: &MemberName, about: &str) -> io::Result<()> {
         self.queue.retain(|queued| queued.turn != turn);
+        // An attempt that was interrupted has no end of its own.
+        self.end_text(turn)?;
         self.heading(member, about)?;
+        self.headed = Some(turn);
         self.at_work.push(RunningAgent {
             turn,
             member: member.clone(),
@@ -391,6 +405,18 @@ impl<W: Write> View<W> {
             pieces: false,
         });
         Ok(())
+    }
+
+    /// Prints the heading of a turn again, if another one stands between.
+    fn head_again(&mut self, turn: TurnId) -> io::Result<()> {
+        let at_work = self.at_work.iter().find(|at_work| at_work.turn == turn);
+        let Some(at_work) = at_work.filter(|_| !self.layout.parallel) else { return Ok(()) };
+        if self.headed == Some(turn) {
+            return Ok(());
+        }
+        let member = at_work.member.clone();
+        self.headed = Some(turn);
+        self.heading(&member, &format!("turn {turn}, continued"))
     }
 
     fn heading(&mut self, member: &MemberName, about: &str) -> io::Result<()> {
@@ -417,6 +443,7 @@ impl<W: Write> View<W> {
         if event.sub_agent.is_some() || self.layout.parallel {
             return Ok(());
         }
+        self.head_again(turn)?;
         let said_in_pieces =
             std::mem::replace(&mut self.at_work[index].pieces, *part == TextPart::Delta);
         self.clear_live()?;

@@ -118,7 +118,7 @@ impl<S: Store> Coordinator<S> {
             || scanned.from.is_some()
             || scanned.task.is_some();
         if has_markers {
-            return Err("markers such as [NEXT: …] have no effect here: `to` names the recipient, and the tool \
+            return Err("markers such as `[NEXT: …]` have no effect here: `to` names the recipient, and the tool \
                         `task` sets the task; quote them in backticks to mention them"
                 .to_owned());
         }
@@ -216,7 +216,12 @@ impl<S: Store> Coordinator<S> {
         message.extra.insert(FIELD.to_owned(), call);
         let mut next = self.conversation.clone();
         let at = self.team_agents.now();
-        let effects = next.add(message, Some(turn.answers), routed, &turn.asker, at);
+        let mut effects = next.add(message, Some(turn.answers), routed, &turn.asker, at);
+        // A person reads it when control returns; a turn would stop the others in front of it.
+        let team = self.team_agents.team();
+        for of_person in effects.queued.extract_if(.., |turn| team.is_person(&turn.member)) {
+            next.queue.remove(of_person.id);
+        }
         let mut commit = self.commit_of(&next);
         commit.at = at;
         let posted = Posted {

@@ -6,6 +6,7 @@ pub(super) use super::inbox::{remove_shared, take_message};
 pub(super) use super::lease::Fence;
 pub(super) use super::offer::set_offer;
 pub(super) use super::search::{index_messages, remove_from_index};
+pub(super) use super::signal::remove_signals;
 use crate::id::{Head, SessionId, ThreadId};
 use crate::store::StoreError;
 

@@ -76,6 +76,8 @@ pub(super) async fn remove_shared(
     for statement in [
         "DELETE FROM inbox WHERE session = $1",
         "DELETE FROM offer WHERE session = $1",
+        "DELETE FROM signal WHERE session = $1",
+        "DELETE FROM attendance WHERE session = $1",
         "DELETE FROM project WHERE session = $1",
     ] {
         sqlx::query(statement).bind(session).execute(&mut *connection).await?;

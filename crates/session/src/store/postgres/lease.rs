@@ -8,10 +8,12 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use convoke_agent::turn_input::Lease;
 use sqlx::PgPool;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinHandle};
+use tokio::time::Instant;
 
 use super::database::Connection;
 use crate::id::{Millis, SessionId};
@@ -50,6 +52,8 @@ pub struct SessionLease {
     leases: Arc<Leases>,
     heartbeat: AbortHandle,
     lost: watch::Receiver<bool>,
+    /// The time until which it lasts without another heartbeat.
+    until: watch::Receiver<Instant>,
     /// Whether the database was told that the lease has ended.
     is_released: bool,
     runtime: Handle,
@@ -69,6 +73,7 @@ impl Fence {
     ) -> Result<SessionLease, StoreError> {
         self.finish_releases().await;
         let leases = &self.leases;
+        let claimed_at = Instant::now();
         let claimed: Option<(i64,)> = sqlx::query_as(
             "INSERT INTO lease (session, epoch, until, pid, host, since) \
              VALUES ($1, 1, clock_timestamp() + make_interval(secs => $2), $3, $4, $5) \
@@ -86,21 +91,28 @@ impl Fence {
         let Some((epoch,)) = claimed else {
             return Err(StoreError::Held { session, holder: self.holder(session).await? });
         };
-        Ok(self.claimed(session, epoch))
+        Ok(self.claimed(session, epoch, claimed_at))
     }
 
-    /// Keeps a lease that was just claimed.
-    pub(super) fn claimed(&self, session: SessionId, epoch: i64) -> SessionLease {
+    /// Keeps a lease whose claim was sent at a time.
+    pub(super) fn claimed(
+        &self,
+        session: SessionId,
+        epoch: i64,
+        claimed_at: Instant,
+    ) -> SessionLease {
         let leases = &self.leases;
         lock(&leases.epochs).insert(session, Held::Epoch(epoch));
         let (tell, lost) = watch::channel(false);
-        let heartbeat = tokio::spawn(beat(Arc::clone(leases), session, epoch, tell));
+        let (extend, until) = watch::channel(claimed_at + leases.duration);
+        let heartbeat = tokio::spawn(beat(Arc::clone(leases), session, epoch, extend, tell));
         SessionLease {
             session,
             epoch,
             leases: Arc::clone(leases),
             heartbeat: heartbeat.abort_handle(),
             lost,
+            until,
             is_released: false,
             runtime: Handle::current(),
         }
@@ -166,6 +178,11 @@ impl Fence {
     pub(super) async fn finish_releases(&self) {
         self.leases.finish_releases().await;
     }
+
+    /// Waits for another task with the releases.
+    pub(super) fn finish_with(&self, task: JoinHandle<()>) {
+        lock(&self.leases.releases).push(task);
+    }
 }
 
 impl Leases {
@@ -194,6 +211,10 @@ impl SessionHold for SessionLease {
                 std::future::pending::<()>().await;
             }
         }
+    }
+
+    fn lease(&self) -> Option<Lease> {
+        Some(Lease::new(self.until.clone()))
     }
 
     async fn release(self) {
@@ -245,25 +266,30 @@ impl Drop for SessionLease {
 }
 
 /// Extends a lease three times in its duration, and tells when that fails for as long as it lasts.
-async fn beat(leases: Arc<Leases>, session: SessionId, epoch: i64, lost: watch::Sender<bool>) {
-    let mut last = tokio::time::Instant::now();
+async fn beat(
+    leases: Arc<Leases>,
+    session: SessionId,
+    epoch: i64,
+    until: watch::Sender<Instant>,
+    lost: watch::Sender<bool>,
+) {
     loop {
         tokio::time::sleep(leases.duration / 3).await;
-        let begun = tokio::time::Instant::now();
+        let begun = Instant::now();
         let extend = sqlx::query(
             "UPDATE lease SET until = clock_timestamp() + make_interval(secs => $3) \
              WHERE session = $1 AND epoch = $2 AND until > '-infinity'",
         );
         let extend =
             extend.bind(session.to_string()).bind(epoch).bind(leases.duration.as_secs_f64());
-        let left = leases.duration.saturating_sub(last.elapsed());
-        let is_lost = match tokio::time::timeout(left, extend.execute(&leases.pool)).await {
+        let end = *until.borrow();
+        let is_lost = match tokio::time::timeout_at(end, extend.execute(&leases.pool)).await {
             Ok(Ok(result)) if result.rows_affected() == 1 => {
-                last = begun;
+                until.send_replace(begun + leases.duration);
                 false
             }
             Ok(Ok(_)) => true,
-            Ok(Err(_)) | Err(_) => last.elapsed() >= leases.duration,
+            Ok(Err(_)) | Err(_) => Instant::now() >= end,
         };
         if is_lost {
             tracing::warn!("the lease of session {session} is lost");

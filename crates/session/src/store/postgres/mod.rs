@@ -1,5 +1,6 @@
 //! A store in a PostgreSQL database, for processes on several machines.
 
+mod commits;
 #[path = "../sql/costs.rs"]
 mod costs;
 mod database;
@@ -17,6 +18,7 @@ mod read;
 mod requests;
 mod schema;
 mod search;
+mod signal;
 #[path = "../sql/store.rs"]
 mod store;
 #[path = "../sql/threads.rs"]
@@ -26,14 +28,18 @@ mod write;
 
 use std::time::Duration;
 
-use sqlx::postgres::{PgConnectOptions, PgListener, PgPool, PgPoolOptions, PgSslMode};
+use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions, PgSslMode};
+use sqlx::{ConnectOptions as _, Connection as _};
 
 use self::PostgresStore as SqlStore;
-use self::database::{CHANNEL, Fence};
+use self::commits::Announcements;
+pub use self::commits::Commits;
+use self::database::Fence;
 pub use self::import::OpenImport as PostgresImport;
 use self::lease::SessionLease as Hold;
 pub use self::lease::SessionLease;
 pub use self::nodes::NodeRegistration;
+pub use self::signal::Attendance;
 use super::failpoint::Failpoint;
 use super::{Commit, Holder, Store as _, StoreError};
 use crate::id::{Head, Millis, SessionId};
@@ -45,6 +51,7 @@ const LEASE: Duration = Duration::from_secs(15);
 #[derive(Debug, Clone)]
 pub struct PostgresStore {
     writer: Writer,
+    announcements: Announcements,
 }
 
 /// What every transaction that writes needs.
@@ -87,10 +94,14 @@ impl PostgresStore {
         lease: Duration,
         failpoint: Failpoint,
     ) -> Result<Self, StoreError> {
-        let pool = pool(8).connect_with(options.application_name("convoke")).await?;
+        let options = options.application_name("convoke");
+        // A pool would ask again and again, and then say nothing but that its time is over.
+        options.connect().await?.close().await?;
+        let pool = pool(8).connect_with(options).await?;
         schema::prepare(&pool).await?;
         let fence = Fence::new(pool.clone(), lease);
-        Ok(Self { writer: Writer { pool, failpoint, fence } })
+        let announcements = Announcements::default();
+        Ok(Self { writer: Writer { pool, failpoint, fence }, announcements })
     }
 
     /// Returns whether a process holds a session.
@@ -101,16 +112,13 @@ impl PostgresStore {
     /// Releases what was held and closes the connections.
     pub async fn close(&self) {
         self.writer.fence.finish_releases().await;
+        self.announcements.close();
         self.writer.pool.close().await;
     }
 
-    /// Listens to the commits of all processes.
+    /// Listens to the commits of all processes. Everybody who listens in this process shares a connection.
     pub async fn listen(&self) -> Result<Commits, StoreError> {
-        // A connection of its own: it is in use for as long as somebody listens.
-        let options = self.writer.pool.connect_options().as_ref().clone();
-        let mut listener = PgListener::connect_with(&pool(1).connect_with(options).await?).await?;
-        listener.listen(CHANNEL).await?;
-        Ok(Commits(listener))
+        self.announcements.listen(&self.writer.pool).await
     }
 
     async fn take_hold(
@@ -187,34 +195,14 @@ impl PostgresStore {
         let begin =
             "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SELECT 1 FROM session LIMIT 1;";
         sqlx::raw_sql(begin).execute(&pool).await?;
-        Ok(Self { writer: Writer { pool, ..self.writer.clone() } })
+        let announcements = self.announcements.clone();
+        Ok(Self { writer: Writer { pool, ..self.writer.clone() }, announcements })
     }
 
     /// Does nothing: PostgreSQL reuses the space of removed rows by itself.
     #[expect(clippy::unused_self, reason = "other databases need it")]
     fn give_back_pages(&self) -> std::future::Ready<()> {
         std::future::ready(())
-    }
-}
-
-/// The commits of all processes, as they happen. After a lost connection some may be missing, so that a reader reads
-/// again from what it has seen last.
-#[derive(Debug)]
-pub struct Commits(PgListener);
-
-impl Commits {
-    /// Waits for the next commit; `None` after the connection was lost and made again.
-    pub async fn next(&mut self) -> Result<Option<(SessionId, Head)>, StoreError> {
-        loop {
-            let Some(notification) = self.0.try_recv().await? else { return Ok(None) };
-            let commit = notification.payload().split_once(' ').and_then(|(session, head)| {
-                Some((session.parse().ok()?, Head(head.parse().ok()?)))
-            });
-            // Others may use the channel too.
-            if commit.is_some() {
-                return Ok(commit);
-            }
-        }
     }
 }
 

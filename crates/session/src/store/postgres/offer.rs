@@ -34,6 +34,7 @@ impl PostgresStore {
         let names: Vec<Vec<u8>> =
             offered.labels.iter().map(bytes).chain([node.as_bytes().to_vec()]).collect();
         let excluded: Vec<String> = excluded.iter().map(ToString::to_string).collect();
+        let claimed_at = tokio::time::Instant::now();
         let claimed: Option<(String, i64)> = sqlx::query_as(
             "WITH next AS (SELECT offer.session FROM offer WHERE (turn IS NULL \
              OR (agent = ANY($1) AND (node IS NULL OR node = ANY($2))) \
@@ -58,7 +59,7 @@ impl PostgresStore {
         .await?;
         let Some((session, epoch)) = claimed else { return Ok(None) };
         let session = session.parse().map_err(|error| StoreError::Damaged(format!("{error}")))?;
-        Ok(Some((session, fence.claimed(session, epoch))))
+        Ok(Some((session, fence.claimed(session, epoch, claimed_at))))
     }
 
     /// Returns the standing of a session between the processes that share it.

@@ -1,4 +1,4 @@
--- Format 2 of a store in PostgreSQL: the tables of `sqlite/schema.sql`. Texts that people and agents wrote are
+-- Format 3 of a store in PostgreSQL: the tables of `sqlite/schema.sql`. Texts that people and agents wrote are
 -- BYTEA, because a TEXT cannot contain U+0000.
 CREATE TABLE session (
     id          TEXT COLLATE "C" PRIMARY KEY,
@@ -33,6 +33,25 @@ CREATE TABLE inbox (
     number      BIGINT GENERATED ALWAYS AS IDENTITY,
     said        BYTEA NOT NULL,
     PRIMARY KEY (session, number)
+);
+
+-- What people ask of the process that runs a turn: an answer to a question of its agent or, without a question, to cancel
+-- the turn. The rows of a turn are removed by the commit that ends it.
+CREATE TABLE signal (
+    session     TEXT COLLATE "C" NOT NULL,
+    turn        BIGINT NOT NULL,
+    attempt     BIGINT NOT NULL,
+    question    BYTEA NOT NULL,
+    answer      TEXT,
+    PRIMARY KEY (session, turn, attempt, question)
+);
+
+-- The processes that can ask a person about a session, for as long as the database's clock says.
+CREATE TABLE attendance (
+    session     TEXT COLLATE "C" NOT NULL,
+    process     TEXT NOT NULL,
+    until       TIMESTAMPTZ NOT NULL,
+    PRIMARY KEY (session, process)
 );
 
 -- The sessions that go on, each with its next turn. Without a turn any process can go on.

@@ -99,7 +99,7 @@ pub(super) async fn remove_lone(writer: &Writer, thread: &ThreadId) -> Result<bo
     Ok(true)
 }
 
-/// Appends lines as a part of a session's commit; a thread that does not exist yet is the session's.
+/// Appends lines as a part of a session's commit; a new thread belongs to the session.
 pub(super) async fn append(
     connection: &mut Connection,
     failpoint: &Failpoint,
@@ -114,7 +114,7 @@ pub(super) async fn append(
     insert(connection, append, Some(sql(as_of.0))).await
 }
 
-/// Appends lines in a transaction of their own; a thread that does not exist yet is no session's.
+/// Appends lines in a transaction of their own; a new thread belongs to no session.
 pub(super) async fn extend(writer: &Writer, append: &ThreadAppend) -> Result<(), StoreError> {
     let Writer { pool, failpoint, fence } = writer;
     failpoint.reach();

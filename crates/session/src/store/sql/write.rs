@@ -7,7 +7,7 @@ use sqlx::QueryBuilder;
 use super::Writer;
 use super::database::{
     BEGIN, Connection, QueryResult, index_messages, lock_contents, notify, owned_text,
-    remove_from_index, remove_shared, set_offer, sql, take_message, text_value,
+    remove_from_index, remove_shared, remove_signals, set_offer, sql, take_message, text_value,
 };
 use super::packed::pack;
 use super::threads;
@@ -97,6 +97,7 @@ pub(super) async fn commit(
             return Err(recorded(format!("the end of turn {}", turn.id)));
         }
     }
+    remove_signals(&mut transaction, session, &turns).await?;
     for attempt in &attempts {
         failpoint.reach();
         if write_attempts(&mut transaction, &id, std::slice::from_ref(attempt)).await? == 0 {

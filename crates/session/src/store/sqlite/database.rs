@@ -8,6 +8,7 @@ use crate::id::{Head, SessionId, ThreadId};
 use crate::session::NumberedMessage;
 use crate::shared::{InboxNumber, TurnOffer};
 use crate::store::StoreError;
+use crate::turn::Turn;
 
 pub(super) type Database = sqlx::Sqlite;
 pub(super) type Pool = sqlx::SqlitePool;
@@ -104,6 +105,11 @@ pub(super) fn take_message(
 
 /// Offers a turn to other processes. Does nothing with SQLite, where the lock ends with the process.
 pub(super) fn set_offer(_: &mut Connection, _: SessionId, _: &TurnOffer) -> Nothing {
+    ready(Ok(()))
+}
+
+/// Removes what other processes ask of turns that have ended. Those of SQLite ask nothing.
+pub(super) fn remove_signals(_: &mut Connection, _: SessionId, _: &[Turn]) -> Nothing {
     ready(Ok(()))
 }
 

@@ -1,0 +1,136 @@
+//! People at other machines than their agents: they cancel turns, answer questions, and see what others say.
+
+use convoke_session::store::postgres::PostgresStore;
+use convoke_session::{PersonMessage, Store as _, TurnId, TurnState};
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+
+use super::cluster::Cluster;
+use super::create;
+use super::machine::{Machine, Running};
+
+const TEAM: &str = "[[member]]\nname = \"ada\"\nhuman = true\n[[member]]\nname = \"max\"\nagent = \"worker\"\n\
+                    node = \"server\"\n";
+
+/// A program that speaks as Claude Code does, asks whether it may run a command, and says what it was told.
+const ASKING: &str = r#"
+read message
+echo '{"type":"system","subtype":"init","session_id":"s1","model":"m"}'
+echo '{"type":"control_request","request_id":"q1","request":{"subtype":"can_use_tool","tool_name":"Bash","input":{"command":"make x"}}}'
+read answer
+case "$answer" in *'"behavior":"allow"'*) said=allowed;; *) said=refused;; esac
+echo '{"type":"assistant","message":{"role":"assistant","content":[{"type":"text","text":"I was '$said'."}]},"session_id":"s1"}'
+echo '{"type":"result","subtype":"success","is_error":false,"result":"I was '$said'.","session_id":"s1"}'
+"#;
+
+/// Returns the machine of a person and that of the agent, which have the same project.
+fn machines(cluster: &Cluster) -> (Machine, Machine, String) {
+    // Every machine knows the agent by name.
+    let laptop = Machine::new(&cluster.url()).file("convoke.toml", TEAM).agent("exit 1");
+    let server = Machine::new(&cluster.url()).file("convoke.toml", TEAM);
+    let map = format!("{}={}", laptop.path().display(), server.path().display());
+    (laptop, server, map)
+}
+
+fn event(line: &str) -> Value {
+    serde_json::from_str(line).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn questions_of_a_node_are_answered_at_another_machine_or_by_nobody() {
+    let cluster = Cluster::start();
+    let (laptop, server, map) = machines(&cluster);
+    let server = server.agent_of_kind("claude", "ask", ASKING);
+    let node = server.node(&["--name", "server", "--offer", "worker", "--map", &map]);
+    node.wait_for("takes turns of worker");
+
+    // Nobody can answer a command without input, and nobody is waited for.
+    let refused = laptop.run(&["run", "--json", "Build it"]);
+    assert!(refused.contains("I was refused."), "{refused}\n{}", node.output());
+    assert!(refused.contains(r#""by":"nobody""#), "{refused}");
+
+    let mut run = laptop.start(&["run", "--json", "--session", "last", "Build it"]);
+    let asked = event(&run.wait_for("permission-asked"));
+    assert_eq!((&asked["member"], &asked["summary"]), (&"max".into(), &"make x".into()));
+    assert_eq!((&asked["turn"], &asked["input"]["command"]), (&2.into(), &"make x".into()));
+    // What somebody says answers nothing.
+    let said = laptop.run(&["run", "--json", "--session", "last", "--to", "ada", "once"]);
+    assert!(!said.contains(r#""by":"person""#), "{said}");
+    let answer = json!({"type": "permission", "id": asked["id"], "answer": "session"});
+    run.write(&answer.to_string());
+    run.wait_for("I was allowed.");
+    let answered = event(&run.wait_for("permission-answered"));
+    assert_eq!((&answered["answer"], &answered["by"]), (&"session".into(), &"person".into()));
+    run.input = None;
+    assert_eq!(run.end(), Some(0), "{:?}", run.lines());
+    node.wait_for("asks to use Bash: make x");
+
+    // The node remembers what was answered for the session.
+    let again = laptop.run(&["run", "--json", "--session", "last", "--to", "max", "Again"]);
+    assert!(again.contains("I was allowed.") && again.contains(r#""by":"session""#), "{again}");
+    assert_eq!(node.end(), Some(0));
+    server.assert_no_process_is_left();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_turn_of_a_node_is_cancelled_at_another_machine() {
+    let cluster = Cluster::start();
+    let store = PostgresStore::open(&cluster.url(), None).await.unwrap();
+    let (laptop, server, map) = machines(&cluster);
+    let server = server.agent("echo $$ >> \"$LOG\"; sleep 600; echo done");
+    let node = server.node(&["--name", "server", "--offer", "worker", "--map", &map]);
+    node.wait_for("takes turns of worker");
+    let mut run = laptop.start(&["run", "--json", "Build it"]);
+    let started = event(&run.wait_for("turn-started"));
+    super::wait_until("the agent runs", || !server.log().is_empty());
+    run.signal(Signal::SIGINT);
+    run.wait_for(r#""reason":"cancelled""#);
+    assert_eq!(run.end(), Some(1), "{:?}", run.lines());
+    let session = started["session"].as_str().unwrap().parse().unwrap();
+    let turns = store.turns_after(session, TurnId(0), 9).await.unwrap();
+    assert_eq!((turns.len(), turns[0].state), (1, TurnState::Cancelled));
+    // The agent has ended, and the node goes on.
+    assert!(laptop.run(&["nodes"]).starts_with("server: ready"), "{}", node.output());
+    assert_eq!(node.end(), Some(0));
+    server.assert_no_process_is_left();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_others_say_appears_as_it_comes() {
+    let cluster = Cluster::start();
+    let store = PostgresStore::open(&cluster.url(), None).await.unwrap();
+    let (laptop, server, _) = machines(&cluster);
+    let server = server.agent("echo all is well");
+    let session = create(&store, TEAM, &server.path().display().to_string()).await;
+    let id = session.to_string();
+    let node = server.node(&["--name", "server", "--offer", "worker"]);
+    node.wait_for("takes turns of worker");
+    // Neither of them does anything.
+    let mut chat = server.start(&["chat", "--json", "--session", &id]);
+    chat.wait_for("opened");
+    let mut editor = server.start(&["acp"]);
+    let request = |number: u32, method: &str, params: Value| {
+        json!({"jsonrpc": "2.0", "id": number, "method": method, "params": params}).to_string()
+    };
+    editor.write(&request(1, "initialize", json!({"protocolVersion": 1})));
+    let load = json!({"sessionId": id, "cwd": server.path(), "mcpServers": []});
+    editor.write(&request(2, "session/load", load));
+    editor.wait_for(r#""id":2"#);
+    store.say(session, &PersonMessage::new("ada", "How is it? [NEXT: max]")).await.unwrap();
+    for screen in [&chat, &editor] {
+        screen.wait_for("How is it?");
+        screen.wait_for("all is well");
+    }
+    let update = event(&editor.wait_for("How is it?"));
+    assert_eq!(update["method"], "session/update");
+    close(&mut chat);
+    close(&mut editor);
+    assert_eq!(node.end(), Some(0));
+    drop(laptop);
+}
+
+/// Ends the input of a command, which ends it.
+fn close(running: &mut Running) {
+    running.input = None;
+    assert_eq!(running.end(), Some(0), "{:?}", running.lines());
+}

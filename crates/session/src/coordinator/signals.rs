@@ -1,0 +1,99 @@
+//! What people on other machines ask of the turns that run here: to cancel them, or answers to the questions of their
+//! agents.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+
+use super::shared::LOOK;
+use super::{Controls, Coordinator};
+use crate::id::{SessionId, TurnId};
+use crate::shared::TurnSignal;
+use crate::store::postgres::PostgresStore;
+use crate::store::{Store, StoreError};
+use crate::turn::{Turn, TurnState};
+
+/// The task that carries out what others ask; dropping it ends the task.
+pub(super) type SignalWatch = JoinSet<()>;
+
+impl<S: Store> Coordinator<S> {
+    /// Begins to carry out what others ask of running turns. Returns when it is known whether a person can be asked.
+    pub(super) async fn watch_signals(&mut self) -> SignalWatch {
+        let mut watch = SignalWatch::new();
+        let Some(shared) = self.store.shared() else { return watch };
+        let (store, session) = (shared.clone(), self.session);
+        let has_asking_agents = self.team_agents.has_asking_agents();
+        if has_asking_agents {
+            look_for_people(&store, session, &self.controls).await;
+        }
+        watch.spawn(carry_out(store, session, self.controls.clone(), has_asking_agents));
+        watch
+    }
+
+    /// Returns the turns that a person has asked to cancel while a process ran them that is gone now.
+    pub(super) async fn cancelled_elsewhere(
+        &mut self,
+        open: &[Turn],
+    ) -> Result<BTreeSet<TurnId>, StoreError> {
+        let is_running = open.iter().any(|turn| turn.state == TurnState::Running);
+        let Some(shared) = self.store.shared().filter(|_| is_running) else {
+            return Ok(BTreeSet::new());
+        };
+        let cancelled = |signal| match signal {
+            TurnSignal::Cancel(turn) => Some(turn),
+            TurnSignal::Answer(..) => None,
+        };
+        Ok(shared.signals(self.session).await?.into_iter().filter_map(cancelled).collect())
+    }
+}
+
+/// Carries out what others ask until the session is lost.
+async fn carry_out(
+    store: PostgresStore,
+    session: SessionId,
+    controls: Controls,
+    has_asking_agents: bool,
+) {
+    let mut commits = None;
+    let mut given: Vec<TurnSignal> = Vec::new();
+    loop {
+        match store.signals(session).await {
+            Ok(signals) => {
+                for signal in signals {
+                    // An answer is given once: the next question is another one.
+                    if !given.contains(&signal) && controls.obey(&signal) {
+                        given.push(signal);
+                    }
+                }
+            }
+            Err(StoreError::LeaseLost { .. }) => return,
+            // A server that is away is asked again.
+            Err(_) => {}
+        }
+        if has_asking_agents {
+            look_for_people(&store, session, &controls).await;
+        }
+        if commits.is_none() {
+            commits = store.listen().await.ok();
+        }
+        let announced = async {
+            match &mut commits {
+                Some(commits) => commits.of(session).await,
+                None => std::future::pending().await,
+            }
+        };
+        // Without an announcement it looks itself.
+        if let Ok(Err(_)) = tokio::time::timeout(LOOK, announced).await {
+            commits = None;
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+}
+
+/// Finds out whether a person in another process can be asked. While the server is away, that stays as it was.
+async fn look_for_people(store: &PostgresStore, session: SessionId, controls: &Controls) {
+    if let Ok(is_attended) = store.is_attended(session).await {
+        controls.set_attended_elsewhere(is_attended);
+    }
+}

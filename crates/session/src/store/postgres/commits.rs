@@ -1,0 +1,135 @@
+//! Announced commits: one connection of a process listens for everybody in it.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use sqlx::PgPool;
+use sqlx::postgres::PgListener;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::broadcast::{Receiver, Sender, channel};
+use tokio::task::AbortHandle;
+
+use super::database::CHANNEL;
+use crate::id::{Head, SessionId};
+use crate::store::StoreError;
+
+/// The most commits that a reader can be behind; one that is further behind is told to read again.
+const BEHIND: usize = 1024;
+/// The time between two attempts to connect.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// A commit: the session and its head. `None` after commits may have been missed.
+type Announced = Option<(SessionId, Head)>;
+
+/// The commits of all processes, as they happen. After a lost connection some may be missing, so that a reader reads
+/// again from what it has seen last.
+#[derive(Debug)]
+pub struct Commits(Receiver<Announced>);
+
+impl Commits {
+    /// Waits for the next commit; `None` after some may have been missed.
+    pub async fn next(&mut self) -> Result<Option<(SessionId, Head)>, StoreError> {
+        match self.0.recv().await {
+            Ok(announced) => Ok(announced),
+            Err(RecvError::Lagged(_)) => Ok(None),
+            Err(RecvError::Closed) => Err(sqlx::Error::PoolClosed.into()),
+        }
+    }
+
+    /// Waits until a session may have changed.
+    pub async fn of(&mut self, session: SessionId) -> Result<(), StoreError> {
+        while self.next().await?.is_some_and(|(changed, _)| changed != session) {}
+        Ok(())
+    }
+}
+
+/// The connection that listens. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Announcements(Arc<Mutex<Option<Listening>>>);
+
+#[derive(Debug)]
+struct Listening {
+    commits: Sender<Announced>,
+    task: AbortHandle,
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Announcements {
+    /// Begins to listen, with the connection that there is or a new one.
+    pub(super) async fn listen(&self, pool: &PgPool) -> Result<Commits, StoreError> {
+        if let Some(commits) = self.subscribe() {
+            return Ok(commits);
+        }
+        let listener = connect(pool).await?;
+        // Another task may have been faster.
+        if let Some(commits) = self.subscribe() {
+            return Ok(commits);
+        }
+        let (commits, receiver) = channel(BEHIND);
+        let task = tokio::spawn(pass_on(listener, pool.clone(), commits.clone())).abort_handle();
+        *self.lock() = Some(Listening { commits, task });
+        Ok(Commits(receiver))
+    }
+
+    /// Ends the connection.
+    pub(super) fn close(&self) {
+        *self.lock() = None;
+    }
+
+    fn subscribe(&self) -> Option<Commits> {
+        let listening = self.lock();
+        let listening = listening.as_ref().filter(|listening| !listening.task.is_finished())?;
+        Some(Commits(listening.commits.subscribe()))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Listening>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Connects beside the pool: the connection is in use for as long as somebody listens.
+async fn connect(pool: &PgPool) -> Result<PgListener, StoreError> {
+    let options = pool.connect_options().as_ref().clone();
+    let mut listener =
+        PgListener::connect_with(&super::pool(1).connect_with(options).await?).await?;
+    listener.listen(CHANNEL).await?;
+    Ok(listener)
+}
+
+/// Passes announcements on until the store is closed. A lost connection is made again.
+async fn pass_on(mut listener: PgListener, pool: PgPool, commits: Sender<Announced>) {
+    loop {
+        match listener.try_recv().await {
+            Ok(Some(notification)) => {
+                let commit = notification.payload().split_once(' ').and_then(|(session, head)| {
+                    Some((session.parse().ok()?, Head(head.parse().ok()?)))
+                });
+                // Others may use the channel too. Without a reader nobody needs to be told.
+                if commit.is_some() {
+                    let _ = commits.send(commit);
+                }
+            }
+            Ok(None) => {
+                let _ = commits.send(None);
+            }
+            Err(_) => {
+                while !pool.is_closed() {
+                    tokio::time::sleep(PAUSE).await;
+                    if let Ok(again) = connect(&pool).await {
+                        listener = again;
+                        break;
+                    }
+                }
+                if pool.is_closed() {
+                    return;
+                }
+                let _ = commits.send(None);
+            }
+        }
+    }
+}
