@@ -491,15 +491,27 @@ fn an_open_file_of_convokes_caller_does_not_reach_the_agent() {
 /// Secrets in variables are hidden like those in files, and so is what leads out of the sandbox.
 #[test]
 fn variables_with_secrets_are_passed_on_to_full_alone() {
-    const NAMES: [&str; 6] =
-        ["AWS_SECRET_ACCESS_KEY", "GITHUB_TOKEN", "PGPASSWORD", "OPENAI_API_KEY", "TMUX", "DISPLAY"];
-    for (permissions, is_there) in [("read-only", false), ("edit-and-network", false), ("full", true)] {
+    const NAMES: [&str; 6] = [
+        "AWS_SECRET_ACCESS_KEY",
+        "GITHUB_TOKEN",
+        "PGPASSWORD",
+        "OPENAI_API_KEY",
+        "TMUX",
+        "DISPLAY",
+    ];
+    for (permissions, is_there) in
+        [("read-only", false), ("edit-and-network", false), ("full", true)]
+    {
         let stage = Stage::new();
         let mut turn = stage.turn(permissions, "env | cut -d= -f1");
         turn.envs(NAMES.map(|name| (name, "x-y-z")));
         let text = shown(turn);
         for name in NAMES {
-            assert_eq!(text.lines().any(|line| line == name), is_there, "{permissions} {name}: {text}");
+            assert_eq!(
+                text.lines().any(|line| line == name),
+                is_there,
+                "{permissions} {name}: {text}"
+            );
         }
         assert!(text.lines().any(|line| line == "HOME"), "{text}");
     }

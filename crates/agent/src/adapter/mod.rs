@@ -282,7 +282,8 @@ impl Context<'_> {
         }
         let args = call.args.iter().filter_map(|argument| argument.to_str()).map(str::to_owned);
         let texts: Vec<String> = args.chain(call.addresses.iter().cloned()).collect();
-        if self.vendor == Some(Vendor::Codex) && texts.iter().any(|it| it.contains(codex::BEDROCK)) {
+        if self.vendor == Some(Vendor::Codex) && texts.iter().any(|it| it.contains(codex::BEDROCK))
+        {
             add(CLOUD_VARIABLES);
         }
         OwnVariables { names, texts }
@@ -416,11 +417,7 @@ impl CliAgent {
     }
 
     /// Returns the environment of a child: inherited, configured, then that of the adapter.
-    fn environment(
-        &self,
-        context: &Context<'_>,
-        call: &ProgramCall,
-    ) -> Vec<(OsString, OsString)> {
+    fn environment(&self, context: &Context<'_>, call: &ProgramCall) -> Vec<(OsString, OsString)> {
         let mut env: BTreeMap<OsString, OsString> = self.host.env.iter().cloned().collect();
         env.retain(|name, _| !NESTED.iter().any(|nested| name == nested));
         if context.permissions() < Permissions::Full {

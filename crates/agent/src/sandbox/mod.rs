@@ -245,8 +245,7 @@ impl Sandbox<'_> {
                  \"full\"` in agents.toml lets it run with all of yours"
             ));
         }
-        let gaps = 
-            self.enforcer.gaps(self.permissions, self.settings.route, &self.additions);
+        let gaps = self.enforcer.gaps(self.permissions, self.settings.route, &self.additions);
         let list =
             |gaps: &[Gap]| gaps.iter().map(|gap| gap.as_str()).collect::<Vec<_>>().join("; ");
         let open: Vec<Gap> = gaps.iter().copied().filter(|gap| !gap.is_everywhere()).collect();

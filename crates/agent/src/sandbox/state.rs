@@ -23,11 +23,8 @@ struct State {
     existing: &'static [&'static str],
 }
 
-const CLAUDE: State = State {
-    directories: &["debug", "statsig", "telemetry"],
-    files: &[],
-    existing: &[],
-};
+const CLAUDE: State =
+    State { directories: &["debug", "statsig", "telemetry"], files: &[], existing: &[] };
 
 /// Claude Code's directories that have one for each session.
 const CLAUDE_SESSIONS: &[&str] = &["file-history", "session-env", "tasks"];
@@ -37,13 +34,7 @@ const CLAUDE_PROJECTS: &str = "projects";
 const LONGEST_PROJECT: usize = 200;
 
 const CODEX: State = State {
-    directories: &[
-        "archived_sessions",
-        "log",
-        "sessions",
-        SQLITE_DIRECTORY,
-        "thread-writer-locks",
-    ],
+    directories: &["archived_sessions", "log", "sessions", SQLITE_DIRECTORY, "thread-writer-locks"],
     files: &[("auth.lock", ""), ("history.jsonl", ""), ("installation_id", "")],
     existing: &["auth.json", "models_cache.json", "version.json"],
 };

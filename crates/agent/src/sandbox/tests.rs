@@ -3,8 +3,9 @@ use super::*;
 #[test]
 fn an_old_landlock_leaves_gaps_that_a_newer_one_closes() {
     use Permissions::{Edit, EditAndNetwork, Full, ReadOnly};
-    let gaps = |abi, permissions, route| 
-        Enforcer::Landlock { abi }.gaps(permissions, route, &SandboxAdditions::default());
+    let gaps = |abi, permissions, route| {
+        Enforcer::Landlock { abi }.gaps(permissions, route, &SandboxAdditions::default())
+    };
     let relay = Route::Through { port: 1 };
     let always = [Gap::Attributes];
     assert_eq!(gaps(7, ReadOnly, relay), always);

@@ -25,8 +25,7 @@ pub(super) fn examine(
     // All vendors have the same.
     let enforcer =
         Enforcer::on_this_machine(Some(Vendor::Codex), host_environment.newest_landlock());
-    let gaps = 
-        enforcer.gaps(Permissions::Edit, Route::Direct, &SandboxAdditions::default());
+    let gaps = enforcer.gaps(Permissions::Edit, Route::Direct, &SandboxAdditions::default());
     let list: Vec<&str> = gaps.iter().map(|gap| gap.as_str()).collect();
     let message = format!("{enforcer} enforces permissions; not enforced: {}", list.join("; "));
     // The network is closed in turns whose requests go through Convoke.
