@@ -281,9 +281,11 @@ impl Context<'_> {
             add(preset.variables);
         }
         let args = call.args.iter().filter_map(|argument| argument.to_str()).map(str::to_owned);
-        let texts: Vec<String> = args.chain(call.addresses.iter().cloned()).collect();
-        if self.vendor == Some(Vendor::Codex) && texts.iter().any(|it| it.contains(codex::BEDROCK))
-        {
+        // Also below an ACP agent, whose call has none of it.
+        let is_codex = self.vendor == Some(Vendor::Codex);
+        let config = is_codex.then(|| codex_provider::config_text(self));
+        let texts: Vec<String> = args.chain(call.addresses.iter().cloned()).chain(config).collect();
+        if is_codex && texts.iter().any(|it| it.contains(codex::BEDROCK)) {
             add(CLOUD_VARIABLES);
         }
         OwnVariables { names, texts }
