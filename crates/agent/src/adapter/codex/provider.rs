@@ -61,7 +61,7 @@ pub(super) fn home(context: &Context<'_>) -> Option<PathBuf> {
 }
 
 /// Reads the user's configuration; an unreadable one is empty.
-pub(crate) fn config_text(context: &Context<'_>) -> String {
+pub(in crate::adapter) fn config_text(context: &Context<'_>) -> String {
     let path = home(context).map(|home| home.join("config.toml"));
     let text = path.and_then(|path| read_named_text(&path, FileKind::Configuration).ok());
     text.unwrap_or_default()
