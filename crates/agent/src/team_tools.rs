@@ -1,8 +1,8 @@
 //! Tools with which an agent reaches its team while its turn runs.
 //!
 //! A turn that has them gets [`TeamTools`], which send calls to the coordinator. A model member offers each
-//! [`TeamTool`] as a function. A program instead gets an MCP server, `convoke mcp`, that connects to a socket in the
-//! turn's private directory ([`socket`]). The secret in its environment identifies the turn; no argument of a call can.
+//! [`TeamTool`] as a function. A program instead gets an MCP server, `convoke mcp`, that connects to a port of
+//! Convoke's on this machine ([`socket`]). The secret in its environment identifies the turn; no argument of a call can.
 
 pub mod socket;
 mod tool;
@@ -19,7 +19,7 @@ use crate::id::AttemptRef;
 
 /// The name of the MCP server, as agents see it.
 pub const SERVER: &str = "team";
-/// The variable of the socket's path.
+/// The variable of the socket's address.
 pub const SOCKET: &str = "CONVOKE_TEAM_SOCKET";
 /// The variable of the turn's secret.
 pub const SECRET: &str = "CONVOKE_TEAM_SECRET";
@@ -98,13 +98,16 @@ pub(crate) struct McpServer {
     pub command: PathBuf,
     pub args: [&'static str; 1],
     pub env: [(&'static str, OsString); 2],
+    /// The port that the server connects to.
+    pub port: u16,
 }
 
 impl McpServer {
     /// Creates the command of `program` for a socket.
     pub fn new(program: PathBuf, socket: &socket::TeamSocket) -> Self {
-        let env = [(SOCKET, socket.path().into()), (SECRET, socket.secret().into())];
-        Self { command: program, args: ["mcp"], env }
+        let address = socket.address();
+        let env = [(SOCKET, address.to_string().into()), (SECRET, socket.secret().into())];
+        Self { command: program, args: ["mcp"], env, port: address.port() }
     }
 
     /// Returns the server in the form of most programs' settings.

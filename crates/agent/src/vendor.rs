@@ -52,6 +52,8 @@ pub struct Facts {
 pub struct SignIn {
     /// Variables with a key that the CLI uses.
     pub keys: &'static [&'static str],
+    /// Other variables of the CLI's own that hold secrets; `*` at the end stands for any characters.
+    pub variables: &'static [&'static str],
     /// Variables that look like it but are not read.
     pub ignored_keys: &'static [&'static str],
     /// Variables that select a cloud provider with its own credentials.
@@ -188,6 +190,7 @@ static CLAUDE: Facts = Facts {
     events: &["system", "assistant", "result"],
     sign_in: SignIn {
         keys: &["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"],
+        variables: &["ANTHROPIC_*", "CLAUDE_*"],
         ignored_keys: &[],
         clouds: &["CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY"],
         credentials: &[".credentials.json"],
@@ -217,6 +220,7 @@ static CODEX: Facts = Facts {
     events: &["turn/started", "item/completed", "item/agentMessage/delta", "turn/completed"],
     sign_in: SignIn {
         keys: &["CODEX_API_KEY"],
+        variables: &["CODEX_*"],
         ignored_keys: &["OPENAI_API_KEY"],
         clouds: &[],
         credentials: &["auth.json"],
@@ -248,6 +252,7 @@ static GEMINI: Facts = Facts {
     events: &["init", "message", "result"],
     sign_in: SignIn {
         keys: &["GEMINI_API_KEY"],
+        variables: &["GEMINI_*", "GOOGLE_*"],
         // Read only with Vertex AI.
         ignored_keys: &["GOOGLE_API_KEY"],
         clouds: &["GOOGLE_GENAI_USE_VERTEXAI"],

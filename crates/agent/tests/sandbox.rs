@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::net::{TcpListener, UdpSocket};
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
-use std::os::unix::net::{SocketAddr, UnixListener};
+use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 
@@ -26,7 +26,7 @@ struct Stage {
     model: TcpListener,
     datagrams: UdpSocket,
     _abstract: UnixListener,
-    _socket: UnixListener,
+    _unix: (UnixListener, UnixDatagram),
     /// A process outside of the sandbox, of the same user, that stands for Convoke.
     convoke: Child,
 }
@@ -67,6 +67,10 @@ const ATTEMPTS: &[(&str, &str)] = &[
     ("send by TCP fast open", "perl $OUTSIDE/net.pl fastopen $PORT"),
     ("connect to an abstract socket", "perl $OUTSIDE/net.pl abstract $ABSTRACT"),
     ("connect to a Unix socket", "perl $OUTSIDE/net.pl unix $OUTSIDE/socket"),
+    ("send to a Unix socket", "perl $OUTSIDE/net.pl pair $OUTSIDE/datagrams"),
+    ("talk over a pair of sockets", "perl $OUTSIDE/net.pl stream 0"),
+    ("list the terminals", "ls /dev/pts"),
+    ("make a terminal", "perl -e 'open(F, \"+<\", \"/dev/ptmx\") or exit 1'"),
     ("signal Convoke", "kill -0 $CONVOKE"),
     ("read the environment of Convoke", "cat /proc/$CONVOKE/environ"),
     ("name the open files of Convoke", "readlink /proc/$CONVOKE/fd/0"),
@@ -77,6 +81,15 @@ const ATTEMPTS: &[(&str, &str)] = &[
 const NET: &str = r#"
 use Socket;
 my ($how, $to) = @ARGV;
+if ($how eq "stream") {
+    socketpair(my $one, my $other, AF_UNIX, SOCK_STREAM, 0) or exit 1;
+    exit(defined(syswrite($one, "x")) ? 0 : 1);
+}
+if ($how eq "pair") {
+    socketpair(my $one, my $other, AF_UNIX, SOCK_DGRAM, 0) or exit 1;
+    connect($one, pack_sockaddr_un($to)) or exit 1;
+    exit(defined(send($one, "x", 0)) ? 0 : 1);
+}
 my $host = $how eq "tcp2" ? "127.0.0.2" : "127.0.0.1";
 my $address = $how eq "abstract" ? pack_sockaddr_un("\0$to")
     : $how eq "unix" ? pack_sockaddr_un($to) : pack_sockaddr_in($to, inet_aton($host));
@@ -96,15 +109,18 @@ impl Stage {
         let listener = TcpListener::bind("0.0.0.0:0").unwrap();
         let name = dir.path().file_name().unwrap().to_str().unwrap().to_owned();
         let address = SocketAddr::from_abstract_name(name).unwrap();
+        let outside = dir.path().join("outside");
+        std::fs::create_dir(&outside).unwrap();
+        let unix = (
+            UnixListener::bind(outside.join("socket")).unwrap(),
+            UnixDatagram::bind(outside.join("datagrams")).unwrap(),
+        );
         let stage = Self {
             listener,
             model: TcpListener::bind("127.0.0.1:0").unwrap(),
             datagrams: UdpSocket::bind("127.0.0.1:0").unwrap(),
             _abstract: UnixListener::bind_addr(&address).unwrap(),
-            _socket: {
-                std::fs::create_dir(dir.path().join("outside")).unwrap();
-                UnixListener::bind(dir.path().join("outside/socket")).unwrap()
-            },
+            _unix: unix,
             convoke: Command::new("sleep").arg("1000").spawn().unwrap(),
             dir,
         };
@@ -299,7 +315,11 @@ send UDP                         -         -    open    open
 connect by Multipath TCP         -         -    open    open
 send by TCP fast open            -         -    open    open
 connect to an abstract socket    -         -    -       open
-connect to a Unix socket         open      open open    open
+connect to a Unix socket         -         -    -       open
+send to a Unix socket            -         -    -       open
+talk over a pair of sockets      open      open open    open
+list the terminals               -         -    -       open
+make a terminal                  -         -    -       open
 signal Convoke                   -         -    -       open
 read the environment of Convoke  -         -    -       -
 name the open files of Convoke   -         -    -       -
@@ -388,7 +408,7 @@ fn without_a_relay_the_ports_of_models_and_udp_are_open_and_named() {
 /// The gaps of each older kernel are named, and everything else is enforced.
 #[test]
 fn an_older_landlock_names_what_it_leaves_open() {
-    const ALWAYS: &str = "chmod, chown and file times; Unix sockets";
+    const ALWAYS: &str = "chmod, chown and file times";
     for (abi, open, gaps) in [
         (
             1,
@@ -446,6 +466,54 @@ fn without_landlock_permissions_are_refused_and_never_ignored() {
         let text = shown(turn);
         assert!(text.starts_with("done") && text.contains("has no Landlock"), "{text}");
         assert!(stage.work().join("inside").exists());
+    }
+}
+
+/// A sandbox does not concern files that are open already.
+#[test]
+fn an_open_file_of_convokes_caller_does_not_reach_the_agent() {
+    for permissions in ["read-only", "full"] {
+        let stage = Stage::new();
+        let script = "ls -l /proc/self/fd >fds; cat <&9; echo x >&8; echo fine";
+        let turn = stage.turn(permissions, script);
+        let mut command = Command::new("/bin/sh");
+        let open = "exec 9<$HOME/.ssh/id 8>>$OUTSIDE/file; exec \"$@\"";
+        command.args(["-c", open, "sh"]).arg(turn.get_program()).args(turn.get_args());
+        let env = turn.get_envs().filter_map(|(name, value)| Some((name, value?)));
+        command.env_clear().envs(env);
+        let text = shown(command);
+        assert!(text.starts_with("done\nfine"), "{permissions}: {text}");
+        let file = std::fs::read_to_string(stage.outside().join("file")).unwrap();
+        assert_eq!(file, "text", "{permissions}");
+    }
+}
+
+/// Secrets in variables are hidden like those in files, and so is what leads out of the sandbox.
+#[test]
+fn variables_with_secrets_are_passed_on_to_full_alone() {
+    const NAMES: [&str; 6] = [
+        "AWS_SECRET_ACCESS_KEY",
+        "GITHUB_TOKEN",
+        "PGPASSWORD",
+        "OPENAI_API_KEY",
+        "TMUX",
+        "DISPLAY",
+    ];
+    for (permissions, is_there) in
+        [("read-only", false), ("edit-and-network", false), ("full", true)]
+    {
+        let stage = Stage::new();
+        let mut turn = stage.turn(permissions, "env | cut -d= -f1");
+        turn.envs(NAMES.map(|name| (name, "x-y-z")));
+        let text = shown(turn);
+        for name in NAMES {
+            assert_eq!(
+                text.lines().any(|line| line == name),
+                is_there,
+                "{permissions} {name}: {text}"
+            );
+        }
+        assert!(text.lines().any(|line| line == "HOME"), "{text}");
     }
 }
 

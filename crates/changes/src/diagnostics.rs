@@ -16,6 +16,9 @@ convoke_core::diagnostic_codes! {
     CHANGES_SHARED = "changes.shared", Note,
         "Another turn ran in the same directory at the same time; changes may belong to either.",
         "Let them take turns, or give each a copy of its own with `workspace = \"own\"`.";
+    CHANGES_COMMANDS = "changes.commands", Note,
+        "A turn changed files that name commands for CLIs, editors or shells. Other members and your own programs may run them, without the sandbox of that turn.",
+        "Look at them before the next turn: `convoke changes`; `convoke undo` takes them back.";
     CHANGES_NOT_EXPORTED = "changes.not-exported", Note,
         "The session has recorded changes of files, which an archive does not have.",
         "They stay with the session here. Commit what others should have.";

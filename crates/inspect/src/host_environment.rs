@@ -36,6 +36,18 @@ impl HostEnvironment {
         found
     }
 
+    /// Returns a program on the `PATH` that does not lie in the working directory, where an agent could have put it: it
+    /// would run outside of the agent's sandbox.
+    pub fn program_elsewhere(&self, name: &str) -> Option<PathBuf> {
+        let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let cwd = real(&self.cwd);
+        let is_in_cwd = |path: &Path| real(path).starts_with(&cwd);
+        let is_elsewhere = |path: &PathBuf| {
+            path.is_absolute() && !is_in_cwd(path) && !path.parent().is_some_and(is_in_cwd)
+        };
+        self.programs(name).into_iter().find(is_elsewhere)
+    }
+
     /// Returns a program as a shell would find it: by its path, or by its name on the `PATH`.
     pub fn program(&self, name: &OsStr) -> Option<PathBuf> {
         if Path::new(name).components().count() > 1 {

@@ -13,6 +13,7 @@ use convoke_files::FileKind;
 use convoke_files::limit::read_named_text;
 use serde::Deserialize;
 use serde_json::json;
+use uuid::Uuid;
 
 use self::question::Questions;
 use super::{Context, ProgramCall, start_failure};
@@ -54,9 +55,19 @@ pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
     if let Some(model) = context.model() {
         args.extend(["--model", model].map(OsString::from));
     }
-    if let Some(session) = context.resume() {
-        args.extend(["--resume", session].map(OsString::from));
-    }
+    let session = match context.resume() {
+        Some(session) => {
+            args.extend(["--resume", session].map(OsString::from));
+            Some(session.to_owned())
+        }
+        // The sandbox opens the directories of this session and of no other.
+        None if !names_session(&context.definition.args) => {
+            let session = Uuid::new_v4().to_string();
+            args.extend(["--session-id", &session].map(OsString::from));
+            Some(session)
+        }
+        None => None,
+    };
     if let Some(system) = &turn_input.system {
         // A resumed session does not keep the system text.
         args.push("--append-system-prompt-file".into());
@@ -71,6 +82,7 @@ pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
             questions: (context.permissions() == Permissions::Ask).then(Questions::default),
         },
     );
+    call.session = session;
     let env = [
         ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1".to_owned()),
         ("CLAUDE_CODE_MAX_RETRIES", turn_input.limits.retries.to_string()),
@@ -88,6 +100,17 @@ pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
     }
     call.addresses.push(users_settings(context));
     Ok(call)
+}
+
+/// Returns whether the user's arguments choose a session.
+fn names_session(args: &[String]) -> bool {
+    const OPTIONS: &[&str] =
+        &["--session-id", "--resume", "-r", "--continue", "-c", "--no-session-persistence"];
+    let is_option = |argument: &String| {
+        let name = argument.split_once('=').map_or(argument.as_str(), |(name, _)| name);
+        OPTIONS.contains(&name)
+    };
+    args.iter().any(is_option)
 }
 
 /// Returns the arguments that configure the team tools, which need no permission. The file is private: it holds the

@@ -35,7 +35,12 @@ const QUIET: &[&str] = &[
     "features.plugins=false",
     "features.apps=false",
     "features.remote_plugin=false",
+    // Scripts that all running sessions read: no sandbox lets it write them.
+    "features.shell_snapshot=false",
 ];
+
+/// The provider that signs in with variables of its cloud.
+pub(super) const BEDROCK: &str = "amazon-bedrock";
 
 /// The directory of Codex's databases, in its own directory.
 pub(crate) const SQLITE_DIRECTORY: &str = "sqlite";

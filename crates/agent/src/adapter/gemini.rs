@@ -92,6 +92,7 @@ pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
         env,
         dialogue: call.dialogue,
         diagnostics,
+        session: None,
         counts_sessions: false,
         directory,
         addresses: Vec::new(),

@@ -40,6 +40,7 @@ use crate::diagnostics;
 use crate::process::guardian::Guardian;
 use crate::process::{self, Dialogue, HostAccess, Launch, PrivateDir};
 use crate::sandbox::stopped::Watched;
+use crate::sandbox::variables::OwnVariables;
 use crate::sandbox::{Enforcer, ProgramState, Sandbox, SandboxSettings, secrets};
 use crate::stream::{is_signed_out, is_unconnected};
 use crate::team_tools::McpServer;
@@ -59,10 +60,8 @@ const NESTED: &[&str] = &[
     "GEMINI_CLI",
 ];
 
-/// Variables that name sockets of programs outside the sandbox, which could act for the agent.
-const OUTSIDE: &[&str] = &["DOCKER_HOST", "SSH_AUTH_SOCK", "GPG_AGENT_INFO"];
-/// The beginning of the variables that lead to the user's session bus.
-const BUS: &str = "DBUS_";
+/// The variables of cloud providers, for a program that signs in with one.
+const CLOUD_VARIABLES: &[&str] = &["AWS_*", "AZURE_*", "GOOGLE_*"];
 
 /// Returns whether a variable tells a CLI that it runs inside another.
 pub(crate) fn is_nested(name: &str) -> bool {
@@ -114,6 +113,8 @@ struct ProgramCall {
     env: Vec<(OsString, OsString)>,
     dialogue: Box<dyn Dialogue>,
     diagnostics: Vec<Diagnostic>,
+    /// The program's session, where it is known before the turn.
+    session: Option<String>,
     /// Whether the program counts tokens over the whole session.
     counts_sessions: bool,
     /// The program's own directory, where it is not the usual one.
@@ -131,6 +132,7 @@ impl ProgramCall {
             env: Vec::new(),
             dialogue: Box::new(dialogue),
             diagnostics: Vec::new(),
+            session: None,
             counts_sessions: false,
             directory: None,
             addresses: Vec::new(),
@@ -241,6 +243,7 @@ impl Context<'_> {
         let mut additions = self.definition.sandbox.clone().in_home(home.as_deref());
         additions.readable.extend(self.turn_input.readable.iter().cloned());
         additions.ports.extend(&call.ports);
+        additions.ports.extend(self.team_server.iter().map(|server| server.port));
         let places = (home.as_deref(), self.turn_input.cwd.as_path());
         let secrets = secrets::named(|name| self.variable(name), self.vendor, places);
         Sandbox {
@@ -248,6 +251,7 @@ impl Context<'_> {
             permissions: self.permissions(),
             vendor: self.vendor,
             directory,
+            session: call.session.clone(),
             state,
             home,
             cwd: &self.turn_input.cwd,
@@ -258,6 +262,31 @@ impl Context<'_> {
             secrets,
             addresses: addresses.chain(call.addresses.iter().cloned()).collect(),
         }
+    }
+
+    /// Returns the variables with secrets that the program is given: those that it signs in with, that its own
+    /// configuration names, and that the user's does.
+    fn own_variables(&self, call: &ProgramCall) -> OwnVariables {
+        let mut names = self.definition.sandbox.variables.clone();
+        let mut add = |more: &[&str]| names.extend(more.iter().map(|name| (*name).to_owned()));
+        if let Some(vendor) = self.vendor {
+            let sign_in = &vendor.facts().sign_in;
+            add(sign_in.keys);
+            add(sign_in.variables);
+            if sign_in.clouds.iter().any(|name| self.variable(name).is_some()) {
+                add(CLOUD_VARIABLES);
+            }
+        }
+        if let Some(preset) = self.definition.preset {
+            add(preset.variables);
+        }
+        let args = call.args.iter().filter_map(|argument| argument.to_str()).map(str::to_owned);
+        let texts: Vec<String> = args.chain(call.addresses.iter().cloned()).collect();
+        if self.vendor == Some(Vendor::Codex) && texts.iter().any(|it| it.contains(codex::BEDROCK))
+        {
+            add(CLOUD_VARIABLES);
+        }
+        OwnVariables { names, texts }
     }
 
     /// Writes a file that only this user can read.
@@ -351,10 +380,11 @@ impl CliAgent {
         for diagnostic in &call.diagnostics {
             side.warn(diagnostic.clone()).await;
         }
+        let env = self.environment(&context, &call);
         let launch = Launch {
             program,
             args: std::mem::take(&mut call.args),
-            env: self.environment(&context, &call.env),
+            env,
             cwd: turn_input.cwd.clone(),
             private_dir: private.path().to_owned(),
             policy,
@@ -387,18 +417,15 @@ impl CliAgent {
     }
 
     /// Returns the environment of a child: inherited, configured, then that of the adapter.
-    fn environment(
-        &self,
-        context: &Context<'_>,
-        adapter: &[(OsString, OsString)],
-    ) -> Vec<(OsString, OsString)> {
+    fn environment(&self, context: &Context<'_>, call: &ProgramCall) -> Vec<(OsString, OsString)> {
         let mut env: BTreeMap<OsString, OsString> = self.host.env.iter().cloned().collect();
         env.retain(|name, _| !NESTED.iter().any(|nested| name == nested));
         if context.permissions() < Permissions::Full {
-            env.retain(|name, _| !leads_outside(name));
+            let own = context.own_variables(call);
+            env.retain(|name, value| own.is_passed_on(name, value));
         }
         env.extend(os_pairs(&self.definition.env));
-        env.extend(adapter.iter().cloned());
+        env.extend(call.env.iter().cloned());
         if context.turn_input.trust == Trust::Untrusted {
             git::disarm(&context.turn_input.cwd, &mut env);
         }
@@ -414,17 +441,13 @@ fn team_socket(context: &Context<'_>) -> Result<Option<(TeamSocket, McpServer)>,
         return Ok(None);
     };
     let opened = context.host.guardian.program().and_then(|program| {
-        let socket = TeamSocket::open(context.private_dir, tools)?;
+        let socket = TeamSocket::open(tools)?;
         let server = McpServer::new(program, &socket);
         Ok((socket, server))
     });
     let failed =
         |error| start_failure(format!("cannot open the socket of the team tools: {error}"));
     opened.map(Some).map_err(failed)
-}
-
-fn leads_outside(name: &OsStr) -> bool {
-    OUTSIDE.iter().any(|outside| name == *outside) || name.to_string_lossy().starts_with(BUS)
 }
 
 fn os_pairs(env: &BTreeMap<String, String>) -> impl Iterator<Item = (OsString, OsString)> {

@@ -48,12 +48,13 @@ pub async fn trial(
     let policy = context.sandbox(&call).prepare();
     let policy =
         policy.map_err(|error| start_failure(format!("cannot prepare the sandbox: {error}")))?;
+    let env = agent.environment(&context, &call);
     let args = left(std::mem::take(&mut call.args), without);
     let arguments = args.iter().map(|it| it.to_string_lossy().into_owned()).collect();
     let launch = Launch {
         program,
         args,
-        env: agent.environment(&context, &call.env),
+        env,
         cwd: turn_input.cwd.clone(),
         private_dir: private.path().to_owned(),
         policy,

@@ -60,14 +60,18 @@ impl AgentKind {
                 "remove it; `base-url` names the model's address, `key-env` the variable of its key"
                     .to_owned(),
             ),
-            (Self::Api, "sandbox" | "permissions" | "readable" | "writable" | "ports") => (
+            (
+                Self::Api,
+                "sandbox" | "permissions" | "readable" | "writable" | "ports" | "unix-sockets"
+                | "variables",
+            ) => (
                 "which runs no program",
                 "remove it; `tools = \"read\"` lets the model read this directory".to_owned(),
             ),
             (
                 Self::StandIn,
                 "command" | "args" | "env" | "model" | "cwd" | "sandbox" | "permissions" | "readable"
-                | "writable" | "ports",
+                | "writable" | "ports" | "unix-sockets" | "variables",
             ) => ("which runs no program and asks no model", "remove it".to_owned()),
             (Self::StandIn, _) if is_of_models(setting) => {
                 ("which runs no program and asks no model", "remove it".to_owned())

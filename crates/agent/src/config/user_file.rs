@@ -62,6 +62,8 @@ const AGENT: &[&str] = &[
     "readable",
     "writable",
     "ports",
+    "unix-sockets",
+    "variables",
 ];
 
 /// Returns the agents with those that the file adds and changes.
@@ -153,6 +155,8 @@ fn read_agent(
     let readable = read_paths(section, "readable");
     let writable = read_paths(section, "writable");
     let ports = section.ports("ports");
+    let unix_sockets = section.boolean("unix-sockets");
+    let variables = section.arguments("variables", "variables = [\"GITHUB_TOKEN\"]");
     if is_of_known_kind {
         refuse_unused(section, base.kind);
     }
@@ -176,6 +180,8 @@ fn read_agent(
             readable: readable.unwrap_or(base.sandbox.readable),
             writable: writable.unwrap_or(base.sandbox.writable),
             ports: if section.has("ports") { ports } else { base.sandbox.ports },
+            unix_sockets: unix_sockets.unwrap_or(base.sandbox.unix_sockets),
+            variables: if section.has("variables") { variables } else { base.sandbox.variables },
         },
     })
     .filter(|_| is_of_known_kind)

@@ -393,7 +393,11 @@ fn is_abandoned_soon(socket: &Path) -> bool {
     false
 }
 
-/// Executes the agent in a new session, with a parent-death signal from the keeper.
+/// The first file descriptor after those of standard input, output and error.
+const AFTER_STANDARD: i32 = 3;
+
+/// Executes the agent in a new session, with a parent-death signal from the keeper. It gets the standard pipes and no
+/// other open file: a sandbox does not concern files that are open, and Convoke may have inherited some.
 fn become_agent(parent: &OsStr, program: &OsStr, args: impl Iterator<Item = OsString>) -> ExitCode {
     let prepared = unistd::setsid()
         .and_then(|_| platform::end_with_parent())
@@ -402,6 +406,7 @@ fn become_agent(parent: &OsStr, program: &OsStr, args: impl Iterator<Item = OsSt
     if prepared.is_err() || !still_held {
         return ExitCode::FAILURE;
     }
+    close_fds::set_fds_cloexec(AFTER_STANDARD, &[]);
     let error = Command::new(program).args(args).exec();
     cannot_start(program, &error)
 }

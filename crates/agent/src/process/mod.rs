@@ -20,7 +20,6 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 pub use self::guarded_child::StartError;
-pub(crate) use self::platform::at_short_path;
 pub use self::private_dir::PrivateDir;
 pub(crate) use self::private_dir::other_private_dirs;
 pub use self::supervise::supervise;

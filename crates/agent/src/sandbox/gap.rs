@@ -25,9 +25,9 @@ pub enum Gap {
     Network,
     /// Mode, owner and times of any file can be changed.
     Attributes,
-    /// Sockets that are files can be connected to.
+    /// Unix sockets can be connected to, because the user's configuration opens them or nothing here closes them.
     UnixSockets,
-    /// Git's own files in the working directory can be changed.
+    /// Files in the working directory that name commands can be changed.
     Git,
 }
 
@@ -48,8 +48,12 @@ impl Gap {
             Self::Sockets => "UDP, Multipath TCP and TCP fast open",
             Self::Network => "network (TCP port 443 and all UDP are open to commands too)",
             Self::Attributes => "chmod, chown and file times",
-            Self::UnixSockets => "Unix sockets",
-            Self::Git => ".git in the working directory",
+            Self::UnixSockets => {
+                "Unix sockets (tmux, systemd, D-Bus and Docker run commands outside of the sandbox)"
+            }
+            Self::Git => {
+                "files in the working directory that name commands (.git, .claude, .codex, .vscode and others)"
+            }
         }
     }
 }

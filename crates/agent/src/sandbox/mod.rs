@@ -16,6 +16,7 @@ pub(crate) mod secrets;
 pub(crate) mod sign_in;
 mod state;
 pub(crate) mod stopped;
+pub(crate) mod variables;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -73,6 +74,10 @@ pub struct SandboxAdditions {
     pub writable: Vec<PathBuf>,
     /// TCP ports that can be connected to.
     pub ports: Vec<u16>,
+    /// Whether Unix sockets can be connected to.
+    pub unix_sockets: bool,
+    /// Variables that are passed on although their names mark secrets.
+    pub variables: Vec<String>,
 }
 
 impl SandboxAdditions {
@@ -136,8 +141,13 @@ impl Enforcer {
         matches!(self, Self::Landlock { .. })
     }
 
-    /// Returns what is not enforced.
-    pub fn gaps(self, permissions: Permissions, route: Route) -> Vec<Gap> {
+    /// Returns what is not enforced, with the additions of the user's configuration.
+    pub fn gaps(
+        self,
+        permissions: Permissions,
+        route: Route,
+        additions: &SandboxAdditions,
+    ) -> Vec<Gap> {
         let Self::Landlock { abi } = self else {
             return vec![Gap::Kernel];
         };
@@ -153,7 +163,7 @@ impl Enforcer {
             (Gap::Sockets, no_network && !platform::filters_calls()),
             (Gap::Network, no_network && abi >= 4 && route == Route::Direct),
             (Gap::Attributes, true),
-            (Gap::UnixSockets, true),
+            (Gap::UnixSockets, additions.unix_sockets || !platform::filters_calls()),
             (Gap::Git, permissions > Permissions::ReadOnly),
         ];
         gaps.into_iter().filter(|(_, is_open)| *is_open).map(|(gap, _)| gap).collect()
@@ -208,6 +218,8 @@ pub(crate) struct Sandbox<'a> {
     pub vendor: Option<Vendor>,
     /// The CLI's own directory.
     pub directory: Option<PathBuf>,
+    /// The CLI's session, where it is known before the turn.
+    pub session: Option<String>,
     /// The state of a program that is known by name.
     pub state: ProgramState,
     pub home: Option<PathBuf>,
@@ -233,7 +245,7 @@ impl Sandbox<'_> {
                  \"full\"` in agents.toml lets it run with all of yours"
             ));
         }
-        let gaps = self.enforcer.gaps(self.permissions, self.settings.route);
+        let gaps = self.enforcer.gaps(self.permissions, self.settings.route, &self.additions);
         let list =
             |gaps: &[Gap]| gaps.iter().map(|gap| gap.as_str()).collect::<Vec<_>>().join("; ");
         let open: Vec<Gap> = gaps.iter().copied().filter(|gap| !gap.is_everywhere()).collect();
@@ -275,6 +287,7 @@ impl Sandbox<'_> {
             hidden: hidden.into_iter().map(FilePath::from).collect(),
             writes: if is_full { Writes::Everywhere } else { self.writes()? },
             network: self.network(),
+            unix_sockets: is_full || self.additions.unix_sockets,
             env: Vec::new(),
             scoped: !is_full,
         }))
@@ -330,7 +343,7 @@ impl Sandbox<'_> {
     fn writes(&self) -> io::Result<Writes> {
         let mut roots = vec![self.private_dir.to_owned()];
         if let (Some(vendor), Some(directory)) = (self.vendor, &self.directory) {
-            roots.extend(state::prepare(vendor, directory)?);
+            roots.extend(state::prepare(vendor, directory, self.cwd, self.session.as_deref())?);
             roots.extend(self.sign_in().map(SignIn::prepare).transpose()?);
         }
         if let (Some(Vendor::Claude), Some(home)) = (self.vendor, &self.home) {

@@ -21,6 +21,8 @@ pub struct Policy {
     pub writes: Writes,
     /// Where the program can connect to.
     pub network: Network,
+    /// Whether Unix sockets can be connected to.
+    pub unix_sockets: bool,
     /// Variables that the program is started with, and the confine step is not.
     #[serde(default)]
     pub env: Vec<(String, String)>,

@@ -1,8 +1,9 @@
 //! The state of each CLI: what it has to write to work, resume and stay signed in.
 //!
 //! Everything else in its directory stays as it is: settings, rules, hooks, skills and commands are
-//! followed by later turns, and by the user's own. Rules hold for files that exist, so the entries are
-//! made before the program starts.
+//! followed by later turns, and by the user's own. So are scripts that a running program reads before each command
+//! (`shell-snapshots`, `session-env`, `tmp/arg0`), and what it remembers of other projects. Rules hold for files that
+//! exist, so the entries are made before the program starts.
 
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::{self, Write as _};
@@ -22,38 +23,18 @@ struct State {
     existing: &'static [&'static str],
 }
 
-const CLAUDE: State = State {
-    directories: &[
-        "backups",
-        "cache",
-        "debug",
-        "file-history",
-        "image-cache",
-        "paste-cache",
-        "plans",
-        "projects",
-        "session-env",
-        "sessions",
-        "shell-snapshots",
-        "statsig",
-        "tasks",
-        "telemetry",
-        "todos",
-    ],
-    files: &[("history.jsonl", "")],
-    existing: &[],
-};
+const CLAUDE: State =
+    State { directories: &["debug", "statsig", "telemetry"], files: &[], existing: &[] };
+
+/// Claude Code's directories that have one for each session.
+const CLAUDE_SESSIONS: &[&str] = &["file-history", "session-env", "tasks"];
+/// Claude Code's directory that has one for each project, by its path.
+const CLAUDE_PROJECTS: &str = "projects";
+/// Claude Code shortens longer names of projects in a way of its own.
+const LONGEST_PROJECT: usize = 200;
 
 const CODEX: State = State {
-    directories: &[
-        "archived_sessions",
-        "log",
-        "sessions",
-        "shell_snapshots",
-        SQLITE_DIRECTORY,
-        "thread-writer-locks",
-        "tmp",
-    ],
+    directories: &["archived_sessions", "log", "sessions", SQLITE_DIRECTORY, "thread-writer-locks"],
     files: &[("auth.lock", ""), ("history.jsonl", ""), ("installation_id", "")],
     existing: &["auth.json", "models_cache.json", "version.json"],
 };
@@ -64,8 +45,14 @@ const GEMINI: State = State {
     existing: &["google_accounts.json", "installation_id", "oauth_creds.json", "projects.json"],
 };
 
-/// Makes the state of a CLI in its directory, and returns what it may write.
-pub(super) fn prepare(vendor: Vendor, directory: &Path) -> io::Result<Vec<PathBuf>> {
+/// Makes the state of a CLI in its directory, and returns what it may write. `session` is that of the turn, where it is
+/// known before.
+pub(super) fn prepare(
+    vendor: Vendor,
+    directory: &Path,
+    cwd: &Path,
+    session: Option<&str>,
+) -> io::Result<Vec<PathBuf>> {
     let state = match vendor {
         Vendor::Claude => &CLAUDE,
         Vendor::Codex => &CODEX,
@@ -73,6 +60,12 @@ pub(super) fn prepare(vendor: Vendor, directory: &Path) -> io::Result<Vec<PathBu
     };
     let mut writable = Vec::new();
     writable.extend(state.directories.iter().map(|name| directory.join(name)));
+    if vendor == Vendor::Claude {
+        let of_session = |name: &&str| Some(directory.join(name).join(session?));
+        writable.extend(CLAUDE_SESSIONS.iter().filter_map(of_session));
+        let project = claude_project(cwd).map(|name| directory.join(CLAUDE_PROJECTS).join(name));
+        writable.extend(project);
+    }
     make_directories(&writable)?;
     for (name, content) in state.files {
         let path = directory.join(name);
@@ -82,6 +75,19 @@ pub(super) fn prepare(vendor: Vendor, directory: &Path) -> io::Result<Vec<PathBu
     let existing = state.existing.iter().map(|name| directory.join(name));
     writable.extend(existing.filter(|path| path.is_file()));
     Ok(writable)
+}
+
+/// Returns the name of the directory in which Claude Code keeps the sessions of a working directory.
+fn claude_project(cwd: &Path) -> Option<String> {
+    let cwd = cwd.canonicalize().ok()?;
+    // As JavaScript sees it, in units of UTF-16.
+    let units = cwd.to_str()?.encode_utf16();
+    let character = |unit: u16| {
+        let ascii = u8::try_from(unit).map(char::from);
+        ascii.ok().filter(char::is_ascii_alphanumeric).unwrap_or('-')
+    };
+    let name: String = units.map(character).collect();
+    (name.len() <= LONGEST_PROJECT).then_some(name)
 }
 
 /// Makes directories for this user alone, where there are none.

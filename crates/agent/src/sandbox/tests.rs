@@ -3,19 +3,25 @@ use super::*;
 #[test]
 fn an_old_landlock_leaves_gaps_that_a_newer_one_closes() {
     use Permissions::{Edit, EditAndNetwork, Full, ReadOnly};
-    let gaps = |abi, permissions, route| Enforcer::Landlock { abi }.gaps(permissions, route);
+    let gaps = |abi, permissions, route| {
+        Enforcer::Landlock { abi }.gaps(permissions, route, &SandboxAdditions::default())
+    };
     let relay = Route::Through { port: 1 };
-    let always = [Gap::Attributes, Gap::UnixSockets];
+    let always = [Gap::Attributes];
     assert_eq!(gaps(7, ReadOnly, relay), always);
     assert_eq!(gaps(7, ReadOnly, Route::Direct)[0], Gap::Network);
-    assert_eq!(gaps(7, Edit, relay), [Gap::Attributes, Gap::UnixSockets, Gap::Git]);
+    assert_eq!(gaps(7, Edit, relay), [Gap::Attributes, Gap::Git]);
     assert_eq!(gaps(5, ReadOnly, relay)[..1], [Gap::Signals]);
     assert_eq!(gaps(4, ReadOnly, relay)[..2], [Gap::Devices, Gap::Signals]);
     assert_eq!(gaps(3, ReadOnly, relay)[..1], [Gap::Ports]);
     assert_eq!(gaps(2, ReadOnly, relay)[..2], [Gap::Truncate, Gap::Ports]);
     assert_eq!(gaps(3, EditAndNetwork, relay)[..1], [Gap::Devices]);
     assert_eq!(gaps(1, Full, relay), []);
-    assert_eq!(Enforcer::Program.gaps(ReadOnly, relay), [Gap::Kernel]);
+    let additions = SandboxAdditions::default();
+    assert_eq!(Enforcer::Program.gaps(ReadOnly, relay, &additions), [Gap::Kernel]);
+    let additions = SandboxAdditions { unix_sockets: true, ..additions };
+    let opened = Enforcer::Landlock { abi: 7 }.gaps(ReadOnly, relay, &additions);
+    assert_eq!(opened, [Gap::Attributes, Gap::UnixSockets]);
 }
 
 #[test]
@@ -36,6 +42,7 @@ fn sandbox<'a>(
         permissions: Permissions::ReadOnly,
         vendor: Some(Vendor::Codex),
         directory: Some(dir.join(".codex")),
+        session: None,
         state: ProgramState::default(),
         home: Some(dir.to_owned()),
         cwd: dir,

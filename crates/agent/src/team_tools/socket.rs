@@ -2,29 +2,30 @@
 //!
 //! Each call is a connection of its own: one line with the secret, the tool and its arguments, and one line with the
 //! answer. So calls do not wait for each other, and closing the connection withdraws a call.
+//!
+//! It is a TCP port of this machine: the sandbox of an agent closes Unix sockets and opens single ports.
 
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
-use std::net::Shutdown;
-use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::UnixListener;
+use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 
 use super::{TeamAnswer, TeamTools};
-use crate::process::at_short_path;
 
 /// The maximum size of a call and of an answer.
 pub const LONGEST_LINE: u64 = 4 << 20;
 /// The maximum number of calls at the same time.
 const OPEN_CALLS: usize = 32;
-const NAME: &str = "team.sock";
+/// The time in which a caller must have sent its call: others of this machine can connect, too.
+const CALL_LIMIT: Duration = Duration::from_secs(10);
 
 /// A call, as it goes over the socket.
 #[derive(Debug, Serialize, Deserialize)]
@@ -37,25 +38,27 @@ struct Request {
 /// The socket of a running turn. Dropping it closes it.
 #[derive(Debug)]
 pub struct TeamSocket {
-    path: PathBuf,
+    address: SocketAddr,
     secret: String,
     accepting: JoinHandle<()>,
 }
 
 impl TeamSocket {
-    /// Opens a socket in a private directory and passes its calls on.
-    pub fn open(directory: &Path, tools: TeamTools) -> io::Result<Self> {
-        let path = directory.join(NAME);
-        let listener = at_short_path(&path, |path| UnixListener::bind(path))?;
+    /// Opens a socket and passes its calls on.
+    pub fn open(tools: TeamTools) -> io::Result<Self> {
+        let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        let listener = TcpListener::from_std(listener)?;
         // 244 random bits.
         let secret = format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple());
         let accepting = tokio::spawn(accept(listener, secret.clone(), tools));
-        Ok(Self { path, secret, accepting })
+        Ok(Self { address, secret, accepting })
     }
 
-    /// Returns the path.
-    pub fn path(&self) -> &Path {
-        &self.path
+    /// Returns the address.
+    pub fn address(&self) -> SocketAddr {
+        self.address
     }
 
     /// Returns the secret of the turn.
@@ -70,7 +73,7 @@ impl Drop for TeamSocket {
     }
 }
 
-async fn accept(listener: UnixListener, secret: String, tools: TeamTools) {
+async fn accept(listener: TcpListener, secret: String, tools: TeamTools) {
     let secret: Arc<str> = secret.into();
     let places = Arc::new(Semaphore::new(OPEN_CALLS));
     // Dropped with this task, and every call with it.
@@ -87,11 +90,11 @@ async fn accept(listener: UnixListener, secret: String, tools: TeamTools) {
     }
 }
 
-async fn serve(stream: tokio::net::UnixStream, secret: &str, tools: &TeamTools) -> io::Result<()> {
+async fn serve(stream: tokio::net::TcpStream, secret: &str, tools: &TeamTools) -> io::Result<()> {
     let (input, mut output) = stream.into_split();
     let mut line = Vec::new();
     let mut input = tokio::io::BufReader::new(input.take(LONGEST_LINE));
-    input.read_until(b'\n', &mut line).await?;
+    tokio::time::timeout(CALL_LIMIT, input.read_until(b'\n', &mut line)).await??;
     let answer = match serde_json::from_slice::<Request>(&line) {
         Ok(call) if is_equal(&call.secret, secret) => {
             // A caller that closes its end withdraws the call.
@@ -117,16 +120,16 @@ fn is_equal(given: &str, secret: &str) -> bool {
 
 /// A call of a tool over a socket, which waits for its answer.
 #[derive(Debug)]
-pub struct Call(UnixStream);
+pub struct Call(TcpStream);
 
 /// Withdraws a call from another thread.
 #[derive(Debug)]
-pub struct Withdrawal(UnixStream);
+pub struct Withdrawal(TcpStream);
 
 impl Call {
     /// Sends a call.
     pub fn send(
-        socket: &Path,
+        socket: &str,
         secret: &str,
         tool: &str,
         arguments: Map<String, Value>,
@@ -137,7 +140,7 @@ impl Call {
         if line.len() as u64 > LONGEST_LINE {
             return Err(io::Error::other(format!("the call has more than {LONGEST_LINE} bytes")));
         }
-        let mut stream = at_short_path(socket, |path| UnixStream::connect(path))?;
+        let mut stream = TcpStream::connect(socket)?;
         stream.write_all(&line)?;
         Ok(Self(stream))
     }
@@ -176,17 +179,16 @@ mod tests {
         (TeamTools::new(caller, sender), calls)
     }
 
-    async fn called(path: PathBuf, secret: String, tool: &'static str) -> io::Result<TeamAnswer> {
-        let call = move || Call::send(&path, &secret, tool, Map::new())?.answer();
+    async fn called(address: String, secret: String, tool: &'static str) -> io::Result<TeamAnswer> {
+        let call = move || Call::send(&address, &secret, tool, Map::new())?.answer();
         tokio::task::spawn_blocking(call).await.unwrap()
     }
 
     #[tokio::test]
     async fn the_secret_decides_whose_call_it_is_and_calls_do_not_wait_for_each_other() {
-        let directory = tempfile::tempdir().unwrap();
         let (tools, mut calls) = tools();
-        let socket = TeamSocket::open(directory.path(), tools).unwrap();
-        let (path, secret) = (socket.path().to_owned(), socket.secret().to_owned());
+        let socket = TeamSocket::open(tools).unwrap();
+        let (path, secret) = (socket.address().to_string(), socket.secret().to_owned());
         for wrong in ["", "x", &secret[1..], &format!("{secret}x")] {
             let refused = called(path.clone(), wrong.to_owned(), "ask").await.unwrap();
             assert!(refused.is_error, "{refused:?}");
@@ -205,10 +207,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_call_that_its_caller_gives_up_is_withdrawn() {
-        let directory = tempfile::tempdir().unwrap();
         let (tools, mut calls) = tools();
-        let socket = TeamSocket::open(directory.path(), tools).unwrap();
-        let path = socket.path().to_owned();
+        let socket = TeamSocket::open(tools).unwrap();
+        let path = socket.address().to_string();
         for withdraws in [false, true] {
             let sent = Call::send(&path, socket.secret(), "ask", Map::new()).unwrap();
             let withdrawal = sent.withdrawal().unwrap();
@@ -226,11 +227,10 @@ mod tests {
 
     #[tokio::test]
     async fn noise_is_answered_and_a_closed_socket_is_an_error() {
-        let directory = tempfile::tempdir().unwrap();
         let (tools, _calls) = tools();
-        let socket = TeamSocket::open(directory.path(), tools).unwrap();
-        let path = socket.path().to_owned();
-        let mut stream = UnixStream::connect(&path).unwrap();
+        let socket = TeamSocket::open(tools).unwrap();
+        let path = socket.address().to_string();
+        let mut stream = TcpStream::connect(&path).unwrap();
         let answered = tokio::task::spawn_blocking(move || {
             stream.write_all(b"noise\n").unwrap();
             let mut answer = String::new();

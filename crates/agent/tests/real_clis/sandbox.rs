@@ -1,6 +1,7 @@
 //! The tools of the real CLIs in the sandbox: what a hostile model gets them to do.
 
 use std::net::TcpListener;
+use std::os::unix::net::UnixListener;
 
 use convoke_agent::Verdict;
 use convoke_agent::config::AgentKind;
@@ -21,6 +22,8 @@ try home 'echo x >$HOME/new'
 try ssh 'cat $HOME/.ssh/id'
 try others 'cat $HOME/.copilot/key'
 try hook 'echo x >>$CONFIGURATION'
+try unix 'perl -MSocket -e "socket(S, AF_UNIX, SOCK_STREAM, 0) or exit 1; connect(S, pack_sockaddr_un(shift)) or exit 1" $OUTSIDE/socket'
+try state 'for f in $DIRECTORY/shell-snapshots $DIRECTORY/session-env $DIRECTORY/projects/other/memory $DIRECTORY/plans $DIRECTORY/shell_snapshots $DIRECTORY/tmp/arg0 $DIRECTORY/memories; do echo x >>$f/planted; done; find $DIRECTORY -name planted | grep -q .'
 try skill 'mkdir -p $DIRECTORY/skills/planted'
 try port 'perl -MSocket -e "socket(S, AF_INET, SOCK_STREAM, 0); connect(S, pack_sockaddr_in($PORT, INADDR_LOOPBACK)) or exit 1"'
 echo x >$OUTSIDE/shown
@@ -31,9 +34,21 @@ const OPEN: [(Permissions, &[&str]); 4] = [
     (Permissions::ReadOnly, &[]),
     (Permissions::Edit, &["inside"]),
     (Permissions::EditAndNetwork, &["inside", "port"]),
-    (Permissions::Full, &["inside", "outside", "home", "hook", "skill", "port"]),
+    (Permissions::Full, &["inside", "outside", "home", "hook", "unix", "state", "skill", "port"]),
 ];
-const ATTEMPTS: [&str; 8] = ["inside", "outside", "home", "ssh", "others", "hook", "skill", "port"];
+const ATTEMPTS: [&str; 10] =
+    ["inside", "outside", "home", "ssh", "others", "hook", "unix", "state", "skill", "port"];
+
+/// What the user's own sessions of the CLIs run or follow.
+const EXECUTED: [&str; 7] = [
+    "shell-snapshots",
+    "session-env",
+    "projects/other/memory",
+    "plans",
+    "shell_snapshots",
+    "tmp/arg0",
+    "memories",
+];
 
 async fn stops_what_a_hostile_model_tries(cli: Cli) {
     for (permissions, open) in OPEN {
@@ -43,6 +58,7 @@ async fn stops_what_a_hostile_model_tries(cli: Cli) {
         };
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let outside = TempDir::new().unwrap();
+        let _socket = UnixListener::bind(outside.path().join("socket")).unwrap();
         let home = test.home.path();
         let (directory, configuration) = match cli.kind() {
             AgentKind::Claude => (home.join(".claude"), "settings.json"),
@@ -53,7 +69,9 @@ async fn stops_what_a_hostile_model_tries(cli: Cli) {
             std::fs::create_dir_all(home.join(secret).parent().unwrap()).unwrap();
             std::fs::write(home.join(secret), "key").unwrap();
         }
-        std::fs::create_dir_all(&directory).unwrap();
+        for name in EXECUTED {
+            std::fs::create_dir_all(directory.join(name)).unwrap();
+        }
         let configuration = directory.join(configuration);
         let before = std::fs::read(&configuration).unwrap_or_default();
         let variables = [

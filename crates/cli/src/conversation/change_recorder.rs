@@ -168,6 +168,10 @@ fn remarks(record: &Record) -> Vec<Diagnostic> {
     let large = "recorded by hash alone, because of their size; undo leaves them as they are";
     add(diagnostics::CHANGES_LARGE, large, record.large());
     add(diagnostics::CHANGES_UNRECORDED, "could not be read", record.unreadable());
+    let paths = record.shown().map(|change| change.path.to_string());
+    let commands = paths.filter(|path| names_commands(path)).collect();
+    let what = "this turn changed files that name commands for CLIs, editors or shells";
+    add(diagnostics::CHANGES_COMMANDS, what, commands);
     let others = record.shared_with.iter();
     let others = others.map(|other| format!("turn {} of {}", other.turn, other.member)).collect();
     add(diagnostics::CHANGES_SHARED, "another turn ran in the same directory", others);
@@ -179,6 +183,19 @@ fn remarks(record: &Record) -> Vec<Diagnostic> {
         remarks.push(Diagnostic::new(code, repository.to_string()));
     }
     remarks
+}
+
+/// Returns whether CLIs, editors or shells run what a file of a project names. Other members and the person's own
+/// programs may do so without the sandbox of the member that changed it.
+fn names_commands(path: &str) -> bool {
+    const DIRECTORIES: &[&str] = &[".agents", ".claude", ".codex", ".cursor", ".gemini", ".husky"];
+    const FILES: &[&str] = &[".envrc", ".mcp.json", ".pre-commit-config.yaml"];
+    const EDITORS: &[&str] = &[".vscode/tasks.json", ".vscode/settings.json", ".vscode/mcp.json"];
+    let mut parts = path.split('/');
+    parts.any(|part| DIRECTORIES.contains(&part) || FILES.contains(&part))
+        || EDITORS.iter().any(|file| {
+            path.strip_suffix(file).is_some_and(|rest| rest.is_empty() || rest.ends_with('/'))
+        })
 }
 
 /// Counts the changed files and lines of a record.
@@ -321,4 +338,27 @@ pub fn change_lines(
         format!("{:<8} {}  {counted}", diff.status.as_str(), diff.path)
     };
     Ok(changes.diffs(directory, list)?.iter().map(line).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_that_name_commands_are_known_anywhere_in_a_project() {
+        for (path, expected) in [
+            (".claude/settings.json", true),
+            ("sub/.claude/skills/x/SKILL.md", true),
+            (".mcp.json", true),
+            (".codex/config.toml", true),
+            ("a/.vscode/tasks.json", true),
+            (".envrc", true),
+            ("x.vscode/tasks.json", false),
+            ("claude/settings.json", false),
+            ("docs/mcp.json", false),
+            ("src/main.rs", false),
+        ] {
+            assert_eq!(names_commands(path), expected, "{path}");
+        }
+    }
 }

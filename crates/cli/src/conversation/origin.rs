@@ -1,6 +1,5 @@
 //! The origin of a project: its git remote and commit, by which other machines find it.
 
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -63,7 +62,7 @@ struct Git(PathBuf);
 
 impl Git {
     fn find(host_environment: &HostEnvironment) -> Option<Self> {
-        host_environment.program(OsStr::new("git")).map(Self)
+        host_environment.program_elsewhere("git").map(Self)
     }
 
     /// Runs a command that only reads, and returns the line that it prints.

@@ -243,7 +243,7 @@ impl AgentResolver<'_> {
     fn may_write(&self, resolved: &ResolvedAgent) -> bool {
         let newest_abi = self.host_environment.newest_landlock();
         let enforcer = Enforcer::on_this_machine(resolved.definition.vendor(), newest_abi);
-        let gaps = enforcer.gaps(resolved.permissions, Route::Direct);
+        let gaps = enforcer.gaps(resolved.permissions, Route::Direct, &resolved.definition.sandbox);
         resolved.permissions != Permissions::ReadOnly
             // The user's own configuration allows it to change some paths.
             || !resolved.definition.sandbox.writable.is_empty()

@@ -79,7 +79,7 @@ fn a_directory_is_explained_and_a_prompt_assembled() {
 #[test]
 fn a_turn_that_is_over_is_an_error_of_the_call() {
     let context = TestContext::new();
-    let gone = [("CONVOKE_TEAM_SOCKET", "/nonexistent/team.sock"), ("CONVOKE_TEAM_SECRET", "x")];
+    let gone = [("CONVOKE_TEAM_SOCKET", "127.0.0.1:1"), ("CONVOKE_TEAM_SECRET", "x")];
     let list = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" });
     let answers =
         answers(&context, &gone, &[list, call(2, "say", &json!({ "to": "max", "text": "x" }))]);

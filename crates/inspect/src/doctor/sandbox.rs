@@ -1,7 +1,7 @@
 //! The enforcer of the agents' permissions on this machine.
 
 use convoke_agent::Vendor;
-use convoke_agent::sandbox::{Enforcer, Gap, Route};
+use convoke_agent::sandbox::{Enforcer, Gap, Route, SandboxAdditions};
 use convoke_agent::turn_input::Permissions;
 use serde::Serialize;
 
@@ -25,7 +25,7 @@ pub(super) fn examine(
     // All vendors have the same.
     let enforcer =
         Enforcer::on_this_machine(Some(Vendor::Codex), host_environment.newest_landlock());
-    let gaps = enforcer.gaps(Permissions::Edit, Route::Direct);
+    let gaps = enforcer.gaps(Permissions::Edit, Route::Direct, &SandboxAdditions::default());
     let list: Vec<&str> = gaps.iter().map(|gap| gap.as_str()).collect();
     let message = format!("{enforcer} enforces permissions; not enforced: {}", list.join("; "));
     // The network is closed in turns whose requests go through Convoke.

@@ -24,6 +24,8 @@ pub struct Preset {
     pub(crate) files: &'static [(&'static str, &'static str)],
     /// The directories in the user's home that it writes.
     pub(crate) state: &'static [&'static str],
+    /// The user's variables that it signs in with; `*` at the beginning or the end stands for any characters.
+    pub(crate) variables: &'static [&'static str],
     /// The variables that it is started with.
     pub(crate) env: &'static [(&'static str, &'static str)],
     /// The settings that point the program to a model server, if those of its CLI do not.
@@ -55,6 +57,7 @@ const BASE: Preset = Preset {
     directory: &[],
     files: &[],
     state: &[],
+    variables: &[],
     env: &[],
     endpoint: None,
     servers_option: None,
@@ -62,6 +65,9 @@ const BASE: Preset = Preset {
     scans_last_block: false,
     reports_errors_as_text: false,
 };
+
+/// The keys of models, for programs that talk to any of them.
+const ANY_MODEL: &[&str] = &["*_API_KEY"];
 
 /// Every preset, by name.
 pub static PRESETS: [Preset; 8] = [
@@ -99,6 +105,7 @@ pub static PRESETS: [Preset; 8] = [
         sign_in: "Start `copilot` once and type `/login`, or set COPILOT_GITHUB_TOKEN.",
         // It replaces files in its directory, and does not start where it cannot.
         state: &[".cache/Microsoft/DeveloperTools", ".cache/copilot", ".copilot"],
+        variables: &["COPILOT_*", "GH_TOKEN", "GITHUB_TOKEN"],
         env: &[("COPILOT_AUTO_UPDATE", "false")],
         endpoint: Some(&COPILOT),
         servers_option: Some("--additional-mcp-config"),
@@ -127,6 +134,7 @@ pub static PRESETS: [Preset; 8] = [
             ".local/state/kilo",
             ".local/state/kilo-sandbox-policy",
         ],
+        variables: ANY_MODEL,
         env: &[("KILO_DISABLE_AUTOUPDATE", "1")],
         endpoint: Some(&KILO),
         port_option: Some("--port"),
@@ -138,6 +146,7 @@ pub static PRESETS: [Preset; 8] = [
         package: "@moonshot-ai/kimi-code",
         sign_in: "Run `kimi login`.",
         state: &[".kimi-code"],
+        variables: &["KIMI_*", "MOONSHOT_*"],
         endpoint: Some(&KIMI),
         ..BASE
     },
@@ -149,6 +158,7 @@ pub static PRESETS: [Preset; 8] = [
         directory: &[".config/opencode"],
         files: &[(".config/opencode/.gitignore", OPENCODE_IGNORED)],
         state: &[".cache/opencode", ".local/share/opencode", ".local/state/opencode"],
+        variables: ANY_MODEL,
         endpoint: Some(&OPENCODE),
         port_option: Some("--port"),
         env: &[("OPENCODE_DISABLE_AUTOUPDATE", "1"), ("OPENCODE_DISABLE_LSP_DOWNLOAD", "1")],
@@ -161,6 +171,7 @@ pub static PRESETS: [Preset; 8] = [
         package: "@qwen-code/qwen-code",
         sign_in: "Set OPENAI_API_KEY, or start `qwen` once and type `/auth`.",
         state: &[".qwen"],
+        variables: &["DASHSCOPE_*", "OPENAI_*", "QWEN_*"],
         endpoint: Some(&QWEN),
         ..BASE
     },

@@ -7,7 +7,7 @@ mod seccomp;
 use std::io;
 
 pub use self::landlock::abi;
-use crate::sandbox::policy::{Network, Policy};
+use crate::sandbox::policy::Policy;
 
 /// Returns whether system calls can be filtered on this machine.
 pub fn filters_calls() -> bool {
@@ -18,10 +18,8 @@ pub fn filters_calls() -> bool {
 pub fn restrict(policy: &Policy) -> io::Result<()> {
     landlock::restrict(policy).map_err(io::Error::other)?;
     capabilities::restrict().map_err(io::Error::other)?;
-    match policy.network {
-        Network::Ports { udp, .. } if seccomp::is_there() => {
-            seccomp::restrict(udp).map_err(io::Error::other)
-        }
-        _ => Ok(()),
+    if !seccomp::is_there() {
+        return Ok(());
     }
+    seccomp::restrict(&policy.network, policy.unix_sockets).map_err(io::Error::other)
 }

@@ -1,5 +1,5 @@
-//! A filter of system calls, for what the port rules of Landlock let through: UDP and raw sockets,
-//! Multipath TCP, and data that is sent with a connection's first packet.
+//! A filter of system calls, for what the rules of Landlock let through: Unix sockets that are files, UDP and raw
+//! sockets, Multipath TCP, and data that is sent with a connection's first packet.
 
 use std::collections::BTreeMap;
 
@@ -8,6 +8,8 @@ use seccompiler::{
     BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition,
     SeccompFilter, SeccompRule, TargetArch, apply_filter,
 };
+
+use crate::sandbox::policy::Network;
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
@@ -19,8 +21,18 @@ const X32: i64 = 0x4000_0000;
 const SOCKET_TYPE: u64 = 0xf;
 
 /// Filters this process, and what it becomes and starts.
-pub fn restrict(udp: bool) -> Result<(), seccompiler::Error> {
-    let denied = compile(sockets(udp)?, libc::EACCES)?;
+pub fn restrict(network: &Network, unix_sockets: bool) -> Result<(), seccompiler::Error> {
+    let mut rules = match network {
+        Network::Open => Rules::new(),
+        Network::Ports { udp, .. } => sockets(*udp)?,
+    };
+    if !unix_sockets {
+        close_unix_sockets(&mut rules)?;
+    }
+    if rules.is_empty() {
+        return Ok(());
+    }
+    let denied = compile(rules, libc::EACCES)?;
     // Its operations pass by the filter. Programs that use it do without where a system lacks it.
     let io_uring = BTreeMap::from([(libc::SYS_io_uring_setup, Vec::new())]);
     let absent = compile(io_uring, libc::ENOSYS)?;
@@ -31,6 +43,19 @@ pub fn restrict(udp: bool) -> Result<(), seccompiler::Error> {
 /// Returns whether filters can be made for this machine.
 pub fn is_there() -> bool {
     TargetArch::try_from(std::env::consts::ARCH).is_ok()
+}
+
+/// Programs behind Unix sockets (tmux, the user's systemd, D-Bus, Docker) run commands for whoever connects. Pairs of
+/// sockets that are connected to each other stay; one for datagrams could be connected again.
+fn close_unix_sockets(rules: &mut Rules) -> Result<(), BackendError> {
+    let of_family = || argument(0, SeccompCmpOp::Eq, word(libc::AF_UNIX));
+    rules.entry(libc::SYS_socket).or_default().push(rule([of_family()])?);
+    let of_type = |kind| argument(1, SeccompCmpOp::MaskedEq(SOCKET_TYPE), word(kind));
+    for kind in [libc::SOCK_DGRAM, libc::SOCK_RAW] {
+        let pair = rule([of_family(), of_type(kind)])?;
+        rules.entry(libc::SYS_socketpair).or_default().push(pair);
+    }
+    Ok(())
 }
 
 fn sockets(udp: bool) -> Result<Rules, BackendError> {

@@ -1,7 +1,5 @@
 //! The tools of a team, for the agent whose turn runs.
 
-use std::path::PathBuf;
-
 use convoke_agent::team_tools::{SECRET, SOCKET, TeamAnswer, socket};
 use convoke_pipe::mcp::{Cancellation, Tool, ToolResult, Tools};
 use convoke_session::team_tools::TeamTool;
@@ -9,15 +7,15 @@ use serde_json::{Map, Value};
 
 /// Passes calls on to the conversation.
 pub(super) struct TeamClient {
-    socket: PathBuf,
+    socket: String,
     secret: String,
 }
 
 impl TeamClient {
     /// Returns the client of the turn that this process was started for.
     pub(super) fn of_process() -> Option<Self> {
-        let socket = std::env::var_os(SOCKET).filter(|path| !path.is_empty())?;
-        Some(Self { socket: socket.into(), secret: std::env::var(SECRET).unwrap_or_default() })
+        let socket = std::env::var(SOCKET).ok().filter(|address| !address.is_empty())?;
+        Some(Self { socket, secret: std::env::var(SECRET).unwrap_or_default() })
     }
 }
 
