@@ -117,6 +117,14 @@ fn with_ours(mut settings: Value, attempts: u32) -> Value {
     set(["privacy", "usageStatisticsEnabled"], json!(false));
     set(["telemetry", "enabled"], json!(false));
     set(["context", "includeDirectories"], json!([]));
+    // Its commands would get a pseudo-terminal, which no sandbox lets it open.
+    let shell = settings.pointer_mut("/tools/shell").map(Value::take).unwrap_or_default();
+    let mut shell = if shell.is_object() { shell } else { json!({}) };
+    shell["enableInteractiveShell"] = json!(false);
+    if !settings["tools"].is_object() {
+        settings["tools"] = json!({});
+    }
+    settings["tools"]["shell"] = shell;
     let filtering = settings["context"]["fileFiltering"].take();
     let mut filtering = if filtering.is_object() { filtering } else { json!({}) };
     filtering["enableRecursiveFileSearch"] = json!(false);
