@@ -11,6 +11,7 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 use sha1::{Digest as _, Sha1};
 
 use crate::change::{Content, Oid};
+use crate::entry::Entry;
 use crate::error::ChangesError;
 use crate::git::{Deadline, Git};
 use crate::limits::Limits;
@@ -19,6 +20,8 @@ use crate::tree_path::TreePath;
 
 /// The files that one `git hash-object` reads.
 const BATCH_FILES: usize = 512;
+/// The bytes of files that are copied before git reads them.
+const STAGED_BYTES: u64 = 64 << 20;
 /// How often a file that changes while it is read is read again.
 const TRIES: u32 = 3;
 /// The bytes of an object name with its line break.
@@ -41,7 +44,7 @@ pub(crate) type Copied = HashMap<TreePath, (Stamp, Content)>;
 pub(crate) struct ContentWriter {
     pub(crate) git: Git,
     pub(crate) root: PathBuf,
-    /// A directory for the targets of links.
+    /// A private directory for copies of files.
     pub(crate) scratch: PathBuf,
     pub(crate) limits: Limits,
 }
@@ -190,65 +193,129 @@ impl ContentWriter {
         is_stored: bool,
         deadline: Deadline,
     ) -> Result<Vec<Content>, ChangesError> {
-        let mut contents = Vec::with_capacity(jobs.len());
-        let links = self.link_targets(jobs)?;
-        while contents.len() < jobs.len() {
-            let mut input = Vec::new();
-            for job in &jobs[contents.len()..] {
-                match links.get(&job.path) {
-                    Some(file) => quote(&mut input, file.as_os_str().as_bytes()),
-                    None => quote(&mut input, &[b"./", job.path.as_bytes()].concat()),
-                }
-            }
-            let mut command = self.git.command(&self.root);
-            command.args(["hash-object", "--no-filters", "--stdin-paths", "-t", "blob"]);
-            if is_stored {
-                command.arg("-w");
-            }
-            let limit = (jobs.len() * OID_LINE) as u64;
-            let finished = Git::run(command, "hash-object", input, limit, deadline)?;
-            let text = String::from_utf8_lossy(&finished.stdout);
-            let done = contents.len();
-            for line in text.lines() {
-                let oid = Oid::parse(line).ok_or_else(|| ChangesError::Git {
-                    command: "hash-object",
-                    message: format!("unexpected output: {line}"),
-                })?;
-                contents.push(if is_stored {
-                    Content::Stored(oid)
-                } else {
-                    Content::HashOnly(oid)
-                });
-            }
-            if finished.status.success() {
-                continue_if_progress(contents.len() > done, &finished)?;
-            } else if contents.len() < jobs.len() && is_about_a_file(&finished.message) {
-                contents.push(Content::Unreadable);
-            } else {
-                return Err(finished.error("hash-object"));
-            }
+        if !is_stored {
+            let hashed = jobs.iter().map(|job| {
+                deadline.check()?;
+                Ok(self.hash_of(job).map_or(Content::Unreadable, Content::HashOnly))
+            });
+            return hashed.collect();
         }
-        for file in links.values() {
-            let _ = fs::remove_file(file);
+        let mut contents = Vec::with_capacity(jobs.len());
+        let mut rest = jobs;
+        while !rest.is_empty() {
+            let mut bytes = 0;
+            let is_within = |job: &Job| {
+                bytes += job.size;
+                bytes <= STAGED_BYTES
+            };
+            let count = rest.iter().map(is_within).take_while(|within| *within).count().max(1);
+            let (some, others) = rest.split_at(count);
+            let mut staged = Vec::with_capacity(count);
+            let stored = self.stage(some, &mut staged, deadline);
+            let stored = stored.and_then(|()| self.store(&staged, deadline));
+            for file in staged.iter().flatten() {
+                let _ = fs::remove_file(file);
+            }
+            contents.extend(stored?);
+            rest = others;
         }
         Ok(contents)
     }
 
-    /// Writes the targets of links to files, since git would read what they lead to.
-    fn link_targets(&self, jobs: &[Job]) -> Result<HashMap<TreePath, PathBuf>, ChangesError> {
-        let mut files = HashMap::new();
-        for (number, job) in jobs.iter().filter(|job| job.kind == FileKind::Link).enumerate() {
-            if let Ok(target) = fs::read_link(job.path.under(&self.root)) {
-                let thread = std::thread::current().id();
-                let name = format!("link-{}-{thread:?}-{number}", std::process::id());
-                let file = self.scratch.join(name);
-                let written = fs::File::create(&file)
-                    .and_then(|mut file| file.write_all(target.as_os_str().as_bytes()));
-                written.map_err(ChangesError::io(&file))?;
-                files.insert(job.path.clone(), file);
+    /// Returns the hash of a file, or of the target of a link.
+    fn hash_of(&self, job: &Job) -> std::io::Result<Oid> {
+        let entry = Entry::open(&self.root, &job.path)?;
+        if job.kind == FileKind::Link {
+            return Ok(blob(&entry.link_target()?));
+        }
+        let mut file = entry.open_file()?;
+        let size = file.metadata()?.len();
+        let mut hash = Sha1::new();
+        hash.update(format!("blob {size}\0"));
+        let mut buffer = vec![0; 1 << 16];
+        let mut left = size;
+        while left > 0 {
+            let count = file.read(&mut buffer)?;
+            let count = count.min(usize::try_from(left).unwrap_or(count));
+            if count == 0 {
+                return Err(std::io::ErrorKind::UnexpectedEof.into());
+            }
+            hash.update(&buffer[..count]);
+            left -= count as u64;
+        }
+        Ok(Oid(hash.finalize().into()))
+    }
+
+    /// Copies files into the private directory, since git would follow a link that takes the place of one: no path of the
+    /// recorded directory is given to it. `None` for a file that cannot be read.
+    fn stage(
+        &self,
+        jobs: &[Job],
+        staged: &mut Vec<Option<PathBuf>>,
+        deadline: Deadline,
+    ) -> Result<(), ChangesError> {
+        let thread = std::thread::current().id();
+        let name = format!("copy-{}-{thread:?}", std::process::id());
+        for (number, job) in jobs.iter().enumerate() {
+            deadline.check()?;
+            let file = self.scratch.join(format!("{name}-{number}"));
+            let mut to = fs::File::create(&file).map_err(ChangesError::io(&file))?;
+            staged.push(Some(file.clone()));
+            let from = Entry::open(&self.root, &job.path).and_then(|entry| match job.kind {
+                FileKind::Link => Ok(Opened::Link(entry.link_target()?)),
+                FileKind::Regular => Ok(Opened::File(entry.open_file()?)),
+            });
+            let is_read = match from {
+                Ok(Opened::Link(target)) => {
+                    to.write_all(&target).map_err(ChangesError::io(&file))?;
+                    true
+                }
+                // One that grows meanwhile is read again.
+                Ok(Opened::File(from)) => copy(from, &mut to, job.size.saturating_add(1))
+                    .map_err(ChangesError::io(&file))?,
+                Err(_) => false,
+            };
+            if !is_read {
+                let _ = fs::remove_file(&file);
+                staged[number] = None;
             }
         }
-        Ok(files)
+        Ok(())
+    }
+
+    /// Stores private copies of files.
+    fn store(
+        &self,
+        staged: &[Option<PathBuf>],
+        deadline: Deadline,
+    ) -> Result<Vec<Content>, ChangesError> {
+        let mut input = Vec::new();
+        for file in staged.iter().flatten() {
+            quote(&mut input, file.as_os_str().as_bytes());
+        }
+        let mut oids = Vec::new();
+        if !input.is_empty() {
+            let mut command = self.git.command(&self.scratch);
+            command.args(["hash-object", "--no-filters", "--stdin-paths", "-t", "blob", "-w"]);
+            let limit = (staged.len() * OID_LINE) as u64;
+            let output = Git::output(command, "hash-object", input, limit, deadline)?;
+            for line in String::from_utf8_lossy(&output).lines() {
+                oids.push(Oid::parse(line).ok_or_else(|| ChangesError::Git {
+                    command: "hash-object",
+                    message: format!("unexpected output: {line}"),
+                })?);
+            }
+        }
+        if oids.len() != staged.iter().flatten().count() {
+            let message = format!("{} names for {} files", oids.len(), staged.len());
+            return Err(ChangesError::Git { command: "hash-object", message });
+        }
+        let mut oids = oids.into_iter();
+        let content = |file: &Option<PathBuf>| {
+            let oid = file.as_ref().and_then(|_| oids.next());
+            oid.map_or(Content::Unreadable, Content::Stored)
+        };
+        Ok(staged.iter().map(content).collect())
     }
 
     /// Returns the hashes of files as they are now, without storing them.
@@ -257,32 +324,28 @@ impl ContentWriter {
         jobs: &[Job],
         deadline: Deadline,
     ) -> Result<Vec<Option<Oid>>, ChangesError> {
-        let mut oids = Vec::new();
-        for batch in jobs.chunks(BATCH_FILES) {
-            oids.extend(self.hash(batch, false, deadline)?.into_iter().map(Content::oid));
+        Ok(self.hash(jobs, false, deadline)?.into_iter().map(Content::oid).collect())
+    }
+}
+
+/// An entry that is read.
+enum Opened {
+    File(fs::File),
+    Link(Vec<u8>),
+}
+
+/// Copies at most so many bytes. Returns whether they could be read; an error is one of writing.
+fn copy(from: fs::File, to: &mut fs::File, most: u64) -> std::io::Result<bool> {
+    let mut from = from.take(most);
+    let mut buffer = vec![0; 1 << 16];
+    loop {
+        match from.read(&mut buffer) {
+            Ok(0) => return Ok(true),
+            Ok(count) => to.write_all(&buffer[..count])?,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(_) => return Ok(false),
         }
-        Ok(oids)
     }
-}
-
-fn continue_if_progress(
-    has_progress: bool,
-    finished: &crate::git::Finished,
-) -> Result<(), ChangesError> {
-    if has_progress {
-        return Ok(());
-    }
-    let message = format!("no output: {}", finished.message);
-    Err(ChangesError::Git { command: "hash-object", message })
-}
-
-/// Tells whether an error of `git hash-object` concerns the file that it read, and not the store.
-fn is_about_a_file(message: &str) -> bool {
-    message.contains("could not open")
-        || message.contains("for reading")
-        || message.contains("Unable to hash")
-        || message.contains("short read")
-        || message.contains("read error")
 }
 
 /// Writes a path as a quoted line.
@@ -330,4 +393,53 @@ pub(crate) fn read(
         }
     }
     Ok(contents)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+    use crate::git::Host;
+    use crate::store::Changes;
+
+    /// An agent that cannot read a file must not get it into the store by a link.
+    #[test]
+    fn a_link_that_takes_the_place_of_a_file_is_not_followed() {
+        let place = tempfile::tempdir().unwrap();
+        let at = |name: &str| place.path().join(name);
+        for name in ["home", "data", "project", "project/d", "outside"] {
+            fs::create_dir(at(name)).unwrap();
+        }
+        fs::write(at("outside/secret"), "the key").unwrap();
+        for name in ["project/a", "project/d/secret", "project/plain"] {
+            fs::write(at(name), "theirs").unwrap();
+        }
+        let host = Host {
+            path: std::env::var_os("PATH").unwrap(),
+            config: at("home/.config"),
+            home: at("home"),
+        };
+        let project = Changes::new(&at("data"), host).place(&at("project")).unwrap();
+        let job = |name: &str| {
+            let metadata = fs::symlink_metadata(at("project").join(name)).unwrap();
+            let (size, stamp) = (metadata.len(), Stamp::of(&metadata));
+            Job { path: TreePath::new(name), kind: FileKind::Regular, size, stamp }
+        };
+        let jobs = [job("a"), job("d/secret"), job("plain")];
+        fs::remove_file(at("project/a")).unwrap();
+        symlink(at("outside/secret"), at("project/a")).unwrap();
+        fs::rename(at("project/d"), at("project/away")).unwrap();
+        symlink(at("outside"), at("project/d")).unwrap();
+
+        let writer = project.writer();
+        let contents = writer.hash(&jobs, true, project.deadline()).unwrap();
+        let plain = blob(b"theirs");
+        assert_eq!(contents, [Content::Unreadable, Content::Unreadable, Content::Stored(plain)]);
+        let hashes = writer.hashes(&jobs, project.deadline()).unwrap();
+        assert_eq!(hashes, [None, None, Some(plain)]);
+        let secret = read(&project.git, &at("data"), &[blob(b"the key")], 99, project.deadline());
+        assert!(secret.is_err(), "the store has the secret");
+        assert_eq!(fs::read_dir(project.scratch()).unwrap().count(), 0);
+    }
 }

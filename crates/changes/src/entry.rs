@@ -9,8 +9,8 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::Path;
 
 use rustix::fs::{
-    AtFlags, CWD, FileType, Mode, OFlags, chmod, fchmod, mkdirat, openat, renameat, statat,
-    symlinkat, unlinkat,
+    AtFlags, CWD, FileType, Mode, OFlags, chmod, fchmod, mkdirat, openat, readlinkat, renameat,
+    statat, symlinkat, unlinkat,
 };
 
 use crate::change::FileMode;
@@ -79,6 +79,21 @@ impl Entry {
         let stat = statat(&self.parent, self.name(), AtFlags::SYMLINK_NOFOLLOW)?;
         let is_directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
         Ok(Found { is_directory, mode: FileMode::from(stat.st_mode) & MODE_BITS })
+    }
+
+    /// Opens a regular file to read it. Fails if something else has taken its place; nothing is waited for.
+    pub(crate) fn open_file(&self) -> io::Result<File> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = File::from(openat(&self.parent, self.name(), flags, Mode::empty())?);
+        if file.metadata()?.is_file() {
+            return Ok(file);
+        }
+        Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"))
+    }
+
+    /// Returns the target of a link.
+    pub(crate) fn link_target(&self) -> io::Result<Vec<u8>> {
+        Ok(readlinkat(&self.parent, self.name(), Vec::new())?.into_bytes())
     }
 
     /// Removes a file, a link or an empty directory.

@@ -289,7 +289,12 @@ impl Feed {
 
     /// Returns the standing of the session, with the state from events; `None` until it was read.
     pub fn standing(&self) -> Option<Standing> {
-        let mut standing = Standing::clone(lock(&self.stored).as_ref()?);
+        let stored = Standing::clone(lock(&self.stored).as_ref()?);
+        Some(self.with_events(stored))
+    }
+
+    /// Adds what the events said to a standing that was read from the store.
+    pub fn with_events(&self, mut standing: Standing) -> Standing {
         let from_events = lock(&self.from_events);
         standing.is_held_here = from_events.is_held;
         standing.live = from_events.live.keys().copied().collect();
@@ -297,7 +302,7 @@ impl Feed {
         standing.notes.clone_from(&from_events.notes);
         standing.problem.clone_from(&from_events.problem);
         standing.stop.clone_from(&from_events.stop);
-        Some(standing)
+        standing
     }
 
     /// Returns the number of the last message; `None` until the standing was read.

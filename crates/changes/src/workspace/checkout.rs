@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use convoke_files::{Disk, Files as _};
+use rustix::fs::{CWD, Mode, OFlags, openat};
 
 use super::repository::{Repository, excludes};
 use super::{
@@ -15,6 +16,7 @@ use super::{
 };
 use crate::change::{Content, Oid};
 use crate::content::pending;
+use crate::entry::Entry;
 use crate::error::ChangesError;
 use crate::git::{Deadline, Git};
 use crate::limits::Limits;
@@ -247,7 +249,12 @@ fn copy_unstored(
         let is_large = matches!(entry.content, Content::HashOnly(_));
         if is_large && entry.kind == FileKind::Regular {
             create_parent(&to)?;
-            fs::copy(&from, &to).map_err(ChangesError::io(&to))?;
+            let opened = Entry::open(&project.directory, &path).and_then(|it| it.open_file());
+            let Ok(file) = opened else {
+                lacks.push(path);
+                continue;
+            };
+            copy_file(file, &to)?;
             let now = fs::symlink_metadata(&from).ok().map(|metadata| Stamp::of(&metadata));
             if now == Some(entry.stamp) {
                 continue;
@@ -319,7 +326,10 @@ fn copy_all(from: &Path, to: &Path, budget: &mut Budget) -> Result<(), ChangesEr
         let target = fs::read_link(from).map_err(ChangesError::io(from))?;
         symlink(target, to).map_err(ChangesError::io(to))?;
     } else if metadata.is_file() {
-        fs::copy(from, to).map_err(ChangesError::io(from))?;
+        // A link that has taken its place is not followed.
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = openat(CWD, from, flags, Mode::empty());
+        copy_file(file.map_err(|error| ChangesError::io(from)(error.into()))?.into(), to)?;
     } else if metadata.is_dir() {
         fs::create_dir(to).map_err(ChangesError::io(to))?;
         for entry in fs::read_dir(from).map_err(ChangesError::io(from))? {
@@ -328,6 +338,14 @@ fn copy_all(from: &Path, to: &Path, budget: &mut Budget) -> Result<(), ChangesEr
         }
     }
     Ok(())
+}
+
+/// Copies a file with its permissions.
+fn copy_file(mut from: fs::File, to: &Path) -> Result<(), ChangesError> {
+    let mut copied = fs::File::create_new(to).map_err(ChangesError::io(to))?;
+    let written = std::io::copy(&mut from, &mut copied);
+    let written = written.and_then(|_| copied.set_permissions(from.metadata()?.permissions()));
+    written.map_err(ChangesError::io(to))
 }
 
 /// Creates the directories that git has none of, and sets all permission bits.

@@ -54,8 +54,9 @@ async fn questions_of_a_node_are_answered_at_another_machine_or_by_nobody() {
     assert_eq!((&asked["member"], &asked["summary"]), (&"max".into(), &"make x".into()));
     assert_eq!((&asked["turn"], &asked["input"]["command"]), (&2.into(), &"make x".into()));
     // What somebody says answers nothing.
-    let said = laptop.run(&["run", "--json", "--session", "last", "--to", "ada", "once"]);
-    assert!(!said.contains(r#""by":"person""#), "{said}");
+    let session = asked["session"].as_str().unwrap().parse().unwrap();
+    let store = PostgresStore::open(&cluster.url(), None).await.unwrap();
+    store.say(session, &PersonMessage::new("ada", "once")).await.unwrap();
     let answer = json!({"type": "permission", "id": asked["id"], "answer": "session"});
     run.write(&answer.to_string());
     run.wait_for("I was allowed.");

@@ -114,11 +114,13 @@ pub(super) async fn session(
 ) -> ApiResult<Response> {
     let page = message_page(&app, &session, &query).await?;
     let is_held = app.store.is_held(id).await?;
-    let known = app.feeds.of(id).standing().filter(|standing| standing.head == session.head.0);
+    let feed = app.feeds.of(id);
+    let known = feed.standing().filter(|standing| standing.head == session.head.0);
     let has_costs = known.is_some() || form == Form::Json;
     let mut standing = match known {
         Some(standing) => standing,
-        None => Standing::read(&app.store, session.clone(), is_held).await?,
+        // The feed has not read the last commit yet; what it heard, such as a question, counts all the same.
+        None => feed.with_events(Standing::read(&app.store, session.clone(), is_held).await?),
     };
     if form == Form::Json {
         standing.costs = app.store.costs(id).await?;

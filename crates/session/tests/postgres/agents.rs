@@ -112,9 +112,10 @@ impl Agent for Asking {
             let decided = turn_input.approvals.decide(&question);
             let asked = EventKind::PermissionAsked { question: question.clone(), expires_at: 0 };
             side.send(Event::own(asked)).await;
-            let (answer, by) = match decided {
-                Some(decided) => decided,
-                None => tokio::select! {
+            let (answer, by) = if let Some(decided) = decided {
+                decided
+            } else {
+                tokio::select! {
                     (_, answer) = side.answer() => {
                         turn_input.approvals.remember(&question, answer);
                         (answer, AnsweredBy::Person)
@@ -125,7 +126,7 @@ impl Agent for Asking {
                     () = side.cancelled() => {
                         return side.finish(TurnResult::new(Verdict::Cancelled)).await;
                     }
-                },
+                }
             };
             let answered = EventKind::PermissionAnswered { id: question.id, answer, by };
             side.send(Event::own(answered)).await;

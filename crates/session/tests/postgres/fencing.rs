@@ -49,7 +49,7 @@ fn texts() -> RequestTexts {
 }
 
 fn is_refused<T>(written: Result<T, StoreError>) -> bool {
-    matches!(written, Err(StoreError::LeaseLost { .. }))
+    written.is_err_and(|error| matches!(error, StoreError::LeaseLost { .. }))
 }
 
 fn is_refused_thread<T>(written: Result<T, ThreadStoreError>) -> bool {
@@ -99,9 +99,10 @@ async fn no_kind_of_write_of_a_stale_process_is_carried_out() {
 
 /// Tries a commit for each kind of row.
 async fn commits_are_refused(lost: &Lost) {
+    type Change = fn(&mut Commit, &Lost);
     let Lost { stale, new, head, thread, .. } = lost;
     let number = stale.inbox(new.id).await.unwrap()[0].0;
-    let kinds: [(&str, fn(&mut Commit, &Lost)); 5] = [
+    let kinds: [(&str, Change); 5] = [
         ("a message", |step, _| {
             step.messages = vec![message(2, None, "max", &[], "too late")];
             step.state.last_message = MessageNumber(2);

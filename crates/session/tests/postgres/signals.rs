@@ -226,7 +226,7 @@ async fn a_process_whose_lease_was_claimed_takes_no_answer_and_no_cancel() {
     let question = QuestionId::parse("1.1.q").unwrap();
     assert!(laptop.answer_question(new.id, &question, PermissionAnswer::Once).await.unwrap());
     let answer = TurnSignal::Answer(question, PermissionAnswer::Once);
-    assert_eq!(stale.signals(new.id).await.unwrap(), [answer.clone()]);
+    assert_eq!(stale.signals(new.id).await.unwrap(), std::slice::from_ref(&answer));
     assert!(matches!(laptop.signals(new.id).await, Err(StoreError::LeaseLost { .. })));
     // Whoever answers after the first one is told.
     person.controls.answer("1.1.q", PermissionAnswer::Never);
