@@ -62,9 +62,29 @@ macro_rules! surely {
     }};
 }
 
+/// The pace of the conversation: no question is asked long before the faults that it is to meet.
+#[derive(Default)]
+struct Pace {
+    asked: AtomicU64,
+    /// The questions that may be asked.
+    allowed: AtomicU64,
+    /// The turns that have ended.
+    done: AtomicU64,
+}
+
+impl Pace {
+    async fn next_question(&self) {
+        let next = |asked: u64| (asked < self.allowed.load(Ordering::SeqCst)).then_some(asked + 1);
+        while self.asked.fetch_update(Ordering::SeqCst, Ordering::SeqCst, next).is_err() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+}
+
 /// Asks one question after the other, each when the one before is answered.
-async fn ask(store: PostgresStore, session: SessionId, turns: u64, done: Arc<AtomicU64>) {
+async fn ask(store: PostgresStore, session: SessionId, turns: u64, pace: Arc<Pace>) {
     for number in 1..=turns {
+        pace.next_question().await;
         let text = format!("question {number} [NEXT: max]");
         let message = PersonMessage::new("ada", &text);
         // A request whose connection failed may have been carried out.
@@ -82,7 +102,7 @@ async fn ask(store: PostgresStore, session: SessionId, turns: u64, done: Arc<Ato
             assert!(begun.elapsed() < TIMEOUT, "question {number} of {session} has no answer");
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
-        done.fetch_add(1, Ordering::SeqCst);
+        pace.done.fetch_add(1, Ordering::SeqCst);
     }
 }
 
@@ -269,14 +289,14 @@ async fn every_turn_is_recorded_once_and_in_order_whatever_happens_to_the_nodes(
     for _ in 0..count {
         sessions.push(create(&store, TEAM, &directory).await);
     }
-    let (done, stop) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+    let (pace, stop) = (Arc::new(Pace::default()), Arc::new(AtomicBool::new(false)));
     let readers = [30, 170].map(|pause| {
         let (store, stop) = (store.clone(), Arc::clone(&stop));
         tokio::spawn(read(store, sessions.clone(), Duration::from_millis(pause), stop))
     });
     let people: Vec<_> = sessions
         .iter()
-        .map(|session| tokio::spawn(ask(store.clone(), *session, turns, Arc::clone(&done))))
+        .map(|session| tokio::spawn(ask(store.clone(), *session, turns, Arc::clone(&pace))))
         .collect();
     let world = World { cluster: &cluster, proxy: &proxy, store: &store };
     let mut hits = Hits::default();
@@ -284,14 +304,18 @@ async fn every_turn_is_recorded_once_and_in_order_whatever_happens_to_the_nodes(
     let faults: Vec<Fault> = (0..rounds).flat_map(|_| faults).collect();
     for (number, fault) in faults.iter().enumerate() {
         // They are spread over the whole conversation.
-        let share = (number as u64 + 1) * count * turns / (faults.len() as u64 + 1);
+        let step = count * turns / (faults.len() as u64 + 1);
+        let share = (number as u64 + 1) * step;
+        // Some turns are left for each fault to meet.
+        pace.allowed.store(share + 2 * step, Ordering::SeqCst);
         let begun = Instant::now();
-        while done.load(Ordering::SeqCst) < share {
+        while pace.done.load(Ordering::SeqCst) < share {
             assert!(begun.elapsed() < TIMEOUT, "nothing goes on after {number} faults");
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         nodes.suffer(*fault, number % 3, &world, &mut hits).await;
     }
+    pace.allowed.store(u64::MAX, Ordering::SeqCst);
     for person in people {
         person.await.unwrap();
     }
