@@ -49,6 +49,12 @@ fn every_setting_is_read() {
         key-env = "MODEL_KEY"
         context-window = 8192
         tools = "read"
+        record = "wire"
+        team-tools = true
+        mode = "plan"
+        client-files = true
+        client-terminal = false
+        workspace = "own"
         node = "build-server"
         window = 3
         max-bytes = 4096
