@@ -128,7 +128,7 @@ pub struct SessionAnswers(Arc<Mutex<BTreeMap<QuestionKey, PermissionAnswer>>>);
 #[derive(Debug, Clone, Default)]
 pub struct Approvals {
     rules: PermissionRules,
-    /// Whether nobody is there to be asked.
+    /// Whether there is no person to ask.
     is_unattended: Arc<watch::Sender<bool>>,
     /// The member whose agent asks.
     member: String,
@@ -147,12 +147,12 @@ impl Approvals {
         Self { member: member.to_owned(), remembered: answers.clone(), ..self }
     }
 
-    /// Sets whether a person can be asked. Where nobody can, what no rule allows is refused.
+    /// Sets whether a person can be asked. If not, every question that no rule allows is refused.
     pub fn set_attended(&self, is_attended: bool) {
         self.is_unattended.send_replace(!is_attended);
     }
 
-    /// Waits until nobody can be asked any more.
+    /// Waits until there is no person to ask.
     pub async fn unattended(&self) {
         let mut is_unattended = self.is_unattended.subscribe();
         // The sender is here.

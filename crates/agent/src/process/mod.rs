@@ -46,7 +46,7 @@ pub struct Launch {
     pub policy: Option<PathBuf>,
 }
 
-/// What a dialogue needs to read files and run commands for its agent.
+/// Access to the host, for reading files and running commands on behalf of an agent.
 #[derive(Debug, Clone, Copy)]
 pub struct HostAccess<'a> {
     /// The agent's program, whose commands run in the same environment.

@@ -128,7 +128,7 @@ async fn extended(lease: &mut Option<Lease>) -> Duration {
     {
         return left;
     }
-    // It is over, and nobody extends it any more.
+    // The lease was released or lost: no extension follows.
     *lease = None;
     std::future::pending().await
 }

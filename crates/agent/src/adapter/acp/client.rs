@@ -1,4 +1,4 @@
-//! What Convoke does for an agent that asks its client: files beneath the working directory, and commands.
+//! Client methods of ACP: files beneath the working directory, and terminals.
 //!
 //! Off unless the member's settings ask for it. Files are those that the sandbox shows to the agent, and a command runs
 //! under the policy of the agent's own program.

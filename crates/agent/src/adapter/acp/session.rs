@@ -91,15 +91,15 @@ pub struct Session {
     repeats_history: bool,
     /// The requests that choose mode and model.
     choices: VecDeque<(&'static str, Value)>,
-    /// What is asked about, by the id of the question as JSON.
+    /// The open questions, by their id as JSON.
     open: HashMap<String, Asked>,
-    /// What a person has allowed and the agent has not done yet.
+    /// The actions that a person allowed and the agent has not taken yet.
     allowed: Vec<Allowed>,
     client: Client,
     is_cancelling: bool,
 }
 
-/// What an open question is about.
+/// The subject of an open question.
 #[derive(Debug)]
 enum Asked {
     /// A tool of the agent's own, with what the client may be asked to do for it.
@@ -121,7 +121,7 @@ enum Allowed {
     Command(String),
 }
 
-/// What the permissions of a member say of an action.
+/// The decision of a member's permissions about an action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ruling {
     Allowed,
