@@ -10,8 +10,8 @@ use convoke_core::marker::TextPolicy;
 use convoke_session::event_queue::{EventQueue, EventReceiver, Observer, Ready, merge_text};
 use convoke_session::file_changes::{ChangeRecorder, UndoRequest};
 use convoke_session::{
-    Controls, Coordinator, CoordinatorError, PersonMessage, SessionEvent, SessionEventKind,
-    SessionId, Store, StoreError, TurnId,
+    Controls, Coordinator, CoordinatorError, NewMessage, SessionEvent, SessionEventKind, SessionId,
+    Store, StoreError, TurnId,
 };
 use crossterm::event::Event as TerminalEvent;
 use tokio::sync::mpsc::error::TrySendError;
@@ -121,11 +121,11 @@ pub fn updates() -> (Box<dyn Observer>, Updates) {
 
 /// A request of the screen to the conversation.
 enum Request {
-    Say(PersonMessage),
+    Say(NewMessage),
     Continue,
     Retry(TurnId),
     /// Store the messages and stop.
-    Keep(Vec<PersonMessage>),
+    Keep(Vec<NewMessage>),
 }
 
 /// The reply to a remote request: whether it waits for the running turn, or why it was refused.
@@ -147,7 +147,7 @@ pub struct Host {
 /// Reads the files that messages attach.
 pub trait Attachments: Send + Sync {
     /// Returns the message with the files that its text names, or why one cannot be attached.
-    fn attach(&self, message: PersonMessage) -> Result<PersonMessage, String>;
+    fn attach(&self, message: NewMessage) -> Result<NewMessage, String>;
 }
 
 /// Runs a conversation in the terminal until the person quits. Everything is stored as it happens.

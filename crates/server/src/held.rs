@@ -1,8 +1,8 @@
 //! The sessions that this process runs, and the actions of people in them.
 //!
-//! A session is opened by the first action on it, and released when nobody has watched it for a while and nothing runs.
+//! A session is opened by the first action on it, and released when it had no viewer for a while and nothing runs.
 //! A session of another process is only read, and an action on it fails with the process that holds it, unless machines
-//! share the store: then a message, a cancel and an answer reach whoever holds the session.
+//! share the store: then a message, a cancel and an answer reach the process that holds the session.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,7 +12,7 @@ use convoke_agent::permission::PermissionAnswer;
 use convoke_session::event_queue::Observer;
 use convoke_session::shared::QuestionId;
 use convoke_session::{
-    AnyStore, Controls, Coordinator, CoordinatorError, PersonMessage, SessionId, StopReason, TurnId,
+    AnyStore, Controls, Coordinator, CoordinatorError, NewMessage, SessionId, StopReason, TurnId,
 };
 use convoke_team::Team;
 use serde::Serialize;
@@ -55,7 +55,7 @@ pub type Reply = oneshot::Sender<Result<Done, ActionError>>;
 #[derive(Debug)]
 pub enum SessionRequest {
     /// A person sends a message.
-    Say(PersonMessage, Reply),
+    Say(NewMessage, Reply),
     /// A turn that failed or was cancelled is queued again.
     Retry(TurnId, Reply),
     /// Queued turns run.
@@ -119,17 +119,13 @@ impl HeldSessions {
     }
 
     /// Stores a message of a person; while a turn runs, queues it.
-    pub async fn say(
-        &self,
-        session: SessionId,
-        message: PersonMessage,
-    ) -> Result<Done, ActionError> {
+    pub async fn say(&self, session: SessionId, message: NewMessage) -> Result<Done, ActionError> {
         let requests = self.open(session).await?;
-        if requests.team.resolve_person(message.person.as_str()).is_none() {
+        if requests.team.resolve_person(message.speaker.name()).is_none() {
             let people: Vec<String> = requests.team.people().map(ToString::to_string).collect();
             return Err(ActionError(format!(
                 "no person named `{}` in this team; its people: {}",
-                message.person,
+                message.speaker.name(),
                 people.join(", ")
             )));
         }
@@ -155,7 +151,7 @@ impl HeldSessions {
     /// Cancels the running turn, wherever it runs.
     pub async fn cancel(&self, session: SessionId) -> Result<Done, ActionError> {
         match self.feeds.shared() {
-            // Whoever runs the turn is told, this process too.
+            // The process that runs the turn is notified, even if it is this one.
             Some(shared) => {
                 let running = shared.cancel_turns(session).await;
                 if running.map_err(|error| ActionError(error.to_string()))? == 0 {
@@ -220,7 +216,7 @@ impl HeldSessions {
         let closed = async {
             for SessionRequests { requests, .. } in sessions {
                 let (reply, _replied) = oneshot::channel();
-                // Refused while a turn ends; then the queue closes by itself when the last sender is gone.
+                // Refused while a turn ends; then the queue closes when the last sender is dropped.
                 let _ = requests.send(SessionRequest::Release(reply)).await;
                 requests.closed().await;
             }

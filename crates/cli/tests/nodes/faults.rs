@@ -11,7 +11,7 @@ use convoke_core::marker::{TextPolicy, strip_all_markers};
 use convoke_session::follow::Follower;
 use convoke_session::store::postgres::PostgresStore;
 use convoke_session::{
-    Head, MessageNumber, PersonMessage, SessionEventKind, SessionId, State, Store as _, StoreError,
+    Head, MessageNumber, NewMessage, SessionEventKind, SessionId, State, Store as _, StoreError,
     TurnId, TurnState,
 };
 use convoke_team::Team;
@@ -86,7 +86,7 @@ async fn ask(store: PostgresStore, session: SessionId, turns: u64, pace: Arc<Pac
     for number in 1..=turns {
         pace.next_question().await;
         let text = format!("question {number} [NEXT: max]");
-        let message = PersonMessage::new("ada", &text);
+        let message = NewMessage::from_person("ada", &text);
         // A request whose connection failed may have been carried out.
         while !surely!(is_said(&store, session, &text).await) {
             let said = store.say(session, &message).await;
@@ -112,7 +112,7 @@ async fn is_said(
     session: SessionId,
     text: &str,
 ) -> Result<bool, StoreError> {
-    let waits = store.inbox(session).await?.iter().any(|(_, waiting)| waiting.text == text);
+    let waits = store.inbox(session).await?.iter().any(|(_, waiting)| waiting.content == text);
     // Read after the inbox: a message leaves it only for the conversation.
     let stored = store.messages_after(session, MessageNumber(0), 1000).await?;
     Ok(waits || stored.iter().any(|message| message.message.content == text))

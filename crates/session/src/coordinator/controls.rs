@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use convoke_agent::permission::{Answerer, Approvals, PermissionAnswer};
+use convoke_core::NewMessage;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, watch};
 
-use super::PersonMessage;
 use crate::id::TurnId;
 use crate::shared::{QuestionId, TurnSignal};
 
@@ -18,7 +18,7 @@ pub const INBOX_LIMIT: usize = 64;
 #[derive(Debug, Clone)]
 pub struct Controls {
     stop_request: Arc<watch::Sender<StopRequest>>,
-    inbox: mpsc::Sender<PersonMessage>,
+    inbox: mpsc::Sender<NewMessage>,
     /// The answerers of the questions of each running turn, with its attempt.
     answerers: Arc<Mutex<HashMap<TurnId, (u32, Answerer)>>>,
     /// The answers to questions of turns that other processes run.
@@ -39,7 +39,7 @@ struct Attention {
 /// What controls send to the coordinator.
 pub(super) struct ControlQueues {
     /// The messages of people.
-    pub(super) inbox: mpsc::Receiver<PersonMessage>,
+    pub(super) inbox: mpsc::Receiver<NewMessage>,
     /// The answers to questions of turns that other processes run.
     pub(super) answers: mpsc::Receiver<(QuestionId, PermissionAnswer)>,
 }
@@ -93,7 +93,7 @@ impl Controls {
 
     /// Adds a message while agents are running. It is stored and routed between two turns. Returns the message if
     /// [`INBOX_LIMIT`] messages are queued already, or the coordinator was dropped.
-    pub fn interject(&self, message: PersonMessage) -> Result<(), PersonMessage> {
+    pub fn interject(&self, message: NewMessage) -> Result<(), NewMessage> {
         self.inbox.try_send(message).map_err(|error| match error {
             TrySendError::Full(message) | TrySendError::Closed(message) => message,
         })
@@ -116,7 +116,7 @@ impl Controls {
         }
     }
 
-    /// Sets whether a person can answer questions here. Where nobody can, and nobody elsewhere, those that no rule
+    /// Sets whether a person can answer questions here. If nobody can, here or elsewhere, those that no rule
     /// answers are refused.
     pub fn set_attended(&self, is_attended: bool) {
         self.attend_to(|attention| attention.here = is_attended);

@@ -18,14 +18,12 @@ use convoke_agent::thread::ThreadStoreError;
 use convoke_core::marker::Intent;
 use convoke_core::{Diagnostic, MessageId, NewMessage};
 use convoke_team::Team;
-use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 
 use self::controls::{ControlQueues, StopRequest};
 pub use self::controls::{Controls, INBOX_LIMIT};
 use self::shared::Sharing;
 pub use self::team_agents::{Clock, MemberAgent, TeamAgents};
-use crate::attachment::Attachment;
 use crate::diagnostics;
 use crate::event::{SessionEvent, SessionEventKind, ShownMessage, StopReason};
 use crate::event_queue::Observer;
@@ -40,34 +38,6 @@ use crate::shared::{InboxNumber, QuestionId, TurnOffer};
 use crate::store::{Commit, Holder, SessionHold as _, Store, StoreError};
 use crate::turn::{Turn, TurnState};
 
-/// A message from a person.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PersonMessage {
-    /// The author.
-    pub person: MemberName,
-    /// The text, with markers.
-    pub text: String,
-    /// The recipients if the text has no `[NEXT: …]`.
-    pub to: Vec<String>,
-    /// The files that it attaches. Nothing in them is a marker.
-    pub attachments: Vec<Attachment>,
-}
-
-impl PersonMessage {
-    /// Creates a message whose recipients are those in its text.
-    pub fn new(person: impl Into<MemberName>, text: impl Into<String>) -> Self {
-        let (person, text) = (person.into(), text.into());
-        Self { person, text, to: Vec::new(), attachments: Vec::new() }
-    }
-
-    /// Sets the recipients for a text without `[NEXT: …]`.
-    #[must_use]
-    pub fn to<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
-        self.to = names.into_iter().map(Into::into).collect();
-        self
-    }
-}
-
 /// Runs the conversation of a session that this process has locked.
 ///
 /// [`Self::accept`] stores and routes a message of a person; [`Self::run`] then runs turns until the next
@@ -81,7 +51,7 @@ impl PersonMessage {
 /// use convoke_agent::adapter::{Script, StandIn};
 /// use convoke_session::conformance::new_session;
 /// use convoke_session::{
-/// Coordinator, MemberAgent, PersonMessage, SessionEvent, SqliteStore, StopReason, TeamAgents,
+/// Coordinator, MemberAgent, NewMessage, SessionEvent, SqliteStore, StopReason, TeamAgents,
 /// };
 /// use convoke_team::Team;
 ///
@@ -95,7 +65,7 @@ impl PersonMessage {
 /// let team_agents = TeamAgents::new(team, agents);
 /// let observer = Box::new(|event: SessionEvent| println!("{event:?}"));
 /// let mut coordinator = Coordinator::create(store, new_session(), team_agents, observer).await?;
-/// coordinator.accept(PersonMessage::new("user", "What do you think? [NEXT: max]")).await?;
+/// coordinator.accept(NewMessage::from_person("user", "What do you think? [NEXT: max]")).await?;
 /// assert_eq!(coordinator.run().await?, StopReason::Idle { person: "user".into() });
 /// # Ok(())
 /// # }
@@ -110,7 +80,7 @@ pub struct Coordinator<S: Store> {
     team_agents: TeamAgents,
     guard: Guard,
     controls: Controls,
-    inbox: mpsc::Receiver<PersonMessage>,
+    inbox: mpsc::Receiver<NewMessage>,
     /// Answers to questions of turns that other processes run.
     answers: mpsc::Receiver<(QuestionId, PermissionAnswer)>,
     observer: Box<dyn Observer>,
@@ -336,9 +306,12 @@ impl<S: Store> Coordinator<S> {
 
     /// Stores and routes a message of a person. The message is durable when this returns. Returns its id; `None` if
     /// another process holds the session, which stores the message between two turns.
+    ///
+    /// The recipients of the message count if its text has no `[NEXT: …]`. Nothing in its [attachments](crate::attachment::Attachment)
+    /// is a marker.
     pub async fn accept(
         &mut self,
-        given: PersonMessage,
+        given: NewMessage,
     ) -> Result<Option<MessageId>, CoordinatorError> {
         self.person_of(&given)?;
         if !self.is_held_or_claimed().await? {
@@ -346,35 +319,36 @@ impl<S: Store> Coordinator<S> {
             return Ok(None);
         }
         self.refresh().await?;
-        // A new message goes on with a conversation that was cancelled.
+        // A new message continues a conversation that was cancelled.
         self.stop = None;
         self.store_message(given, None).await.map(Some)
     }
 
     /// Returns the author of a message.
-    fn person_of(&self, given: &PersonMessage) -> Result<MemberName, CoordinatorError> {
+    fn person_of(&self, given: &NewMessage) -> Result<MemberName, CoordinatorError> {
         let team = self.team_agents.team();
-        team.resolve_person(given.person.as_str()).cloned().ok_or_else(|| {
+        let name = given.speaker.name();
+        team.resolve_person(name).cloned().ok_or_else(|| {
             let people = team.people().cloned().collect();
-            CoordinatorError::NoPerson { name: given.person.to_string(), people }
+            CoordinatorError::NoPerson { name: name.to_owned(), people }
         })
     }
 
     /// Stores and routes a message of a person, from the inbox or not.
     async fn store_message(
         &mut self,
-        given: PersonMessage,
+        mut message: NewMessage,
         taken: Option<InboxNumber>,
     ) -> Result<MessageId, CoordinatorError> {
-        let person = self.person_of(&given)?;
+        let person = self.person_of(&message)?;
         let team = self.team_agents.team();
-        let mut routed = route(team, &person, &given.text);
+        let mut routed = route(team, &person, &message.content);
         // An unknown name is left to the person to correct; no other member answers instead.
         if routed.calls.is_empty() && !routed.has_recipients {
-            call_instead(&mut routed, &given.to, team);
+            call_instead(&mut routed, message.addressees(), team);
         }
-        let mut message = NewMessage::new(team.speaker(&routed.speaker), given.text);
-        Attachment::store(given.attachments, &mut message.extra);
+        message.speaker = team.speaker(&routed.speaker);
+        message.routing = None;
         let mut next = self.conversation.clone();
         // If the next turn is the person's own, this message answers it.
         let is_answered = next.queue.peek().is_some_and(|turn| turn.member == routed.speaker);

@@ -10,8 +10,8 @@ use convoke_session::event::StopReason;
 use convoke_session::event_queue::{EventQueue, EventReceiver};
 use convoke_session::file_changes::UndoRequest;
 use convoke_session::{
-    Controls, MemberName, MessageNumber, PersonMessage, SessionEvent, SessionEventKind,
-    ShownMessage, Store as _, TurnId,
+    Controls, MemberName, MessageNumber, NewMessage, SessionEvent, SessionEventKind, ShownMessage,
+    Store as _, TurnId,
 };
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
@@ -200,7 +200,7 @@ struct Replies {
     output: Output,
     speaker: MemberName,
     to: Vec<String>,
-    /// What the person is told with the first answer.
+    /// Notices that are sent with the first answer.
     notes: Vec<String>,
     state: Rc<State>,
     attachments: ProjectAttachments,
@@ -217,7 +217,7 @@ impl Replies {
                 self.say(&format!("*{note}*\n\n"));
             }
             let outcome = self.reply(&prompt.text).await;
-            // Whatever came of a prompt that was cancelled, its end is that.
+            // A cancelled prompt ends as cancelled, whatever its turns did.
             let outcome = if self.state.is_cancelled.get() { Ok("cancelled") } else { outcome };
             self.state.is_busy.set(false);
             let response = match outcome {
@@ -293,7 +293,7 @@ impl Replies {
                     return Ok("end_turn");
                 }
                 let to = parser.meant(&self.speaker, to);
-                let message = PersonMessage::new(self.speaker.clone(), text).to(to);
+                let message = NewMessage::from_person(self.speaker.as_str(), text).to(to);
                 self.conversation.coordinator.accept(message).await?;
                 return self.drive().await;
             }

@@ -12,7 +12,7 @@ use convoke_server::{ActionError, Done, SessionRequest};
 use convoke_session::event::StopReason;
 use convoke_session::event_queue::{EventQueue, EventReceiver};
 use convoke_session::file_changes::UndoRequest;
-use convoke_session::{MemberName, PersonMessage, SessionEvent, Store as _, TurnId};
+use convoke_session::{MemberName, NewMessage, SessionEvent, Store as _, TurnId};
 use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{Receiver, channel};
@@ -168,9 +168,9 @@ impl LineChat {
         match user_action {
             UserAction::Say { text, to } => {
                 let to = self.parser().meant(&self.speaker, to);
-                let saying = PersonMessage::new(self.speaker.clone(), text).to(to);
-                let saying = self.attachments.attach(saying).map_err(UsageError)?;
-                self.conversation.coordinator.accept(saying).await?;
+                let message = NewMessage::from_person(self.speaker.as_str(), text).to(to);
+                let message = self.attachments.attach(message).map_err(UsageError)?;
+                self.conversation.coordinator.accept(message).await?;
                 self.go_on().await
             }
             UserAction::Address(to) => {
