@@ -13,7 +13,7 @@ pub(crate) const FLAG: &str = "--settings";
 pub(crate) enum SettingsError {
     #[error("cannot read {}: {source}", path.display())]
     File { path: PathBuf, source: io::Error },
-    #[error("the value of `--settings` is no JSON object")]
+    #[error("the value of `--settings` is not a JSON object")]
     NoObject,
 }
 

@@ -107,7 +107,7 @@ pub enum AnsweredBy {
 }
 
 impl AnsweredBy {
-    /// Returns the word for it.
+    /// Returns the name in JSON.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Person => "person",

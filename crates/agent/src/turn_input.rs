@@ -71,7 +71,7 @@ impl Lease {
         *self.0.borrow() <= Instant::now()
     }
 
-    /// Waits until it is extended, and returns the time that is left; `None` if nobody can extend it.
+    /// Waits until it is extended, and returns the time that is left; `None` if it cannot be extended.
     pub async fn extended(&mut self) -> Option<Duration> {
         self.0.changed().await.ok()?;
         Some(self.left())

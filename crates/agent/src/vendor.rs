@@ -157,7 +157,7 @@ impl fmt::Display for Vendor {
 
 /// An unknown CLI name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown agent `{0}`; known are claude, codex and gemini")]
+#[error("unknown agent `{0}`; use claude, codex or gemini")]
 pub struct UnknownVendor(pub String);
 
 impl FromStr for Vendor {

@@ -77,7 +77,7 @@ pub(crate) fn fill(manifest: &mut Manifest, copied: &Copied) {
 /// The bytes of a file that is hashed here.
 const HASHED_BYTES: u64 = 1 << 20;
 
-/// Tells whether a small file still has its recorded content, though its stamp cannot tell.
+/// Returns whether a small file still has its recorded content, if its stamp does not decide it.
 pub(crate) fn has_content(root: &Path, path: &TreePath, entry: &FileEntry) -> bool {
     let Some(oid) = entry.content.oid().filter(|_| entry.size <= HASHED_BYTES) else {
         return false;
@@ -186,7 +186,7 @@ impl ContentWriter {
     }
 
     /// Returns the contents of files in their order. A file that cannot be read is unreadable; the others
-    /// are stored all the same.
+    /// are stored anyway.
     fn hash(
         &self,
         jobs: &[Job],

@@ -105,7 +105,7 @@ impl WorkTree {
         hash.update(stamp.changed.to_le_bytes());
     }
 
-    /// Tells whether a recorded path, or one below it, is tracked.
+    /// Returns whether a recorded path, or one below it, is tracked.
     pub(crate) fn tracks(&self, path: &TreePath) -> bool {
         self.tracks_name(&self.path_in_tree(path))
     }

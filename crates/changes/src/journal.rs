@@ -29,7 +29,7 @@ use crate::undo::{matches, nodes};
 /// The permissions that changing a directory needs.
 const OWNER_ALL: FileMode = 0o700;
 
-/// An undo that is prepared or under way.
+/// An undo that is prepared or running.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Journal {
     /// The record that the undo becomes; its changes are the ones to make.
@@ -234,7 +234,7 @@ impl Place {
             journal.clear(self);
             return Ok(());
         }
-        // Files that somebody changed since the crash stay as they are.
+        // Files that were changed since the crash stay as they are.
         let paths = journal.record.changes.iter().map(|change| &change.path);
         let now = nodes(self, paths, self.deadline())?;
         let is_as_recorded = |change: &Change| {
@@ -247,7 +247,7 @@ impl Place {
         let changes = journal.record.changes.iter();
         let replaced: BTreeSet<TreePath> =
             changes.filter(|it| is_as_recorded(it)).map(|it| it.path.clone()).collect();
-        // A directory that somebody exchanged for a link or a file leads elsewhere.
+        // A directory that was replaced by a link or a file leads elsewhere.
         let is_elsewhere = |above: TreePath| {
             let found = fs::symlink_metadata(above.under(&self.directory));
             found.is_ok_and(|found| !found.is_dir()) && !replaced.contains(&above)

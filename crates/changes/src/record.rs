@@ -69,7 +69,7 @@ pub struct Record {
     /// The merge that made the changes, or that this record took back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applied: Option<Applied>,
-    /// What the turn did to the repository that the directory lies in.
+    /// The changes of the turn to the repository around the directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repository: Option<RepositoryChange>,
 }
@@ -180,7 +180,7 @@ impl SessionRecords {
         Ok(records)
     }
 
-    /// Tells whether there is a record of a directory.
+    /// Returns whether there is a record of a directory.
     pub(crate) fn has_any(&self, directory: &Path) -> Result<bool, ChangesError> {
         Ok(self.directories()?.iter().any(|known| known == directory))
     }

@@ -2,7 +2,7 @@
 //!
 //! Directories that a quick look finds unchanged are taken over. In the others every file is looked at, and one whose own
 //! stamp did not change is not listed again. Names that are new go to git's ignore rules, a level of directories at a time.
-//! Contents are read here only where a stamp cannot tell; what changed is [`Content::Pending`] in the result.
+//! Contents are read here only if a stamp does not decide; a changed one is [`Content::Pending`] in the result.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, Metadata};

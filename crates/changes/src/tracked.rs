@@ -34,7 +34,7 @@ impl TrackedPaths {
         self.0.binary_search_by(|tracked| tracked.as_slice().cmp(path)).is_ok()
     }
 
-    /// Tells whether a path below a directory is tracked.
+    /// Returns whether a path below a directory is tracked.
     pub(crate) fn contains_below(&self, directory: &[u8]) -> bool {
         let prefix = [directory, b"/"].concat();
         let from = self.0.partition_point(|tracked| *tracked < prefix);

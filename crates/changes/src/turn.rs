@@ -108,7 +108,7 @@ impl Changes {
 }
 
 impl RunningTurn {
-    /// Records the state after the turn, and stores what changed. If that fails, the changes are nobody's: the turn cannot be
+    /// Records the state after the turn, and stores what changed. If that fails, the changes belong to no turn: the turn cannot be
     /// undone, and a person did not make them.
     pub fn finish(mut self) -> Result<Record, ChangesError> {
         let recorded = self.record();
@@ -213,7 +213,7 @@ impl Place {
         Ok(state)
     }
 
-    /// Fails if an agent has put a link in the place of the directory: what lies behind it is not the project.
+    /// Fails if an agent has replaced the directory by a link: its target is not the project.
     fn check_in_place(&self) -> Result<(), ChangesError> {
         let found = Disk.canonicalize(&self.directory);
         if found.map_err(ChangesError::io(&self.directory))? == self.directory {
@@ -229,7 +229,7 @@ impl Place {
         new: &Manifest,
         next: &TurnKey,
     ) -> Result<Option<Record>, ChangesError> {
-        // Of a state that is not known, nothing is said.
+        // Nothing is reported about an unknown state.
         if !old.is_known() || self.unattributed().exists() {
             return Ok(None);
         }
@@ -277,7 +277,7 @@ impl Place {
             };
             let before = Manifest::load(&manifest)?;
             if !before.is_known() {
-                // What the turn changed cannot be told any more.
+                // The changes of the turn are no longer known.
                 let _ = fs::rename(&file, self.unattributed());
                 remove_both(&file, &manifest);
                 continue;
@@ -311,7 +311,7 @@ impl Place {
         Ok(())
     }
 
-    /// Tells whether a turn is running in the directory.
+    /// Returns whether a turn is running in the directory.
     pub(crate) fn is_busy(&self) -> Result<bool, ChangesError> {
         Ok(markers(self)?.iter().any(|file| is_locked(file)))
     }
@@ -345,7 +345,7 @@ impl Marker {
         Ok(Self { file, manifest, _lock: lock })
     }
 
-    /// Tells whether the stored state is still the one from which the turn began. A link to it is a name of the same file.
+    /// Returns whether the stored state is still the one from which the turn began. A link to it is a name of the same file.
     fn is_current(&self, place: &Place) -> bool {
         use std::os::unix::fs::MetadataExt as _;
         let file = |path: &Path| fs::metadata(path).ok().map(|file| (file.dev(), file.ino()));
@@ -357,7 +357,7 @@ impl Marker {
         remove_both(&self.file, &self.manifest);
     }
 
-    /// Marks what changed since the turn began as nobody's. Renaming needs no room on the disk.
+    /// Marks the changes since the turn began as unrecorded. Renaming needs no disk space.
     fn set_aside(&self, place: &Place) {
         if fs::rename(&self.file, place.unattributed()).is_err() {
             let _ = fs::remove_file(&self.file);

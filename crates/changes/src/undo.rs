@@ -27,13 +27,13 @@ pub struct UndoPlan {
     pub is_redo: bool,
     /// What the turn did to the repository of the directory, which stays as it is.
     pub repository: Option<RepositoryChange>,
-    /// The merge of a workspace that is taken back or restored; `None` for a turn.
+    /// The merge of a workspace that is undone or restored; `None` for a turn.
     pub applied: Option<Applied>,
     /// The directory.
     pub directory: PathBuf,
     /// The changes that the undo would make: `before` is there now, `after` would be there.
     pub changes: Vec<Change>,
-    /// Paths that something else has changed since. With any of them, nothing is taken back.
+    /// Paths that something else has changed since. With any of them, nothing is undone.
     pub conflicts: Vec<Conflict>,
     /// Paths that cannot be restored and stay as they are.
     pub left_alone: Vec<LeftAlone>,
@@ -60,7 +60,7 @@ pub struct LeftAlone {
 
 impl Changes {
     /// Returns what an undo would do: of a turn, or of the latest turn or undo of a session. A turn that is
-    /// undone already is restored: that undo is taken back.
+    /// undone already is restored: that undo is undone.
     pub fn plan_undo(&self, session: &str, turn: Option<u64>) -> Result<UndoPlan, ChangesError> {
         let records = self.records(session)?;
         let target = Target::find(&records, turn)?;
@@ -151,7 +151,7 @@ impl Changes {
     }
 }
 
-/// The record that is taken back.
+/// The record that is undone.
 struct Target {
     id: RecordId,
     turn: TurnKey,
@@ -205,7 +205,7 @@ impl Target {
         let changes = if found.undoes.is_some() || found.applied.is_some() {
             found.changes.clone()
         } else {
-            // Attempts before an undo of the turn are taken back already.
+            // Attempts before an undo of the turn are already undone.
             let is_undo = |record: &Record| {
                 record.undoes.is_some()
                     && record.applied.is_none()
@@ -240,7 +240,7 @@ impl Target {
 }
 
 impl Place {
-    /// Compares the changes to take back with what is there now.
+    /// Compares the changes to undo with the current state.
     fn plan(&self, records: &[Record], target: Target) -> Result<UndoPlan, ChangesError> {
         let mut plan = UndoPlan {
             turn: target.turn,
@@ -348,7 +348,7 @@ fn obstacle(change: &Change) -> Option<&'static str> {
     reasons.next()
 }
 
-/// Returns who changed a path after a record, as far as records tell.
+/// Returns who changed a path after a record, if it was recorded.
 fn changed_by(records: &[Record], after: RecordId, path: &TreePath) -> String {
     let has_path = |record: &&Record| {
         record.id > after && record.changes.iter().any(|change| change.path == *path)
@@ -370,7 +370,7 @@ fn changed_by(records: &[Record], after: RecordId, path: &TreePath) -> String {
     }
 }
 
-/// Tells whether what is at a path is what a record has.
+/// Returns whether a path is in the state of a record.
 pub(crate) fn matches(found: Option<&Node>, recorded: Option<&Node>) -> bool {
     match (found, recorded) {
         (None, None) => true,
@@ -463,7 +463,7 @@ fn collisions<'a>(changes: impl Iterator<Item = &'a Change>) -> Vec<TreePath> {
     found
 }
 
-/// Tells whether a directory finds its entries by a name in another case.
+/// Returns whether a directory ignores case in names.
 fn is_case_insensitive(directory: &Path) -> bool {
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let name = entry.file_name();

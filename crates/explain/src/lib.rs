@@ -69,7 +69,7 @@ pub fn explain(files: &dyn Files, session: &Session, editions: &[Edition]) -> Di
 
     let survey = Survey::new(&listed, &session, &chain);
     skills::look_ahead(&listed, &chain, &session.home);
-    // The directories of the survey are no part of what an agent loads.
+    // The directories of the survey do not belong to what an agent loads.
     listed.take_unlisted();
     let (mut agents, unlisted): (Vec<AgentReport>, Vec<_>) = editions
         .iter()

@@ -122,7 +122,7 @@ impl MemoryTree {
         }
     }
 
-    /// Returns the directory at a path by its spelling; whatever else stood in the way is replaced.
+    /// Returns the directory at a path by its spelling; other entries in the way are replaced.
     fn directory_mut(&mut self, path: &Path) -> &mut Directory {
         let mut directory = &mut self.root;
         for component in path.components() {

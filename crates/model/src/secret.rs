@@ -32,7 +32,7 @@ pub enum KeyError {
     #[error("the variable `{0}`, which `key-env` names, is not set")]
     Unset(String),
     /// The value is not valid in a header.
-    #[error("the variable `{0}`, which `key-env` names, holds characters that no key has")]
+    #[error("the variable `{0}`, which `key-env` names, has characters that a key cannot have")]
     Unusable(String),
 }
 

@@ -98,7 +98,7 @@ impl Unescape {
                     }
                     return;
                 }
-                // It is no escape.
+                // It is not an escape.
                 for &byte in &digits.text[..digits.length] {
                     give(Decoded { byte, is_break: false, start: digits.start, end: at });
                 }

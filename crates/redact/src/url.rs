@@ -23,7 +23,7 @@ impl Authority {
         Self { start, password: None, end: None, is_placeholder: false }
     }
 
-    /// Takes the byte at a position, and returns whether the authority goes on.
+    /// Takes the byte at a position, and returns whether the authority continues.
     pub fn step(&mut self, byte: u8, at: usize) -> bool {
         if self.password == Some(at) {
             self.is_placeholder = matches!(byte, b'$' | b'{' | b'<' | b'[');

@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 
 use convoke_wire::AnswerReader;
 
-/// The most bytes of all requests that are kept at a time, those that nobody has taken from the queue included. A program
+/// The most bytes of all requests that are kept at a time, including those still in the queue. A program
 /// that an agent runs can send many at once.
 const MOST_KEPT: usize = 256 << 20;
 
@@ -81,7 +81,7 @@ pub(crate) struct RequestTee {
 }
 
 impl RequestTee {
-    /// Copies the body into `kept`, if anybody wants a copy.
+    /// Copies the body into `kept`, if a copy is needed.
     pub fn new(body: Incoming, kept: KeptBytes, done: Option<oneshot::Sender<BodyCopy>>) -> Self {
         Self { body, kept: Some(kept), bytes: 0, hash: Sha256::new(), done }
     }
@@ -134,7 +134,7 @@ impl Body for RequestTee {
 }
 
 impl Drop for RequestTee {
-    /// A request whose body broke off was sent as far as it came.
+    /// Of a request whose body broke off, the received part was sent.
     fn drop(&mut self) {
         self.finish();
     }

@@ -51,7 +51,7 @@ impl Feeds {
         self.store.shared()
     }
 
-    /// Returns the feed of a session, which ends when nobody has it any more.
+    /// Returns the feed of a session, which ends when it is no longer used.
     pub fn of(&self, session: SessionId) -> Arc<Feed> {
         let mut feeds = lock(&self.feeds);
         feeds.retain(|_, feed| feed.strong_count() > 0);
@@ -293,7 +293,7 @@ impl Feed {
         Some(self.with_events(stored))
     }
 
-    /// Adds what the events said to a standing that was read from the store.
+    /// Adds the state from events to a state that was read from the store.
     pub fn with_events(&self, mut standing: Standing) -> Standing {
         let from_events = lock(&self.from_events);
         standing.is_held_here = from_events.is_held;
@@ -317,7 +317,7 @@ impl Feed {
         seen: Option<u64>,
         render: impl FnOnce(&Standing) -> String,
     ) -> Option<(u64, Bytes)> {
-        // Read first: a change in between is rendered once more.
+        // Read first: a change in between is rendered again.
         let version = self.standing_version.load(Ordering::Acquire);
         if seen == Some(version) {
             return None;
@@ -479,7 +479,7 @@ impl Feed {
             progress.push((turn.id, attempt, so_far));
         }
         let mut from_events = lock(&self.from_events);
-        // Somebody may have opened it here meanwhile: then its events tell more.
+        // It may have been opened here meanwhile: then its events have more.
         if from_events.is_held {
             return Ok(());
         }

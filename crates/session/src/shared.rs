@@ -27,7 +27,7 @@ pub struct TurnRequirements {
     pub node: Option<String>,
 }
 
-/// The next turn of a conversation that goes on.
+/// The next turn of a conversation that continues.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TurnOffer {
     /// The turn.
@@ -81,7 +81,7 @@ pub enum TurnSignal {
 pub struct SharedStanding {
     /// The process that holds the session.
     pub holder: Option<Holder>,
-    /// Whether the conversation goes on, because a turn is offered or a message waits.
+    /// Whether the conversation continues: a turn is offered, or a message waits.
     pub goes_on: bool,
     /// The offered turn.
     pub offer: Option<TurnOffer>,
@@ -113,7 +113,7 @@ pub struct NodeOffer {
     /// The versions of agents, where they are known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub versions: Vec<String>,
-    /// Whether the node takes no more turns and ends with those that it has.
+    /// Whether the node accepts no more turns and exits after those that it runs.
     #[serde(default)]
     pub is_draining: bool,
 }

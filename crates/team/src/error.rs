@@ -39,7 +39,7 @@ pub enum TeamFileCode {
     Syntax,
     /// There is no such setting.
     UnknownSetting,
-    /// The value has another type than the setting.
+    /// The value does not have the setting's type.
     WrongType,
     /// The value has the right type but is invalid.
     InvalidValue,

@@ -111,7 +111,7 @@ impl PermissionRules {
     }
 
     /// Returns whether a rule of `never` is about the same program, and the command may be one that it names: because a shell
-    /// would make other words of it, or because options stand before the words of the rule.
+    /// would change its words, or because options come before the words of the rule.
     fn may_be_refused(&self, command: &str, words: Option<Vec<String>>) -> bool {
         let program = command.split_whitespace().next();
         let rules = self.never.iter().map(|rule| prefix(rule));

@@ -136,7 +136,7 @@ fn slip(text: &str, span: &Range<usize>) -> Option<&'static str> {
         return Some("begin a comment with `#`");
     }
     let name = line.trim_start_matches(|c: char| c.is_alphanumeric() || "-_\"' ".contains(c));
-    name.starts_with(':').then_some("write `name = value`: `=` stands between them, not `:`")
+    name.starts_with(':').then_some("write `name = value`, with `=` instead of `:`")
 }
 
 #[cfg(test)]
@@ -148,7 +148,7 @@ mod tests {
         for (text, at, fix) in [
             ("// my team\nname = 5\n", 0, Some("begin a comment with `#`")),
             ("name = “x”\n", 7, Some("write straight quotes: `\"`")),
-            ("name : 5\n", 5, Some("write `name = value`: `=` stands between them, not `:`")),
+            ("name : 5\n", 5, Some("write `name = value`, with `=` instead of `:`")),
             ("name = 5 5\n", 9, None),
             (
                 "name = \"\u{7}\"\n",

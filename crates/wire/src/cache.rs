@@ -172,7 +172,7 @@ fn segment(part: Part, body: &[u8]) -> Segment {
     Segment { group, place, title, range, role, text, is_text }
 }
 
-/// Returns JSON without `cache_control`; a text that is no JSON stays as it is.
+/// Returns JSON without `cache_control`; text that is not JSON is unchanged.
 fn without_cache_marks(text: String) -> String {
     match serde_json::from_str::<Value>(&text) {
         Ok(mut value) if value.is_object() => {

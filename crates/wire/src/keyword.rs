@@ -116,7 +116,7 @@ fn find(finder: &Finder<'_>, text: &[u8], mut from: usize) -> usize {
     text.len()
 }
 
-/// Returns whether a word is no part of a text, where its quotation mark would be escaped, and no key of null.
+/// Returns whether a word is a key, not part of a text (where its quotation mark would be escaped), and its value is not null.
 fn is_keyword(text: &[u8], at: usize, end: usize) -> bool {
     let is_escaped = at > 0 && text[at - 1] == b'\\';
     !is_escaped && !is_null(&text[end..])

@@ -226,7 +226,7 @@ fn gemini(body: Node<'_>, parts: &mut Parts) {
 struct Parts(Vec<Part>);
 
 impl Parts {
-    /// Adds a text; what is absent, empty or no text is no part.
+    /// Adds a text; an absent or empty one, or another type, is skipped.
     fn text(&mut self, kind: PartKind, place: &str, role: Option<&str>, node: Node<'_>) {
         if let Some(text) = node.text().filter(|text| !text.is_empty()) {
             self.0.push(Part {

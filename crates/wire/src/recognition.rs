@@ -68,7 +68,7 @@ pub struct Recognised {
     pub framing: Framing,
     /// Whether a stream is to report its usage (Chat leaves it to the client).
     pub stream_usage: bool,
-    /// The schema of the JSON that the model is asked for, where it is asked for nothing else.
+    /// The schema of the JSON that the model is asked for, if it is asked for nothing else.
     pub schema: Option<Value>,
 }
 

@@ -63,7 +63,7 @@ const NESTED: &[&str] = &[
 /// The variables of cloud providers, for a program that signs in with one.
 const CLOUD_VARIABLES: &[&str] = &["AWS_*", "AZURE_*", "GOOGLE_*"];
 
-/// Returns whether a variable tells a CLI that it runs inside another.
+/// Returns whether a CLI takes a variable as a sign that it runs inside another.
 pub(crate) fn is_nested(name: &str) -> bool {
     NESTED.contains(&name)
 }

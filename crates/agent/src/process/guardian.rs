@@ -199,7 +199,7 @@ fn send_line(convoke: &mut UnixStream, line: &str) {
 struct KeptAgent {
     keeper: Pid,
     agent: Pid,
-    /// The keeper's reports. Closing it tells the keeper that the guardian is gone.
+    /// The keeper's reports. The keeper sees that the guardian is gone when it is closed.
     connection: UnixStream,
 }
 

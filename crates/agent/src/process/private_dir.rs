@@ -63,7 +63,7 @@ pub(super) fn is_private_dir(dir: &Path) -> bool {
     dir.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with(PREFIX))
 }
 
-/// Returns the private directories of other turns, and the path that stands for those to come.
+/// Returns the private directories of other turns, and the pattern for future ones.
 pub(crate) fn other_private_dirs(root: &Path, own: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(root).into_iter().flatten().flatten();
     let others = entries.map(|entry| entry.path()).filter(|dir| is_private_dir(dir) && dir != own);

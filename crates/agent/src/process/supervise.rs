@@ -523,7 +523,7 @@ impl Watch<'_> {
         }
     }
 
-    /// Refuses the questions that nobody is there to answer.
+    /// Refuses the questions that no person can answer.
     fn abandon_questions(&mut self) {
         for open in std::mem::take(&mut self.questions) {
             self.turn_end += open.asked.elapsed();

@@ -34,7 +34,7 @@ enum Exception {
 /// Returns parts that together cover `root`, without the excepted paths.
 ///
 /// Symbolic links are left out, because a rule would hold for what they lead to; what is there is
-/// covered, or excepted, by its own path. An exception that `root` itself lies in does not count.
+/// covered, or excepted, by its own path. An exception that contains `root` is ignored.
 pub fn carve(root: &Path, except: &[PathBuf]) -> Vec<Covered> {
     if exceptions_in(root, except).is_empty() {
         return vec![Covered::Root(root.to_owned())];

@@ -203,7 +203,7 @@ impl Reach {
     }
 }
 
-/// Returns how deep the deepest of some directories that a path lies in is.
+/// Returns the depth of the deepest directory that contains a path.
 fn depth_of(directories: &[PathBuf], path: &Path) -> usize {
     let around = directories.iter().filter(|directory| path.starts_with(directory));
     around.map(|directory| directory.components().count()).max().unwrap_or(0)

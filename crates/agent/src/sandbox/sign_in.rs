@@ -2,7 +2,7 @@
 //!
 //! To do so it makes a lock and a new file in the directory that holds the sign-in, and the right to make
 //! those in its own directory would be the right to put settings and skills in place. So it finds its sign-in
-//! by a link in a directory of its own, and what it makes of the link is moved to where it belongs.
+//! by a link in a separate directory, and a file that replaces the link is moved to the place of the original.
 
 use std::fs::{DirBuilder, File};
 use std::io::{self, Read as _};

@@ -1,7 +1,7 @@
 //! The Agent Client Protocol, version 1: JSON-RPC, one message per line, as real agents write it.
 //!
 //! Every field may be missing or of another type, and updates come in any order. Requests and responses
-//! are left to the dialogue, which tells the reader when a turn begins and how it ended.
+//! are left to the dialogue, which calls the reader when a turn begins and ends.
 
 mod tool;
 
@@ -31,10 +31,10 @@ const QUIET: &[&str] = &[
     "user_message_chunk",
 ];
 
-/// The maximum number of values in a message; parsed, each takes more memory than most take in the line.
+/// The maximum number of values in a message; parsed, most take more memory than in the line.
 const MOST_VALUES: usize = 100_000;
 
-/// The JSON-RPC error of an agent that wants to be signed in.
+/// The JSON-RPC error of an agent that is not signed in.
 const AUTH_REQUIRED: i64 = -32000;
 
 /// A message of an agent.
@@ -66,7 +66,7 @@ pub enum Message {
 }
 
 impl Message {
-    /// Parses a line; `None` if it is no message, or has too many values.
+    /// Parses a line; `None` if it is not a message, or has too many values.
     pub fn parse(line: &str) -> Option<Self> {
         if line.len() > MOST_VALUES && has_too_many_values(line) {
             return None;
@@ -163,7 +163,7 @@ impl Acp {
         self.tools.ask(described, sink)
     }
 
-    /// Reports that a tool call was refused without asking anybody.
+    /// Reports that a tool call was refused without a question.
     pub(crate) fn refuse(&mut self, call: &Call, why: &str, sink: &mut Sink<'_>) {
         let message = format!("refused {}: {why}", call.summary());
         self.progress.warn(Diagnostic::new(diagnostics::AGENT_TOOL_DENIED, message), sink);
@@ -174,12 +174,12 @@ impl Acp {
         self.progress.unknown(name, line, sink);
     }
 
-    /// Reports something that the turn does without.
+    /// Reports a missing feature that the turn can do without.
     pub(crate) fn warn(&mut self, diagnostic: Diagnostic, sink: &mut Sink<'_>) {
         self.progress.warn(diagnostic, sink);
     }
 
-    /// Counts a line that is no message.
+    /// Counts a line that is not a message.
     pub(crate) fn noise(&mut self, line: &str) {
         self.progress.noise(line);
     }

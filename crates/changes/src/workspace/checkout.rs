@@ -141,7 +141,7 @@ impl Changes {
         let recorded = self.recorded_place(path, tree);
         let _lock = recorded.lock()?;
         let state = recorded.load()?;
-        // It lies beside the tree until it is complete. An earlier one may have been interrupted.
+        // It is beside the tree until it is complete. An earlier one may have been interrupted.
         let draft = path.directory.join("restored");
         leftover::remove_tree(&draft)?;
         private_directory(&draft)?;

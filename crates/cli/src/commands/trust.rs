@@ -203,7 +203,7 @@ impl Request<'_> {
         let lines = self.lines();
         let what = match (self.asked, lines.is_empty()) {
             (None, _) => format!("there is no {TEAM_FILE} yet"),
-            (Some(_), true) => "the team file asks for nothing that needs trust".to_owned(),
+            (Some(_), true) => "the team file has no setting that needs trust".to_owned(),
             (Some(_), false) => "the team file asks for".to_owned(),
         };
         let end = if lines.is_empty() { "." } else { ":" };

@@ -178,7 +178,7 @@ pub(super) fn read_instructions(
         let how = how_to_trust(directory, trust, origin);
         return Err(BadReference {
             code: TeamFileCode::NeedsTrust,
-            problem: format!("`{file}` lies outside the project and needs trust: {how}"),
+            problem: format!("`{file}` is outside the project and needs trust: {how}"),
             fix: "trust the directory, or move the file below the team file".to_owned(),
         });
     }

@@ -90,7 +90,7 @@ fn sessions_belong_to_directories() {
     let none = run(elsewhere, &["sessions", "list"]);
     assert_eq!(
         none,
-        "There are no sessions of this directory; `convoke run` begins one.\n\
+        "There are no sessions of this directory; `convoke run` starts one.\n\
          1 session of other directories: `--all` lists them\n"
     );
     assert!(run(elsewhere, &["sessions", "list", "--all"]).contains(&id[28..]));

@@ -181,7 +181,7 @@ impl<'a> Loader<'a> {
         let head = head.map_err(|error| self.report.miss(path, &error))?;
         if head.size > MAX_FILE_BYTES {
             let message = format!(
-                "{} has {} bytes; files over {MAX_FILE_BYTES} bytes are dropped in silence",
+                "{} has {} bytes; files over {MAX_FILE_BYTES} bytes are dropped without a message",
                 path.display(),
                 head.size
             );
@@ -303,7 +303,7 @@ impl<'a> Loader<'a> {
         }
     }
 
-    /// Returns whether a real path lies in a directory that the session may read.
+    /// Returns whether a real path is in a directory that the session may read.
     pub(super) fn is_inside(&self, real_path: &Path) -> bool {
         let added = self.session.directories("--add-dir");
         real_path.starts_with(&self.session.cwd)

@@ -47,7 +47,7 @@ pub async fn capture_live(
                    `security.auth.selectedType` in ~/.gemini/settings.json is \"gemini-api-key\"";
         return Err(CaptureError::Relay(why.to_owned()));
     }
-    // The bodies that the relay keeps have no secrets; what stands beside them must have none either.
+    // The bodies that the relay keeps have no secrets; the fields beside them must have none either.
     let redactor = Redactor::for_env(&env);
     env.extend(relayed.pointed.env);
     let run = child::Child {

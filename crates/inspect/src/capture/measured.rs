@@ -110,7 +110,7 @@ pub async fn measure(
 }
 
 /// Returns whether the program may run the commands of a project's own settings: if the user trusts the project, or
-/// the program asks by itself. Commands that cannot be withheld from the program are an error.
+/// the program asks for trust itself. Commands that cannot be withheld from the program are an error.
 fn commands(
     vendor: Vendor,
     user: &UserHome,

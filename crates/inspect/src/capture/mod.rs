@@ -304,7 +304,7 @@ impl Capture {
 #[derive(Debug, thiserror::Error)]
 pub enum CaptureError {
     /// There is no command.
-    #[error("there is no command; write for example `convoke capture -- claude \"hello\"`")]
+    #[error("no command given; write for example `convoke capture -- claude \"hello\"`")]
     NoCommand,
     /// The program does not exist.
     #[error("program `{0}` not found, as a path or on `PATH`")]

@@ -40,7 +40,7 @@ pub fn serve(
                 }
             };
             let Ok(message) = serde_json::from_slice::<Value>(&bytes) else {
-                write(output, &refusal(&Value::Null, PARSE_ERROR, "the line is no JSON"))?;
+                write(output, &refusal(&Value::Null, PARSE_ERROR, "the line is not JSON"))?;
                 continue;
             };
             let id = message["id"].clone();
@@ -74,7 +74,7 @@ pub fn serve(
                 // A response: no request was sent.
                 (None, _) if message.is_object() && !message["id"].is_null() => {}
                 _ => {
-                    let why = "the line is no JSON-RPC message; batches are not supported";
+                    let why = "the line is not a JSON-RPC message; batches are not supported";
                     write(output, &refusal(&Value::Null, INVALID_REQUEST, why))?;
                 }
             }

@@ -86,7 +86,7 @@ async fn found_sessions(
         return Ok((summaries, None));
     }
     let within: Vec<SessionId> = summaries.iter().map(|summary| summary.id).collect();
-    // One more than is shown tells whether there are more.
+    // One more than is shown, to see whether there are more.
     let mut messages = app.store.search(&words, Some(&within), MOST_FOUND + 1).await?;
     let has_more = messages.len() > MOST_FOUND;
     messages.truncate(MOST_FOUND);
@@ -119,7 +119,7 @@ pub(super) async fn session(
     let has_costs = known.is_some() || form == Form::Json;
     let mut standing = match known {
         Some(standing) => standing,
-        // The feed has not read the last commit yet; what it heard, such as a question, counts all the same.
+        // The feed has not read the last commit yet; its other state, such as a question, is current.
         None => feed.with_events(Standing::read(&app.store, session.clone(), is_held).await?),
     };
     if form == Form::Json {

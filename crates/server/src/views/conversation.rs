@@ -291,7 +291,7 @@ fn answer_label(answer: PermissionAnswer) -> &'static str {
 
 fn composer(id: SessionId, team: Option<&Team>, session: &Session) -> Markup {
     let Some(team) = team else {
-        return html! { p.notice { "The team file of this session cannot be read, so nothing can be said here." } };
+        return html! { p.notice { "The team file of this session cannot be read, so no message can be sent here." } };
     };
     let asker = session.state.asker.as_ref();
     html! {
@@ -302,7 +302,7 @@ fn composer(id: SessionId, team: Option<&Team>, session: &Session) -> Markup {
             p.send {
                 label for="to" { "To" }
                 select id="to" name="to" {
-                    option value="" { "whom the text names" }
+                    option value="" { "recipients in the text" }
                     option value="all" { "all" }
                     @for name in team.agents() { option value=(name) { (name) } }
                 }

@@ -191,7 +191,7 @@ impl Cut {
             && line.as_of.is_none()
         {
             let message = format!(
-                "the thread `{thread}` begins anew in the copy: an early version stored it without the \
+                "the thread `{thread}` starts empty in the copy: an early version stored it without the \
                  message that each line belongs to",
             );
             self.diagnostics.push(Diagnostic::new(diagnostics::THREAD_FORGOTTEN, message));

@@ -250,7 +250,7 @@ impl Client {
         (launch.program, launch.args) = line.program();
         let mut policy = access.policy.clone();
         if let Some((name, _)) = line.env.iter().find(|(name, _)| !is_variable_name(name)) {
-            let message = format!("`{name}` is no name of a variable");
+            let message = format!("`{name}` is not a valid name of a variable");
             return Err(Refusal::new(INVALID_PARAMS, message));
         }
         if let Some(policy) = &mut policy {
@@ -280,7 +280,7 @@ impl Client {
 
     fn terminal(&mut self, id: &str) -> Result<&mut OpenTerminal, Refusal> {
         let open = self.terminals.get_mut(id).filter(|open| !open.is_released);
-        open.ok_or_else(|| Refusal::new(INVALID_PARAMS, format!("there is no terminal `{id}`")))
+        open.ok_or_else(|| Refusal::new(INVALID_PARAMS, format!("unknown terminal `{id}`")))
     }
 
     /// Returns the output of a terminal.

@@ -21,7 +21,8 @@ pub(super) fn blocks(
 ) -> (Vec<Cow<'_, str>>, Option<Diagnostic>) {
     let is_command = prompt.trim_start_matches(is_blank).starts_with('/');
     let (text, note) = if is_command {
-        let message = "a line was inserted before the `/` at the start, so that it is no command";
+        let message =
+            "a line was inserted before the `/` at the start, so that it is not a command";
         let note = Diagnostic::new(diagnostics::AGENT_TEXT_ESCAPED, message).with_count(1);
         (Cow::Owned(format!("{LEAD}{prompt}")), Some(note))
     } else {

@@ -230,7 +230,7 @@ impl Session {
         if let Some(meta) = &self.settings.meta {
             params["_meta"] = meta.clone();
         }
-        // An agent that can do neither starts anew, which is reported when the ids are compared.
+        // An agent that can do neither starts a new session, which is reported when the ids are compared.
         self.id = self.settings.resume.clone().filter(|_| can_resume || can_load);
         let Some(session) = &self.id else {
             return self.request(Step::Session, "session/new", &params);
@@ -415,7 +415,7 @@ impl Session {
         self.settings.client.files || self.settings.client.terminal
     }
 
-    /// Does what the agent asks its client for, as far as its permissions go.
+    /// Carries out a client request of the agent, within its permissions.
     fn serve(
         &mut self,
         id: &Value,

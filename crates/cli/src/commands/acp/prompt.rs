@@ -15,7 +15,7 @@ pub(super) struct Prompt {
 
 impl Prompt {
     /// Reads content blocks. Text stays as it is; a link becomes its address; the text of a resource is quoted as
-    /// code, so that nothing in it routes a turn. What is no text is left out.
+    /// code, so that nothing in it routes a turn. Parts that are not text are left out.
     pub(super) fn of(blocks: &[Value]) -> Self {
         let mut prompt = Self::default();
         for block in blocks {

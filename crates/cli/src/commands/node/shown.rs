@@ -105,7 +105,7 @@ fn first_line(text: &str) -> &str {
 
 impl Observer for Shown {
     fn observe(&mut self, event: SessionEvent) {
-        // A node whose output is closed goes on with its turns.
+        // A node whose output is closed continues its turns.
         let _ = self.event(&event);
     }
 }

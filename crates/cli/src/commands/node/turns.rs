@@ -54,7 +54,7 @@ enum Taken {
 }
 
 impl Turns {
-    /// Takes turns until it is told to take no more and those that run have ended. Dropped before, it ends the agents.
+    /// Runs turns until it is asked to stop and the running ones have ended. Dropping it earlier terminates the agents.
     pub(super) async fn take(self, mut draining: watch::Receiver<bool>) -> anyhow::Result<()> {
         let this = Arc::new(self);
         let mut running: JoinSet<(SessionId, anyhow::Result<Taken>)> = JoinSet::new();

@@ -63,7 +63,7 @@ pub(super) async fn run(arguments: &Arguments, store: &AnyStore) -> anyhow::Resu
     if total == 0 {
         writeln!(out, "There are no sessions yet; `convoke run` starts one.")?;
     } else if found == 0 {
-        writeln!(out, "There are no sessions of this directory; `convoke run` begins one.")?;
+        writeln!(out, "There are no sessions of this directory; `convoke run` starts one.")?;
     }
     let hidden = [
         (found - rows.len(), "older", "--limit N"),

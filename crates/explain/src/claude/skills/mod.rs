@@ -204,7 +204,7 @@ fn builtin_entry(skill: BuiltinSkill, kind: builtin::BuiltinKind, limits: &Limit
     }
 }
 
-/// Keeps the name of the front matter where it is shown behind the directory's: a plain word that is no name
+/// Keeps the name of the front matter where it is shown behind the directory's: a plain word that is not a name
 /// of another skill, nor shown already.
 fn add_other_names(entries: &mut [Entry]) {
     let mut taken: std::collections::BTreeSet<String> =

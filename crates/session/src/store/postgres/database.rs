@@ -90,7 +90,7 @@ pub(super) async fn lock_contents(connection: &mut Connection) -> Result<(), Sto
     Ok(())
 }
 
-/// Tells other processes that a session has a new head. Listeners get it when the transaction commits, and read the
+/// Announces the new head of a session to other processes. Listeners get it when the transaction commits, and read the
 /// rows themselves.
 pub(super) async fn notify(
     connection: &mut Connection,

@@ -199,7 +199,7 @@ impl PostgresStore {
         Ok(Self { writer: Writer { pool, ..self.writer.clone() }, announcements })
     }
 
-    /// Does nothing: PostgreSQL reuses the space of removed rows by itself.
+    /// Does nothing: PostgreSQL reuses the space of removed rows.
     #[expect(clippy::unused_self, reason = "other databases need it")]
     fn give_back_pages(&self) -> std::future::Ready<()> {
         std::future::ready(())

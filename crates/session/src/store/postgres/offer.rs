@@ -1,4 +1,4 @@
-//! Offers: the sessions that go on, each with its next turn, and who may claim them.
+//! Offers: the sessions with a turn to run, and the nodes that may claim them.
 
 use sqlx::Row as _;
 
