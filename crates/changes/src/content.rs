@@ -87,8 +87,10 @@ pub(crate) fn has_content(root: &Path, path: &TreePath, entry: &FileEntry) -> bo
         FileKind::Link => fs::read_link(&at).map(|target| target.into_os_string().into_vec()),
         FileKind::Regular => read_small(&at),
     };
-    let is_stamp =
-        || fs::symlink_metadata(&at).is_ok_and(|metadata| Stamp::of(&metadata) == entry.stamp);
+    let is_stamp = || {
+        fs::symlink_metadata(&at)
+            .is_ok_and(|metadata| Stamp::from_metadata(&metadata) == entry.stamp)
+    };
     content.is_ok_and(|content| blob(&content) == oid) && is_stamp()
 }
 
@@ -163,7 +165,8 @@ impl ContentWriter {
             for (job, content) in left.into_iter().zip(contents) {
                 // A file is stored whole or not at all: it must not change while it is read.
                 let stamp = fs::symlink_metadata(job.path.under(&self.root));
-                let stamp = stamp.ok().map(|metadata| (Stamp::of(&metadata), metadata.len()));
+                let stamp =
+                    stamp.ok().map(|metadata| (Stamp::from_metadata(&metadata), metadata.len()));
                 match stamp {
                     Some((stamp, _)) if stamp == job.stamp => {
                         copied.insert(job.path, (stamp, content));
@@ -423,7 +426,7 @@ mod tests {
         let project = Changes::new(&at("data"), host).place(&at("project")).unwrap();
         let job = |name: &str| {
             let metadata = fs::symlink_metadata(at("project").join(name)).unwrap();
-            let (size, stamp) = (metadata.len(), Stamp::of(&metadata));
+            let (size, stamp) = (metadata.len(), Stamp::from_metadata(&metadata));
             Job { path: TreePath::new(name), kind: FileKind::Regular, size, stamp }
         };
         let jobs = [job("a"), job("d/secret"), job("plain")];

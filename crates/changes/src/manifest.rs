@@ -106,7 +106,7 @@ pub(crate) struct Stamp {
 const NANOSECONDS: i128 = 1_000_000_000;
 
 impl Stamp {
-    pub(crate) fn of(metadata: &std::fs::Metadata) -> Self {
+    pub(crate) fn from_metadata(metadata: &std::fs::Metadata) -> Self {
         let time = |seconds: i64, nanoseconds: i64| {
             i128::from(seconds) * NANOSECONDS + i128::from(nanoseconds)
         };

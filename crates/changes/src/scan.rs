@@ -110,7 +110,7 @@ impl Running<'_> {
                 Err(error) if path.is_root() => return Err(ChangesError::io(&at)(error)),
                 _ => continue,
             };
-            let stamp = Stamp::of(&metadata);
+            let stamp = Stamp::from_metadata(&metadata);
             let unchanged = known.filter(|known| known.settled && known.stamp == stamp);
             let (names, has_git) = match unchanged {
                 Some(known) => (names_of(known), known.is_repository),
@@ -232,7 +232,7 @@ impl Running<'_> {
     }
 
     fn new_file(&self, kind: FileKind, metadata: &Metadata) -> FileEntry {
-        let stamp = Stamp::of(metadata);
+        let stamp = Stamp::from_metadata(metadata);
         let mode = if kind == FileKind::Link { 0o777 } else { metadata.mode() & MODE_BITS };
         let (size, settled) = (metadata.len(), stamp.is_settled(self.now));
         FileEntry { kind, mode, size, stamp, settled, content: Content::Pending }
@@ -419,13 +419,13 @@ mod tests {
             kind: FileKind::Regular,
             mode: file.mode() & MODE_BITS,
             size: file.len(),
-            stamp: Stamp::of(&file),
+            stamp: Stamp::from_metadata(&file),
             settled,
             content,
         };
         let directory = Directory {
             mode: top.mode() & MODE_BITS,
-            stamp: Stamp::of(&top),
+            stamp: Stamp::from_metadata(&top),
             settled: true,
             files: [(b"f".to_vec(), entry)].into(),
             ..Directory::default()

@@ -127,7 +127,7 @@ impl Changes {
         place.save(&now)?;
         place.attribute_again();
         let records = self.session(session).load()?;
-        let target = Target::of(&records, plan.undoes)?;
+        let target = Target::by_id(&records, plan.undoes)?;
         let fresh = place.plan(&records, target)?;
         if !fresh.conflicts.is_empty() || fresh.changes != plan.changes {
             let paths = fresh.conflicts.into_iter().map(|conflict| conflict.path).collect();
@@ -182,7 +182,7 @@ impl Target {
                 Some(turn) => format!("turn {turn} changed no file"),
             })
         })?;
-        Self::of(records, found.id)
+        Self::by_id(records, found.id)
     }
 
     fn merge_of(records: &[Record], member: &str) -> Result<Self, ChangesError> {
@@ -194,11 +194,11 @@ impl Target {
             let why = format!("no workspace of {member} was merged in this session");
             ChangesError::NothingToUndo(why)
         })?;
-        Self::of(records, found.id)
+        Self::by_id(records, found.id)
     }
 
     /// Returns the target of a record: of a turn all its attempts together.
-    fn of(records: &[Record], id: RecordId) -> Result<Self, ChangesError> {
+    fn by_id(records: &[Record], id: RecordId) -> Result<Self, ChangesError> {
         let found = records.iter().find(|record| record.id == id);
         let found = found
             .ok_or_else(|| ChangesError::NothingToUndo(format!("there is no record {}", id.0)))?;
@@ -404,7 +404,7 @@ pub(crate) fn nodes<'a>(
         let node = metadata.map(|metadata| {
             let mode = metadata.mode() & MODE_BITS;
             let mut job = |kind| {
-                let (size, stamp) = (metadata.len(), Stamp::of(&metadata));
+                let (size, stamp) = (metadata.len(), Stamp::from_metadata(&metadata));
                 jobs.push(Job { path: path.clone(), kind, size, stamp });
             };
             if metadata.is_dir() {

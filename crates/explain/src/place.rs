@@ -92,7 +92,7 @@ impl<'a> Listed<'a> {
     /// Passes a listing on, and notes a directory that has too many entries.
     fn noted<T>(&self, directory: &Path, listing: io::Result<T>) -> io::Result<T> {
         if let Err(error) = &listing
-            && TooManyEntries::of(error).is_some()
+            && TooManyEntries::from_error(error).is_some()
         {
             self.unlisted.borrow_mut().insert(directory.to_owned());
         }

@@ -254,6 +254,6 @@ mod tests {
         assert!(root.file(Path::new("socket")).unwrap().write(b"x").is_err());
         std::fs::write(dir.path().join("large"), vec![b'x'; (64 << 10) + 1]).unwrap();
         let refused = read(&root, "large").unwrap_err();
-        assert!(crate::TooLarge::of(&refused).is_some(), "{refused}");
+        assert!(crate::TooLarge::from_error(&refused).is_some(), "{refused}");
     }
 }

@@ -169,18 +169,18 @@ impl PrivateKey {
             }
             State::EndWords(count) => {
                 *count += 1;
-                let goes_on = is_title(byte) && *count <= MOST_WORDS || byte == b'-';
+                let continues = is_title(byte) && *count <= MOST_WORDS || byte == b'-';
                 if byte == b'-' {
                     self.state = State::EndDashes(1);
                 }
-                self.end = if goes_on { at + 1 } else { at };
-                goes_on
+                self.end = if continues { at + 1 } else { at };
+                continues
             }
             State::EndDashes(count) => {
                 *count += 1;
-                let goes_on = byte == b'-' && *count <= DASHES;
-                self.end = if goes_on { at + 1 } else { at };
-                goes_on
+                let continues = byte == b'-' && *count <= DASHES;
+                self.end = if continues { at + 1 } else { at };
+                continues
             }
         }
     }
@@ -234,18 +234,18 @@ impl PrivateKey {
                 true
             }
             _ => {
-                let goes_on = byte == b'-' || is_sign(byte);
-                self.end_run(at, goes_on);
+                let continues = byte == b'-' || is_sign(byte);
+                self.end_run(at, continues);
                 self.state = State::Between { dashes: 0 };
-                goes_on && self.step(byte, at)
+                continues && self.step(byte, at)
             }
         }
     }
 
     /// Ends a run at a position, after which the key may or may not continue.
-    fn end_run(&mut self, at: usize, goes_on: bool) {
+    fn end_run(&mut self, at: usize, continues: bool) {
         let State::Run(run) = &self.state else { return };
-        if run.length >= RUN && (self.has_base64 || goes_on) {
+        if run.length >= RUN && (self.has_base64 || continues) {
             self.has_base64 = true;
             self.end = at;
         } else {

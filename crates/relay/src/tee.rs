@@ -44,7 +44,7 @@ impl KeptBytes {
     }
 
     /// Creates a copy of bytes that are counted with others; `None` if the limit of all does not allow it.
-    pub fn of(bytes: Vec<u8>, of_all: Arc<AtomicUsize>) -> Option<Self> {
+    pub fn from_bytes(bytes: Vec<u8>, of_all: Arc<AtomicUsize>) -> Option<Self> {
         let fits = |all: usize| all.checked_add(bytes.len()).filter(|&all| all <= MOST_KEPT);
         of_all.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).ok()?;
         Some(Self { limit: bytes.len(), bytes, of_all })

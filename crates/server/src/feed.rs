@@ -52,7 +52,7 @@ impl Feeds {
     }
 
     /// Returns the feed of a session, which ends when it is no longer used.
-    pub fn of(&self, session: SessionId) -> Arc<Feed> {
+    pub fn get(&self, session: SessionId) -> Arc<Feed> {
         let mut feeds = lock(&self.feeds);
         feeds.retain(|_, feed| feed.strong_count() > 0);
         if let Some(feed) = feeds.get(&session).and_then(Weak::upgrade) {
@@ -422,7 +422,7 @@ impl Feed {
                 return self.wake();
             }
             kind @ SessionEventKind::PermissionAsked { .. } => {
-                from_events.questions.extend(Question::of(kind));
+                from_events.questions.extend(Question::from_event(kind));
             }
             SessionEventKind::PermissionAnswered { id, .. } => {
                 from_events.questions.retain(|question| question.question.id != id);
@@ -475,7 +475,7 @@ impl Feed {
             let so_far =
                 AttemptProgress::read(&store.progress(self.session, turn.id, attempt).await?);
             let open = open_questions(turn, attempt, &so_far.events);
-            questions.extend(open.into_iter().filter_map(Question::of));
+            questions.extend(open.into_iter().filter_map(Question::from_event));
             progress.push((turn.id, attempt, so_far));
         }
         let mut from_events = lock(&self.from_events);

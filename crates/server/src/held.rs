@@ -113,7 +113,7 @@ impl HeldSessions {
     /// Adds a session that another part of this process runs. Returns an observer for its events.
     pub fn attend(&self, session: SessionId, requests: SessionRequests) -> Box<dyn Observer> {
         self.sessions().insert(session, requests);
-        let feed = self.feeds.of(session);
+        let feed = self.feeds.get(session);
         feed.set_held(true);
         Box::new(FeedObserver(feed))
     }
@@ -171,7 +171,7 @@ impl HeldSessions {
         answer: PermissionAnswer,
     ) -> Result<Done, ActionError> {
         let closed = || ActionError("this question is not open any more".to_owned());
-        let standing = self.feeds.of(session).standing();
+        let standing = self.feeds.get(session).standing();
         let is_open =
             |standing: Standing| standing.questions.iter().any(|it| it.question.id == question);
         if let Some(shared) = self.feeds.shared() {
@@ -201,7 +201,7 @@ impl HeldSessions {
         let observer = Box::new(LateHandle(Arc::clone(&late)));
         let opened = self.host.open(None, observer).await.map_err(ActionError)?;
         let session = opened.coordinator.session();
-        let feed = self.feeds.of(session);
+        let feed = self.feeds.get(session);
         late.set(FeedObserver(Arc::clone(&feed)));
         self.start(session, opened, feed);
         Ok(session)
@@ -238,7 +238,7 @@ impl HeldSessions {
         if let Ok(requests) = self.held(session) {
             return Ok(requests);
         }
-        let feed = self.feeds.of(session);
+        let feed = self.feeds.get(session);
         let observer = Box::new(FeedObserver(Arc::clone(&feed)));
         let opened = self.host.open(Some(session), observer).await.map_err(ActionError)?;
         Ok(self.start(session, opened, feed))

@@ -94,7 +94,7 @@ pub struct Question {
 
 impl Question {
     /// Returns the question that an event asks; `None` if it asks none.
-    pub fn of(event: SessionEventKind) -> Option<Self> {
+    pub fn from_event(event: SessionEventKind) -> Option<Self> {
         match event {
             SessionEventKind::PermissionAsked { turn, member, question, answers, expires_at } => {
                 Some(Self { turn, member, question, answers, expires_at })

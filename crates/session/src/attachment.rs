@@ -21,7 +21,7 @@ pub struct Attachment {
 impl Attachment {
     /// Returns the files that a message attaches. Skips invalid entries, which an imported session may
     /// contain.
-    pub fn of<Id>(message: &ConversationMessage<Id>) -> Vec<Self> {
+    pub fn from_message<Id>(message: &ConversationMessage<Id>) -> Vec<Self> {
         let Some(Value::Array(list)) = message.extra.get(FIELD) else { return Vec::new() };
         list.iter().filter_map(|value| Self::deserialize(value).ok()).collect()
     }
@@ -46,7 +46,7 @@ impl Attachment {
 
 /// Returns the text of a context message followed by the files that it attaches.
 pub(crate) fn with_attachments(mut text: String, message: &ConversationMessage) -> String {
-    for attachment in Attachment::of(message) {
+    for attachment in Attachment::from_message(message) {
         let (opening, closing) = attachment.file().frame();
         if !text.is_empty() {
             text.push_str("\n\n");

@@ -176,7 +176,7 @@ impl PromptRecord {
         let clean =
             |message: &NumberedMessage| message.message.text(self.options.text).into_owned();
         let text = clean(&material.current);
-        let attached = Attachment::of(&material.current.message);
+        let attached = Attachment::from_message(&material.current.message);
         let earlier_text =
             |message: &NumberedMessage| with_attachments(clean(message), &message.message);
         let texts: Vec<String> = material.earlier.iter().map(earlier_text).collect();

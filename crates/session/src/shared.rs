@@ -76,13 +76,13 @@ pub enum TurnSignal {
     Answer(QuestionId, PermissionAnswer),
 }
 
-/// The standing of a session between the processes that share it.
+/// The state of a session between the processes that share it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct SharedStanding {
+pub struct SharedState {
     /// The process that holds the session.
     pub holder: Option<Holder>,
     /// Whether the conversation continues: a turn is offered, or a message waits.
-    pub goes_on: bool,
+    pub continues: bool,
     /// The offered turn.
     pub offer: Option<TurnOffer>,
     /// Whether messages wait in the inbox.
@@ -120,7 +120,7 @@ pub struct NodeOffer {
 
 /// A node that takes turns.
 #[derive(Debug, Clone, PartialEq)]
-pub struct NodeStanding {
+pub struct NodeState {
     /// The name.
     pub name: String,
     /// The process.

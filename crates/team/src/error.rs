@@ -171,7 +171,7 @@ pub(crate) fn locate(text: &str, mut problems: Vec<Problem>) -> Option<TeamFileE
     problems.dedup();
     let left_out = problems.len().saturating_sub(MOST);
     problems.truncate(MOST);
-    let lines = Lines::of(text);
+    let lines = Lines::new(text);
     let mut errors: Vec<TeamFileError> = problems.into_iter().map(|it| lines.error(it)).collect();
     let last = errors.last_mut()?;
     if left_out > 0 {
@@ -188,7 +188,7 @@ struct Lines<'t> {
 }
 
 impl<'t> Lines<'t> {
-    fn of(text: &'t str) -> Self {
+    fn new(text: &'t str) -> Self {
         let after_breaks = text.match_indices('\n').map(|(at, _)| at + 1);
         Self { text, starts: std::iter::once(0).chain(after_breaks).collect() }
     }

@@ -107,7 +107,7 @@ impl Cause {
 /// Returns a request in cache order.
 pub fn segments(wire: Wire, body: &[u8]) -> Result<Vec<Segment>, serde_json::Error> {
     let whole: Value = serde_json::from_slice(body)?;
-    let parts = RequestParts::of(wire, body)?.parts;
+    let parts = RequestParts::parse(wire, body)?.parts;
     let mut segments = vec![settings(wire, &whole)];
     let parts = parts.into_iter().filter(|part| !is_billing_line(wire, part));
     segments.extend(parts.map(|part| segment(part, body)));

@@ -245,7 +245,8 @@ impl Context<'_> {
         additions.ports.extend(&call.ports);
         additions.ports.extend(self.team_server.iter().map(|server| server.port));
         let places = (home.as_deref(), self.turn_input.cwd.as_path());
-        let secrets = secrets::named(|name| self.variable(name), self.vendor, places);
+        let secrets =
+            secrets::secret_paths_from_env(|name| self.variable(name), self.vendor, places);
         Sandbox {
             enforcer: self.enforcer,
             permissions: self.permissions(),
@@ -361,7 +362,7 @@ impl CliAgent {
         let mut context = Context::new(turn_input, &self.definition, &self.host, private.path());
         let program = program::find(&context)?;
         // A CLI that is configured as a plain program has its state too.
-        context.vendor = context.vendor.or_else(|| Vendor::of(&program));
+        context.vendor = context.vendor.or_else(|| Vendor::from_program(&program));
         // Open until the turn is over.
         let team_socket = team_socket(&context)?;
         context.team_server = team_socket.as_ref().map(|(_, server)| server.clone());

@@ -90,7 +90,7 @@ pub struct RealPaths {
 
 impl RealPaths {
     /// Returns the real path.
-    pub fn of(&mut self, path: &Path) -> PathBuf {
+    pub fn resolve(&mut self, path: &Path) -> PathBuf {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
             return real(path);
         };
@@ -193,8 +193,8 @@ mod tests {
             ("link/a", "real/a"),
             ("real/a/", "real/a"),
         ] {
-            assert_eq!(paths.of(&dir.path().join(path)), root.join(expected), "{path}");
+            assert_eq!(paths.resolve(&dir.path().join(path)), root.join(expected), "{path}");
         }
-        assert_eq!(paths.of(Path::new("/")), Path::new("/"));
+        assert_eq!(paths.resolve(Path::new("/")), Path::new("/"));
     }
 }

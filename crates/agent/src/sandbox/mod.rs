@@ -296,7 +296,7 @@ impl Sandbox<'_> {
     /// Returns the paths that count for what Convoke does in the agent's name.
     pub fn reach(&self) -> Reach {
         let mut real = carve::RealPaths::default();
-        let mut all = |paths: Vec<PathBuf>| paths.iter().map(|path| real.of(path)).collect();
+        let mut all = |paths: Vec<PathBuf>| paths.iter().map(|path| real.resolve(path)).collect();
         Reach {
             hidden: all(self.hidden()),
             shown: all(self.shown().map(Path::to_owned).collect()),
@@ -322,8 +322,10 @@ impl Sandbox<'_> {
     }
 
     fn hidden(&self) -> Vec<PathBuf> {
-        let mut hidden =
-            self.home.as_deref().map_or_else(Vec::new, |home| secrets::hidden(home, self.vendor));
+        let mut hidden = self
+            .home
+            .as_deref()
+            .map_or_else(Vec::new, |home| secrets::secret_paths(home, self.vendor));
         hidden.extend(self.settings.private.iter().chain(&self.secrets).cloned());
         if self.permissions < Permissions::Full && !self.temp_root.starts_with(self.cwd) {
             hidden.extend(crate::process::other_private_dirs(self.temp_root, self.private_dir));
@@ -337,7 +339,7 @@ impl Sandbox<'_> {
 
     /// Returns the sign-in that the program may renew.
     pub fn sign_in(&self) -> Option<SignIn> {
-        SignIn::of(self.vendor?, self.directory.as_deref()?)
+        SignIn::find(self.vendor?, self.directory.as_deref()?)
     }
 
     fn writes(&self) -> io::Result<Writes> {

@@ -286,7 +286,7 @@ impl Acp {
     }
 
     /// Reads the result of the prompt, with which the turn is over.
-    pub fn over(&mut self, result: &Value, sink: &mut Sink<'_>) {
+    pub fn on_prompt_result(&mut self, result: &Value, sink: &mut Sink<'_>) {
         let last = self.text.trim().to_owned();
         self.end_texts(sink);
         self.tools.end(sink);
@@ -342,7 +342,7 @@ impl Reader for Acp {
             Some(Message::Response { outcome: Ok(result), .. })
                 if result["stopReason"].is_string() =>
             {
-                self.over(&result, sink);
+                self.on_prompt_result(&result, sink);
             }
             Some(Message::Response { outcome: Err(error), .. }) => self.fail(failure(&error), sink),
             Some(Message::Request { method, .. } | Message::Notification { method, .. }) => {

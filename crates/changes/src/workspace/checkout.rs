@@ -179,7 +179,7 @@ fn add_ignored(
     settings: &WorkspaceSettings,
 ) -> Result<Vec<TreePath>, ChangesError> {
     let mut added = Vec::new();
-    let mut budget = Budget::of(project.limits());
+    let mut budget = Budget::new(project.limits());
     for written in &settings.copy {
         let wanted = setting_path(written)?;
         if let Some((from, to)) = addition(project, tree, &wanted)? {
@@ -255,7 +255,8 @@ fn copy_unstored(
                 continue;
             };
             copy_file(file, &to)?;
-            let now = fs::symlink_metadata(&from).ok().map(|metadata| Stamp::of(&metadata));
+            let now =
+                fs::symlink_metadata(&from).ok().map(|metadata| Stamp::from_metadata(&metadata));
             if now == Some(entry.stamp) {
                 continue;
             }
@@ -305,7 +306,7 @@ struct Budget {
 }
 
 impl Budget {
-    fn of(limits: &Limits) -> Self {
+    fn new(limits: &Limits) -> Self {
         Self { files: limits.files, bytes: limits.bytes, limits: limits.clone() }
     }
 

@@ -217,7 +217,7 @@ impl Chat {
             speaker: setup.speaker.clone(),
             to: setup.to.clone(),
             task,
-            transcript: Transcript::of(&setup.session, left_out),
+            transcript: Transcript::new(&setup.session, left_out),
             queue,
             works: Vec::new(),
             pending: Vec::new(),
@@ -349,7 +349,7 @@ impl Chat {
 
     /// Returns the areas of the screen.
     pub(crate) fn areas(&self) -> Areas {
-        Areas::of(self)
+        Areas::new(self)
     }
 
     fn most_scrolled(&self) -> usize {

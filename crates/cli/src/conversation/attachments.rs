@@ -38,7 +38,7 @@ pub struct ProjectAttachments {
 
 impl ProjectAttachments {
     /// Creates the reader of a conversation's project.
-    pub fn of(conversation: &Conversation, host_environment: &HostEnvironment) -> Self {
+    pub fn new(conversation: &Conversation, host_environment: &HostEnvironment) -> Self {
         let project = &conversation.project;
         let directory = project.directory.clone();
         let cwd = host_environment.cwd.canonicalize().ok();

@@ -38,12 +38,12 @@ impl NodeTeam {
         is_offered: &(dyn Fn(&AgentSettings) -> bool + Sync),
         answers: SessionAnswers,
     ) -> anyhow::Result<Self> {
-        let home = Home::of(host_environment);
+        let home = Home::new(host_environment);
         let user = UserConfiguration::load(&home)?;
         let mut here = session.clone();
         here.began.directory = directory.display().to_string();
         let project = project_of(&here, &home, &user)?;
-        let backend = AgentBackend::of(None, session.began.rehearsal);
+        let backend = AgentBackend::new(None, session.began.rehearsal);
         let done = match project.origin {
             super::Origin::Sample => sessions::turns_done(store, session.began.id).await?,
             _ => HashMap::new(),
@@ -52,7 +52,7 @@ impl NodeTeam {
             elsewhere: elsewhere(&project.team, is_offered),
             project: &project,
             catalog: &user.catalog,
-            rules: user.permissions.of(&project.directory),
+            rules: user.permissions.rules_for(&project.directory),
             answers,
             backend,
             done,

@@ -163,7 +163,7 @@ pub(super) fn read_instructions(
         fix: fix.to_owned(),
     };
     let unreadable = |error: std::io::Error| {
-        let fix = match (TooLarge::of(&error), error.kind()) {
+        let fix = match (TooLarge::from_error(&error), error.kind()) {
             (Some(_), _) => "use a smaller file",
             (None, ErrorKind::IsADirectory) => "name a file in the directory",
             (None, _) if file.starts_with('~') => {

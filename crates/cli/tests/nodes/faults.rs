@@ -357,7 +357,7 @@ async fn every_turn_is_recorded_once_and_in_order_whatever_happens_to_the_nodes(
             attempts += tried.len();
         }
         assert!(store.inbox(*session).await.unwrap().is_empty());
-        assert!(!store.shared_standing(*session).await.unwrap().goes_on);
+        assert!(!store.shared_state(*session).await.unwrap().continues);
     }
     // Every planned fault has happened, and every turn that one hit was tried again.
     let (before, after) = proxy.made();

@@ -30,7 +30,7 @@ pub(super) fn default_root_markers() -> Vec<String> {
 impl DocumentSettings {
     /// Reads the keys of a table, and checks its trust levels.
     pub fn read(table: &Table) -> Result<Self, ConfigError> {
-        let setting = Setting::of(table);
+        let setting = Setting::without_profile(table);
         check_trust(&setting, table)?;
         Ok(Self {
             max_bytes: setting.number("project_doc_max_bytes")?,

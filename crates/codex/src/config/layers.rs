@@ -136,7 +136,7 @@ impl Layers {
         for directory in directories_between(&root, cwd) {
             let folder = directory.join(".codex");
             let counts = folder != *codex_home && files.kind(&folder).is_ok();
-            if !counts || trusts.of(&directory) != Trust::Trusted {
+            if !counts || trusts.level_of(&directory) != Trust::Trusted {
                 continue;
             }
             let file = folder.join("config.toml");
@@ -147,7 +147,7 @@ impl Layers {
             of_project.push((file, table));
             rule_folders.push(folder.join("rules"));
         }
-        let trust = trusts.of(cwd);
+        let trust = trusts.level_of(cwd);
         let strongest = [(PathBuf::from("-c"), arguments), (managed_file, managed)];
         for (source, table) in of_project.into_iter().chain(strongest) {
             merge(&mut merged, table.clone());
@@ -311,7 +311,7 @@ impl<'a> Trusts<'a> {
     }
 
     /// Returns the trust level of a directory: its own, or that of the first root that has one.
-    fn of(&self, directory: &Path) -> Trust {
+    fn level_of(&self, directory: &Path) -> Trust {
         let level = |path: &Path| {
             let project = self.projects?.get(path.to_str()?)?;
             project.get("trust_level")?.as_str()

@@ -44,7 +44,7 @@ pub struct Setting<'a> {
 impl<'a> Setting<'a> {
     /// Chooses the profile that is named, or the configured one.
     pub fn new(root: &'a Table, profile: Option<&str>) -> Result<Self, ConfigError> {
-        let configured = Self::of(root).text("profile")?;
+        let configured = Self::without_profile(root).text("profile")?;
         let profile = match profile.or(configured) {
             None => None,
             Some(name) => {
@@ -56,7 +56,7 @@ impl<'a> Setting<'a> {
     }
 
     /// Looks into a table alone.
-    pub fn of(root: &'a Table) -> Self {
+    pub fn without_profile(root: &'a Table) -> Self {
         Self { root: Some(root), profile: None, path: String::new() }
     }
 

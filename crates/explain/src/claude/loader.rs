@@ -156,7 +156,7 @@ impl<'a> Loader<'a> {
             return Err(Rule::Duplicate(first.clone()));
         }
         if level != Level::Managed
-            && let Some(exclude) = self.settings.excludes.of(path)
+            && let Some(exclude) = self.settings.excludes.matching(path)
         {
             if level == Level::User && exclude.by_project {
                 let message = format!(
@@ -170,7 +170,7 @@ impl<'a> Loader<'a> {
             return Err(Rule::Excluded(exclude.pattern.clone()));
         }
         if matches!(level, Level::Project | Level::Local) {
-            if let Some(rule) = self.settings.denied.of([path, &real_path]) {
+            if let Some(rule) = self.settings.denied.rule_for([path, &real_path]) {
                 return Err(Rule::Denied(rule.to_owned()));
             }
             if self.settings.blocks_outside && real_path != path && !self.is_inside(&real_path) {

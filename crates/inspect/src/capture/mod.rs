@@ -74,7 +74,7 @@ struct Found<'o> {
 }
 
 impl<'o> Found<'o> {
-    fn of(
+    fn find(
         command: &'o [OsString],
         vendor: Option<Vendor>,
         host_environment: &HostEnvironment,
@@ -82,7 +82,7 @@ impl<'o> Found<'o> {
         let (name, arguments) = command.split_first().ok_or(CaptureError::NoCommand)?;
         let not_found = || CaptureError::NotFound(name.to_string_lossy().into_owned());
         let path = host_environment.program(name).ok_or_else(not_found)?;
-        let vendor = vendor.or_else(|| Vendor::of(&path));
+        let vendor = vendor.or_else(|| Vendor::from_program(&path));
         let vendor = vendor.ok_or_else(|| CaptureError::Unknown(path.clone()))?;
         Ok(Self { name, arguments, path, vendor })
     }
@@ -124,7 +124,7 @@ pub async fn capture(
     host_environment: &HostEnvironment,
 ) -> Result<Capture, CaptureError> {
     let Found { name, arguments, path, vendor } =
-        Found::of(&options.command, options.vendor, host_environment)?;
+        Found::find(&options.command, options.vendor, host_environment)?;
     let home = PrivateDir::create(&std::env::temp_dir()).map_err(CaptureError::Home)?;
     let mut notes = Vec::new();
     let user = options.configuration_from.as_deref().map(|home| UserHome {

@@ -30,7 +30,7 @@ pub enum Generation {
 
 impl Generation {
     /// Returns the generation of a request, from its content.
-    pub fn of(request: &Value) -> Self {
+    pub fn from_request(request: &Value) -> Self {
         let is_named = match request["method"].as_str() {
             Some("initialize") => false,
             Some("server/discover") => true,

@@ -46,7 +46,7 @@ pub fn serve(
             let id = message["id"].clone();
             match (message["method"].as_str(), &id) {
                 (Some(method), Value::String(_) | Value::Number(_)) => {
-                    let generation = Generation::of(&message);
+                    let generation = Generation::from_request(&message);
                     if method != "tools/call" {
                         write(output, &server.answer(generation, &message))?;
                         continue;

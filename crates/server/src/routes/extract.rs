@@ -93,7 +93,7 @@ impl FromRequestParts<Arc<App>> for Form {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &Arc<App>) -> Result<Self, Infallible> {
-        Ok(Self::of(&parts.headers))
+        Ok(Self::from_headers(&parts.headers))
     }
 }
 

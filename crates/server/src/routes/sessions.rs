@@ -114,7 +114,7 @@ pub(super) async fn session(
 ) -> ApiResult<Response> {
     let page = message_page(&app, &session, &query).await?;
     let is_held = app.store.is_held(id).await?;
-    let feed = app.feeds.of(id);
+    let feed = app.feeds.get(id);
     let known = feed.standing().filter(|standing| standing.head == session.head.0);
     let has_costs = known.is_some() || form == Form::Json;
     let mut standing = match known {
@@ -210,7 +210,7 @@ pub(super) async fn stream(
 ) -> Response {
     let last = headers.get("last-event-id").and_then(|last| last.to_str().ok()?.parse().ok());
     let after = last.or(query.after).map(MessageNumber);
-    let viewer = app.feeds.of(id).view();
+    let viewer = app.feeds.get(id).view();
     let parts = events::follow(app.store.clone(), id, viewer, after, form);
     ([(CONTENT_TYPE, "text/event-stream")], Body::from_stream(parts)).into_response()
 }

@@ -137,7 +137,7 @@ pub fn message(id: SessionId, message: &MessageRow) -> Markup {
                 }
             }
             pre.text { (exact(text, false)) @if rest > 0 { (more(&format!("/api/sessions/{id}/messages/{number}/text"), text.len(), rest)) } }
-            @for attachment in Attachment::of(said) { (self::attachment(&attachment)) }
+            @for attachment in Attachment::from_message(said) { (self::attachment(&attachment)) }
             @if let Some(turn) = message.turn {
                 details data-load=(format!("/api/sessions/{id}/turns/{turn}/steps")) { summary { "Steps of the turn" } }
             }

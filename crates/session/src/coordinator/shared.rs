@@ -18,7 +18,7 @@ use crate::event_queue::Observer;
 use crate::follow::{Follower, interrupted};
 use crate::id::{MemberName, SessionId, TurnId};
 use crate::routing::conversation::Conversation;
-use crate::shared::{NodeStanding, QuestionId, SharedStanding, TurnOffer, TurnRequirements};
+use crate::shared::{NodeState, QuestionId, SharedState, TurnOffer, TurnRequirements};
 use crate::store::postgres::{Attendance, Commits, PostgresStore, SessionLease};
 use crate::store::{Holder, SessionHold as _, Store, StoreError};
 use crate::turn::TurnState;
@@ -53,7 +53,7 @@ impl Sharing {
             Some(commits) => commits,
             None => self.commits.insert(self.store.listen().await?),
         };
-        match tokio::time::timeout(LOOK, commits.of(session)).await {
+        match tokio::time::timeout(LOOK, commits.wait_for(session)).await {
             Ok(Err(error)) => {
                 self.commits = None;
                 Err(error)
@@ -75,7 +75,7 @@ enum Next {
 
 impl Next {
     /// Decides the next step for a session. A person who has just sent a message continues a stopped conversation.
-    fn of(standing: SharedStanding, team_agents: &TeamAgents, is_asked_for: bool) -> Self {
+    fn new(standing: SharedState, team_agents: &TeamAgents, is_asked_for: bool) -> Self {
         if standing.holder.is_some() {
             return Self::Wait;
         }
@@ -90,19 +90,19 @@ impl Next {
 }
 
 /// Returns why no node takes a turn; `None` if one can.
-fn unclaimable(nodes: &[NodeStanding], requirements: &TurnRequirements) -> Option<String> {
+fn unclaimable(nodes: &[NodeState], requirements: &TurnRequirements) -> Option<String> {
     let TurnRequirements { agent, node } = requirements;
-    let is_named = |standing: &&NodeStanding| {
+    let is_named = |standing: &&NodeState| {
         let is_it = |name: &String| *name == standing.name || standing.offer.labels.contains(name);
         node.as_ref().is_none_or(is_it)
     };
     let ready = nodes.iter().filter(|node| node.is_alive && !node.offer.is_draining);
-    let named: Vec<&NodeStanding> = ready.filter(is_named).collect();
+    let named: Vec<&NodeState> = ready.filter(is_named).collect();
     let name = node.as_ref().map_or_else(String::new, |node| format!(" `{node}`"));
     if named.is_empty() {
         return Some(format!("no node{name} is ready"));
     }
-    let offers = |standing: &&NodeStanding| standing.offer.agents.contains(agent);
+    let offers = |standing: &&NodeState| standing.offer.agents.contains(agent);
     (!named.iter().any(offers)).then(|| match node {
         Some(node) => format!("node `{node}` does not offer {agent}"),
         None => format!("no node offers {agent}"),
@@ -348,11 +348,11 @@ impl<S: Store> Coordinator<S> {
             self.put_answer(&question, answer).await?;
         }
         let Some(sharing) = &mut self.sharing else { return Ok(Next::Claim(None)) };
-        let standing = sharing.store.shared_standing(self.session).await?;
+        let standing = sharing.store.shared_state(self.session).await?;
         let offer = standing.offer.clone().filter(|_| standing.holder.is_none());
         let is_held = standing.holder.is_some();
         let heard = self.controls.stop_request();
-        let next = match Next::of(standing, &self.team_agents, is_asked_for) {
+        let next = match Next::new(standing, &self.team_agents, is_asked_for) {
             Next::Wait if heard == StopRequest::CancelTurn => {
                 if is_held {
                     // Asked again with every look: the next turn may have begun.
@@ -441,8 +441,8 @@ impl<S: Store> Coordinator<S> {
         self.update_attendance().await;
         self.catch_up().await?;
         let Some(sharing) = &mut self.sharing else { return Ok(false) };
-        let standing = sharing.store.shared_standing(self.session).await?;
-        if standing.holder.is_some() || standing.goes_on {
+        let standing = sharing.store.shared_state(self.session).await?;
+        if standing.holder.is_some() || standing.continues {
             return Ok(true);
         }
         sharing.changed(self.session).await?;
@@ -486,7 +486,7 @@ impl Coordinator<PostgresStore> {
         team_agents: TeamAgents,
         observer: Box<dyn Observer>,
     ) -> Result<Self, CoordinatorError> {
-        let offer = store.shared_standing(session).await?.offer;
+        let offer = store.shared_state(session).await?.offer;
         let mut coordinator =
             Self::reopen(store, session, Some(lease), team_agents, observer).await?;
         coordinator.guard = offer.map(|offer| offer.guard).unwrap_or_default();

@@ -79,7 +79,7 @@ async fn carry_out(
         }
         let announced = async {
             match &mut commits {
-                Some(commits) => commits.of(session).await,
+                Some(commits) => commits.wait_for(session).await,
                 None => std::future::pending().await,
             }
         };

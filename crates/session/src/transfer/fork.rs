@@ -28,7 +28,7 @@ pub async fn fork(
     id: SessionId,
     at: Millis,
 ) -> Result<Vec<Diagnostic>, TransferError> {
-    let mut pages = Pages::of(store, session).await?;
+    let mut pages = Pages::open(store, session).await?;
     let last = pages.session.state.last_message;
     if let Some(after) = after.filter(|after| after.0 == 0 || *after > last) {
         return Err(TransferError::NoMessage(after));

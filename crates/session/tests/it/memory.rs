@@ -187,8 +187,8 @@ async fn threads_that_do_not_fit_are_refused_with_their_line_and_nothing_is_left
     let at = |offset: usize, problem: &str| format!("line {}: {problem}", first + 1 + offset);
     let changed = |from: &str, to: &str| text.replacen(from, to, 1);
     let cases = [
-        (changed("\"thread\":\"ada\"", "\"thread\":\"a/d\""), at(0, "`a/d` is no name")),
-        (changed("\"thread\":\"ada\"", "\"thread\":\"\""), at(0, "`` is no name")),
+        (changed("\"thread\":\"ada\"", "\"thread\":\"a/d\""), at(0, "`a/d` is not the name")),
+        (changed("\"thread\":\"ada\"", "\"thread\":\"\""), at(0, "`` is not the name")),
         (changed("\"line\":\"1/1\"", "\"line\":7"), at(0, "invalid type")),
         (changed("\"asOf\":2", "\"asOf\":-2"), at(0, "invalid value")),
         (changed("\"asOf\":6", "\"asOf\":1"), at(1, "a line of the thread `ada` is out of order")),

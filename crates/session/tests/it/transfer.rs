@@ -216,7 +216,7 @@ async fn a_session_that_does_not_fit_together_is_refused_with_its_line() {
     let cases = [
         (
             text.replacen(team, "[[member]]\\nname = 5", 1),
-            "line 1: the field `team` is no team file: ",
+            "line 1: the field `team` is not a team file: ",
         ),
         (
             text.replacen("\"id\":\"msg-2\"", "\"id\":\"msg-1\"", 1),

@@ -150,7 +150,7 @@ async fn a_stale_process_does_not_release_the_session_of_another() {
         let running = tokio::spawn(async move { coordinator.run().await.unwrap() });
         seen.wait_for("lease.lost").await;
         assert!(fresh.is_held(new.id).await.unwrap(), "{text}");
-        let standing = fresh.shared_standing(new.id).await.unwrap();
+        let standing = fresh.shared_state(new.id).await.unwrap();
         assert_eq!((standing.offer, standing.stopped), (None, None), "{text}");
         controls.leave();
         let ended = tokio::time::timeout(Duration::from_mins(1), running).await;

@@ -280,7 +280,7 @@ async fn guards_hold_across_machines() {
         assert!(turns < 10, "nothing stops it");
     }
     assert_eq!(turns, 2);
-    let stopped = store.shared_standing(new.id).await.unwrap().stopped;
+    let stopped = store.shared_state(new.id).await.unwrap().stopped;
     assert_eq!(stopped, Some(StopReason::TurnLimit { person: "ada".into(), limit: 2 }));
 }
 

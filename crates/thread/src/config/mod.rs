@@ -134,7 +134,7 @@ pub struct Config {
 fn configured(text: &str) -> SourcedText<'static> {
     let source = Source::setting("developer_instructions");
     let section = Section::DeveloperInstructions.name();
-    SourcedText::of(section, Fragment::new(text.to_owned(), source))
+    SourcedText::new(section, Fragment::new(text.to_owned(), source))
 }
 
 impl Config {

@@ -99,7 +99,7 @@ impl Refusal {
 
     fn io(path: &Path, error: &io::Error) -> Self {
         let path = path.display();
-        match TooLarge::of(error) {
+        match TooLarge::from_error(error) {
             Some(too_large) => Self::new(FAILED, format!("`{path}` is {too_large}")),
             None => Self::new(FAILED, format!("`{path}`: {error}")),
         }
@@ -184,7 +184,7 @@ impl Client {
                 let message = format!("`{}` does not exist", path.display());
                 Err(Refusal::new(NOT_FOUND, message))
             }
-            Ok(Some(text)) => Ok(range.of(text)),
+            Ok(Some(text)) => Ok(range.select(text)),
             Err(refusal) => Err(refusal),
         };
         let output = match &text {

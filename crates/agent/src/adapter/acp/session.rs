@@ -131,7 +131,7 @@ enum Ruling {
 }
 
 impl Ruling {
-    fn of(permit: Option<&Permit>, refuses: fn(&Permit) -> Option<&'static str>) -> Self {
+    fn new(permit: Option<&Permit>, refuses: fn(&Permit) -> Option<&'static str>) -> Self {
         match permit.map(refuses) {
             None => Self::Asks,
             Some(None) => Self::Allowed,
@@ -170,7 +170,7 @@ impl Session {
         Input::last(Vec::new())
     }
 
-    fn refused(&mut self, error: &Value, sink: &mut Sink<'_>) -> Input {
+    fn on_error(&mut self, error: &Value, sink: &mut Sink<'_>) -> Input {
         let mut failure = failure(error);
         match self.step {
             Step::Session if failure.reason == FailureReason::Auth => {}
@@ -192,14 +192,14 @@ impl Session {
         self.fail(failure, sink)
     }
 
-    fn answered(&mut self, result: &Value, sink: &mut Sink<'_>) -> Input {
+    fn on_result(&mut self, result: &Value, sink: &mut Sink<'_>) -> Input {
         match self.step {
             Step::Initialize => self.initialized(result, sink),
-            Step::Session => self.opened(result, sink),
+            Step::Session => self.on_session(result, sink),
             Step::Choose => self.send_next(),
             Step::Prompt => {
                 self.client.kill_all();
-                self.reader.over(result, sink);
+                self.reader.on_prompt_result(result, sink);
                 Input::last(Vec::new())
             }
             Step::Repeating => Input::nothing(),
@@ -241,7 +241,7 @@ impl Session {
         self.request(Step::Session, method, &params)
     }
 
-    fn opened(&mut self, result: &Value, sink: &mut Sink<'_>) -> Input {
+    fn on_session(&mut self, result: &Value, sink: &mut Sink<'_>) -> Input {
         let is_new = self.id.is_none();
         if let Some(session) = result["sessionId"].as_str().filter(|_| is_new) {
             self.id = Some(session.to_owned());
@@ -314,7 +314,13 @@ impl Session {
         self.request(Step::Prompt, "session/prompt", &params)
     }
 
-    fn notified(&mut self, method: &str, params: &Value, line: &str, sink: &mut Sink<'_>) -> Input {
+    fn on_notification(
+        &mut self,
+        method: &str,
+        params: &Value,
+        line: &str,
+        sink: &mut Sink<'_>,
+    ) -> Input {
         match method {
             "session/update" => {
                 let is_ours = params["sessionId"].as_str() == self.id.as_deref();
@@ -338,7 +344,7 @@ impl Session {
         }
     }
 
-    fn requested(
+    fn on_request(
         &mut self,
         id: &Value,
         method: &str,
@@ -460,7 +466,7 @@ impl Session {
             is_command: false,
         };
         let allowed = Allowed::Change(change.path.clone(), change.content.clone());
-        let ruling = Ruling::of(self.settings.permit.as_ref(), Permit::refuses_changes);
+        let ruling = Ruling::new(self.settings.permit.as_ref(), Permit::refuses_changes);
         self.decide(question, Asked::Change(change), &allowed, ruling, sink)
     }
 
@@ -475,7 +481,7 @@ impl Session {
             diff: None,
             is_command: true,
         };
-        let ruling = Ruling::of(self.settings.permit.as_ref(), Permit::refuses_commands);
+        let ruling = Ruling::new(self.settings.permit.as_ref(), Permit::refuses_commands);
         self.decide(question, Asked::Command(line), &Allowed::Command(text), ruling, sink)
     }
 
@@ -581,14 +587,14 @@ impl Dialogue for Session {
         let line = self.reader.text_of(line).into_owned();
         match Message::parse(&line) {
             Some(Message::Request { id, method, params }) => {
-                self.requested(&id, &method, &params, &line, sink)
+                self.on_request(&id, &method, &params, &line, sink)
             }
             Some(Message::Notification { method, params }) => {
-                self.notified(&method, &params, &line, sink)
+                self.on_notification(&method, &params, &line, sink)
             }
             Some(Message::Response { id, outcome }) if id == self.waiting => match outcome {
-                Ok(result) => self.answered(&result, sink),
-                Err(error) => self.refused(&error, sink),
+                Ok(result) => self.on_result(&result, sink),
+                Err(error) => self.on_error(&error, sink),
             },
             Some(Message::Response { .. }) => Input::nothing(),
             None => {

@@ -59,7 +59,7 @@ fn is_there(version: u8) -> bool {
 /// Restricts this process, and what it becomes and starts.
 pub fn restrict(policy: &Policy) -> Result<(), LandlockError> {
     let abi = ABI::from(i32::from(policy.abi));
-    let rights = Rights::of(policy, abi);
+    let rights = Rights::new(policy, abi);
     let mut ruleset = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
         .handle_access(rights.handled)?;
@@ -175,7 +175,7 @@ struct Rights {
 }
 
 impl Rights {
-    fn of(policy: &Policy, abi: ABI) -> Self {
+    fn new(policy: &Policy, abi: ABI) -> Self {
         match policy.writes {
             Writes::Everywhere => {
                 let read = AccessFs::ReadFile | AccessFs::ReadDir;
@@ -193,7 +193,7 @@ impl Rights {
 
     fn rules(&self, policy: &Policy) -> Vec<(Covered, BitFlags<AccessFs>)> {
         let mut paths = RealPaths::default();
-        let mut real = |path: &FilePath| paths.of(path.as_path());
+        let mut real = |path: &FilePath| paths.resolve(path.as_path());
         let hidden: Vec<PathBuf> = policy.hidden.iter().map(&mut real).collect();
         let mut but_devices = hidden.clone();
         but_devices.push(DEVICE_DIRECTORY.into());

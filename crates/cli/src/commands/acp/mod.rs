@@ -229,7 +229,7 @@ impl Server {
         let Some(blocks) = params["prompt"].as_array() else {
             return Err(Refusal::new(INVALID_PARAMS, "`prompt` must be a list of content blocks"));
         };
-        let prompt = prompt::Prompt::of(blocks);
+        let prompt = prompt::Prompt::from_blocks(blocks);
         if prompt.text.trim().is_empty() {
             return Err(Refusal::new(INVALID_PARAMS, "the prompt has no text"));
         }

@@ -101,7 +101,7 @@ impl EditorSession {
         // A prompt is taken only while no other one runs.
         let (prompts, asked) = channel(1);
         let replies = Replies {
-            attachments: ProjectAttachments::of(&conversation, host_environment),
+            attachments: ProjectAttachments::new(&conversation, host_environment),
             id: id.clone(),
             conversation,
             events,
@@ -251,7 +251,7 @@ impl Replies {
                         let words = format!("\n\n**{}:** {}\n\n", message.from, safe(&message.text));
                         output.update(id, &chunk("agent_message_chunk", &words, None));
                     }
-                    for update in updates.of(&event.kind) {
+                    for update in updates.for_event(&event.kind) {
                         output.update(id, &update);
                     }
                 }
@@ -338,7 +338,7 @@ impl Replies {
                 }
                 _ => {}
             }
-            for update in updates.of(event) {
+            for update in updates.for_event(event) {
                 output.update(id, &update);
             }
             if output.is_gone() {

@@ -47,7 +47,7 @@ pub(super) async fn converse(arguments: &run::Arguments) -> anyhow::Result<Outco
         page,
         speaker: conversation.speaker().await?,
         to,
-        attachments: ProjectAttachments::of(&conversation, &host_environment),
+        attachments: ProjectAttachments::new(&conversation, &host_environment),
         show: Show::new(arguments, &conversation),
         conversation,
         events,

@@ -69,7 +69,7 @@ pub(super) async fn first_message(
     if arguments.task.as_deref() == Some("-") {
         return Ok(Some(message));
     }
-    let attached = ProjectAttachments::of(conversation, host_environment).attach(message);
+    let attached = ProjectAttachments::new(conversation, host_environment).attach(message);
     Ok(Some(attached.map_err(UsageError)?))
 }
 

@@ -13,7 +13,7 @@ use crate::conversation::attachments::ProjectAttachments;
 
 /// Returns a function that adds recipients, and the files of `@path`, to the messages of a conversation.
 pub(super) fn compose(conversation: &Conversation, host_environment: &HostEnvironment) -> Compose {
-    let attachments = Arc::new(ProjectAttachments::of(conversation, host_environment));
+    let attachments = Arc::new(ProjectAttachments::new(conversation, host_environment));
     let coordinator = &conversation.coordinator;
     let (store, session) = (coordinator.store().clone(), coordinator.session());
     let team = Arc::new(coordinator.team_agents().team().clone());

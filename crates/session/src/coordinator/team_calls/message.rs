@@ -235,5 +235,5 @@ impl<S: Store> Coordinator<S> {
 
 /// Returns the key of a call; equal calls have equal keys.
 pub(super) fn key(tool: &str, parts: &[&str]) -> ContentHash {
-    ContentHash::of(&json!([tool, parts]).to_string())
+    ContentHash::new(&json!([tool, parts]).to_string())
 }

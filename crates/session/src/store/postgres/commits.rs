@@ -37,7 +37,7 @@ impl Commits {
     }
 
     /// Waits until a session may have changed.
-    pub async fn of(&mut self, session: SessionId) -> Result<(), StoreError> {
+    pub async fn wait_for(&mut self, session: SessionId) -> Result<(), StoreError> {
         while self.next().await?.is_some_and(|(changed, _)| changed != session) {}
         Ok(())
     }

@@ -67,7 +67,7 @@ impl PostgresStore {
 fn row(message: &NewMessage) -> Value {
     json!({
         "person": message.speaker.name(), "text": message.content, "to": message.addressees(),
-        "attachments": Attachment::of(message),
+        "attachments": Attachment::from_message(message),
     })
 }
 

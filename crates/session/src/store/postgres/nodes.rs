@@ -8,7 +8,7 @@ use super::PostgresStore;
 use super::database::{DatabaseRow, text};
 use super::offer::{from_json, holder};
 use crate::id::{MemberName, SessionId, TurnId};
-use crate::shared::{NodeOffer, NodeStanding, NodeTurn};
+use crate::shared::{NodeOffer, NodeState, NodeTurn};
 use crate::store::{Holder, StoreError};
 
 /// The registration of a node.
@@ -82,7 +82,7 @@ impl PostgresStore {
     }
 
     /// Lists the nodes with the turns that they run, in the order of their names.
-    pub async fn nodes(&self) -> Result<Vec<NodeStanding>, StoreError> {
+    pub async fn nodes(&self) -> Result<Vec<NodeState>, StoreError> {
         let running = sqlx::query(
             "SELECT lease.session AS session, lease.pid AS pid, lease.host AS host, lease.since AS since, \
              turn.number AS turn, turn.member AS member FROM lease \
@@ -112,7 +112,7 @@ impl PostgresStore {
         let node = |row: &DatabaseRow| {
             let holder = holder(row)?;
             let about: String = row.try_get("about")?;
-            Ok(NodeStanding {
+            Ok(NodeState {
                 name: text(row, "name")?,
                 turns: turns.remove(&(holder.pid, holder.host.clone())).unwrap_or_default(),
                 holder,
