@@ -17,7 +17,7 @@ pub(crate) enum SettingsError {
     NoObject,
 }
 
-/// Takes the settings out of arguments: returns the other arguments and the last value of the flag.
+/// Splits the settings off the arguments: returns the other arguments and the last value of the flag.
 pub(crate) fn split(arguments: &[String]) -> (Vec<String>, Option<String>) {
     let mut others = Vec::new();
     let mut given = None;

@@ -22,7 +22,7 @@ use crate::tree_path::TreePath;
 const BATCH_FILES: usize = 512;
 /// The bytes of files that are copied before git reads them.
 const STAGED_BYTES: u64 = 64 << 20;
-/// How often a file that changes while it is read is read again.
+/// The maximum number of times that a file is read again because it changed meanwhile.
 const TRIES: u32 = 3;
 /// The bytes of an object name with its line break.
 const OID_LINE: usize = 41;

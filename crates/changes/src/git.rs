@@ -18,7 +18,7 @@ use crate::limits::Limits;
 
 /// The bytes of an error message that are shown.
 const MESSAGE_BYTES: u64 = 2_000;
-/// How often a running process is looked at.
+/// The interval at which a running process is polled.
 const POLL: Duration = Duration::from_millis(1);
 
 /// The parts of the user's environment that recording reads.

@@ -96,7 +96,7 @@ impl Journal {
         let _ = fs::remove_file(committed(place));
     }
 
-    /// Makes the changes in reverse, after one of them failed.
+    /// Reverts the changes after one of them failed.
     fn roll_back(&self, place: &Place) -> Result<(), ChangesError> {
         let reversed: Vec<Change> = self.record.changes.iter().map(Change::reversed).collect();
         let _ = fs::remove_dir_all(&self.staging);
@@ -155,7 +155,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Makes changes: removes what goes, creates directories, then moves the staged files into place.
+    /// Applies changes: removes entries, creates directories, then moves the staged files into place.
     fn make(&self, place: &Place, changes: &[Change]) -> Result<(), ChangesError> {
         let root = &place.directory;
         if changes.iter().any(|change| change.after.is_some()) {

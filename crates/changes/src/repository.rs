@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 /// The characters of a commit's name in messages.
 const SHORT_NAME: usize = 7;
 
-/// Where a repository's branch and stash are.
+/// The branch and the stash of a repository.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RepositoryState {
     /// The checked out branch as a full reference, or the name of a commit.

@@ -94,7 +94,7 @@ struct Running<'a> {
 }
 
 impl Running<'_> {
-    /// Looks at a directory that is not ignored, and at all known directories below it.
+    /// Scans a directory that is not ignored, and all known directories below it.
     fn visit(&mut self, path: TreePath, work_tree: usize) -> Result<(), ChangesError> {
         let mut waiting = vec![(path, work_tree)];
         while let Some((path, work_tree)) = waiting.pop() {
@@ -165,7 +165,7 @@ impl Running<'_> {
         Ok(())
     }
 
-    /// Looks at an entry of a directory.
+    /// Scans an entry of a directory.
     fn entry(
         &mut self,
         path: &TreePath,
@@ -238,7 +238,7 @@ impl Running<'_> {
         FileEntry { kind, mode, size, stamp, settled, content: Content::Pending }
     }
 
-    /// Makes names that were ignored unknown again: all after a change of the rules, and the tracked ones after a change of
+    /// Marks ignored names as unknown again: all after a change of the rules, and the tracked ones after a change of
     /// an index.
     fn compare_rules(&mut self) {
         let (mut rules, mut indexes) = (Sha256::new(), Sha256::new());

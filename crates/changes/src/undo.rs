@@ -25,7 +25,7 @@ pub struct UndoPlan {
     pub turn: TurnKey,
     /// Whether this takes an earlier undo back, and so restores what the turn changed.
     pub is_redo: bool,
-    /// What the turn did to the repository of the directory, which stays as it is.
+    /// The changes of the turn to the repository of the directory, which are not undone.
     pub repository: Option<RepositoryChange>,
     /// The merge of a workspace that is undone or restored; `None` for a turn.
     pub applied: Option<Applied>,
@@ -111,7 +111,7 @@ impl Changes {
         place.plan(records, target)
     }
 
-    /// Takes a record back as planned, completely or not at all, and stores that as a record of its own.
+    /// Undoes a record as planned, completely or not at all, and records that.
     /// Fails if files changed since the plan was made.
     pub fn undo(&self, plan: &UndoPlan) -> Result<Record, ChangesError> {
         let session = &plan.turn.session;

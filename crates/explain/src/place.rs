@@ -71,7 +71,7 @@ impl<'a> Listed<'a> {
         }
     }
 
-    /// Looks into directories, and at the file of one name in each, before an agent asks for them.
+    /// Lists directories, and reads the file of one name in each, before an agent needs them.
     pub(crate) fn look_into(&self, directories: Vec<PathBuf>, name: &str, limit: u64) {
         let found = self.files.look_into(&directories, name, limit);
         for (directory, found) in directories.into_iter().zip(found) {

@@ -151,7 +151,7 @@ fn as_hex(decoded: Decoded) -> Option<u8> {
 struct Finder {
     known: Arc<Known>,
     state: StateID,
-    /// Where the sources of the last bytes begin.
+    /// The starts of the sources of the last bytes.
     starts: VecDeque<usize>,
     gap: u32,
 }

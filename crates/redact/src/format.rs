@@ -223,7 +223,7 @@ pub(crate) struct FormatScan {
 #[derive(Debug, Clone)]
 struct Candidate {
     format: usize,
-    /// Where it begins, and where its body does.
+    /// The starts of the key and of its body.
     start: usize,
     body: usize,
     /// The number of characters that may still come between a name and its value.

@@ -9,9 +9,9 @@ const MOST_BYTES: usize = 1 << 10;
 #[derive(Debug, Clone)]
 pub(crate) struct Authority {
     start: usize,
-    /// Where the password begins.
+    /// The start of the password.
     password: Option<usize>,
-    /// Where it ends: before the last `@`.
+    /// The end of the password, before the last `@`.
     end: Option<usize>,
     /// It begins like a placeholder: `${PASSWORD}`, `<password>`.
     is_placeholder: bool,

@@ -234,7 +234,7 @@ impl Tunnel {
     }
 }
 
-/// Why a direction of a tunnel ended early.
+/// The reason why a direction of a tunnel ended early.
 enum Cut {
     /// No more bytes may pass.
     Spent,

@@ -106,7 +106,7 @@ pub struct TurnChanges {
     pub undo: bool,
     /// Whether it restores what an undo took back.
     pub restore: bool,
-    /// What the turn did to the repository of the directory.
+    /// The changes of the turn to the repository of the directory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repository: Option<String>,
     /// The member whose workspace was merged; `None` for other changes.

@@ -92,7 +92,7 @@ pub enum SessionEventKind {
         member: MemberName,
         /// The name or label of the node that it waits for; `None` for any that has the agent.
         node: Option<String>,
-        /// Why no node takes it; `None` if one can.
+        /// The reason why no node claims it; `None` if one can.
         #[serde(skip_serializing_if = "Option::is_none")]
         problem: Option<String>,
     },

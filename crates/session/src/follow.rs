@@ -57,7 +57,7 @@ impl Followed {
         Self { attempts, has_ended: true, ..Self::default() }
     }
 
-    /// Takes note of the questions in the events of the last attempt.
+    /// Records the questions in the events of the last attempt.
     fn note(&mut self, events: &[SessionEvent]) {
         for event in events {
             match &event.kind {
@@ -73,10 +73,10 @@ impl Followed {
     }
 }
 
-/// What was read of a turn.
+/// The data that was read of a turn.
 struct TurnUpdate {
     turn: Turn,
-    /// What happened before the turn's reply, and after it.
+    /// The events before the turn's reply, and after it.
     before: Vec<SessionEvent>,
     after: Vec<SessionEvent>,
     followed: Followed,

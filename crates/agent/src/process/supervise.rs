@@ -532,7 +532,7 @@ impl Watch<'_> {
         self.go_on();
     }
 
-    /// Takes no answer for a no.
+    /// Refuses the questions whose time is over.
     fn expire_questions(&mut self) {
         let now = Instant::now();
         let open = std::mem::take(&mut self.questions).into_iter();

@@ -22,7 +22,7 @@ pub enum Covered {
     },
 }
 
-/// What the exceptions say of an entry of a directory.
+/// The effect of the exceptions on an entry of a directory.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Exception {
     /// It is one.

@@ -225,7 +225,7 @@ pub(crate) struct Sandbox<'a> {
     pub home: Option<PathBuf>,
     pub cwd: &'a Path,
     pub private_dir: &'a Path,
-    /// Where the private directories of other turns lie.
+    /// The parent of the private directories of other turns.
     pub temp_root: &'a Path,
     pub settings: &'a SandboxSettings,
     pub additions: SandboxAdditions,
@@ -261,7 +261,7 @@ impl Sandbox<'_> {
         Ok((!gaps.is_empty()).then(|| Diagnostic::new(diagnostics::SANDBOX_PARTIAL, message)))
     }
 
-    /// Makes what the program writes to, and writes its policy into the private directory. Returns the
+    /// Creates the files that the program writes to, and writes its policy into the private directory. Returns the
     /// policy's file; `None` if nothing is enforced.
     pub fn prepare(&self) -> io::Result<Option<PathBuf>> {
         let Enforcer::Landlock { abi } = self.enforcer else {

@@ -108,7 +108,7 @@ const SECRET_PATH_VARIABLES: &[&str] = &[
     "PGPASSFILE",
 ];
 
-/// Where caches and logs are.
+/// The directories of caches and logs.
 const IN_CACHES: [&str; 2] = [".cache/", ".local/state/"];
 
 /// Directories of agents that Convoke does not start by their names; those of presets are in their table.

@@ -43,7 +43,7 @@ impl SignIn {
         &self.directory
     }
 
-    /// Makes the directory with the link, and returns it.
+    /// Creates the directory with the link, and returns it.
     pub(super) fn prepare(self) -> io::Result<PathBuf> {
         if !self.directory.is_dir() {
             DirBuilder::new().mode(0o700).create(&self.directory)?;

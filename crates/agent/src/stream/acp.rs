@@ -126,7 +126,7 @@ impl Acp {
         }
     }
 
-    /// Takes a text without counted tokens for a failure.
+    /// Treats a text without counted tokens as a failure.
     #[must_use]
     pub fn reporting_errors_as_text(mut self, tells: bool) -> Self {
         self.reports_errors_as_text = tells;

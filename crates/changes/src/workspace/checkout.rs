@@ -28,7 +28,7 @@ use crate::turn::milliseconds;
 
 /// The paths that a description names of those that a workspace lacks.
 pub(super) const LACKED_PATHS: usize = 50;
-/// How much longer than a recording the creation of a workspace may take.
+/// The time limit of the creation of a workspace, as a multiple of a recording's.
 const TIME_FACTOR: u32 = 6;
 
 impl Changes {

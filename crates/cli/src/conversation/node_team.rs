@@ -21,9 +21,9 @@ pub struct NodeTeam {
     pub team_agents: TeamAgents,
     /// The diagnostics of resolving them.
     pub diagnostics: Vec<Diagnostic>,
-    /// Why agents that the node offers cannot run in this session, so that they are left to other nodes.
+    /// The reasons why agents that the node offers cannot run in this session; their turns are left to other nodes.
     pub unstartable: Option<String>,
-    /// What the agents need for as long as they run.
+    /// The resources that the agents need while they run.
     pub keep: Box<dyn Any + Send>,
 }
 

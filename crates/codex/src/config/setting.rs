@@ -55,7 +55,7 @@ impl<'a> Setting<'a> {
         Ok(Self { root: Some(root), profile, path: String::new() })
     }
 
-    /// Looks into a table alone.
+    /// Creates a lookup in a table without a profile.
     pub fn without_profile(root: &'a Table) -> Self {
         Self { root: Some(root), profile: None, path: String::new() }
     }
@@ -71,7 +71,7 @@ impl<'a> Setting<'a> {
         in_profile.or_else(|| self.root?.get(key))
     }
 
-    /// Looks into a table of the top level.
+    /// Returns a lookup in a table of the top level.
     pub fn within(&self, key: &str) -> Result<Self, ConfigError> {
         let root = self.typed(key, "a table", Value::as_table)?;
         Ok(Self { root, profile: None, path: format!("{}{key}.", self.path) })

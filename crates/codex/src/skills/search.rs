@@ -1,4 +1,4 @@
-//! Where Codex looks for skills.
+//! The directories in which Codex looks for skills.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ffi::OsString;
@@ -156,7 +156,7 @@ impl Finder<'_> {
         }
     }
 
-    /// Takes the `SKILL.md` of a folder.
+    /// Adds the `SKILL.md` of a folder.
     fn take(
         &mut self,
         folder: &Folder,

@@ -19,7 +19,7 @@ const AHEAD_FROM: usize = 32;
 const AHEAD_TO: usize = 1024;
 const AHEAD_BYTES: u64 = 16 * 1024;
 
-/// Looks into the directories of many skills ahead of the agents, which ask for one after the other.
+/// Reads the directories of many skills ahead, because agents read them one after the other.
 pub(crate) fn look_ahead(files: &Listed<'_>, chain: &[PathBuf], home: &Path) {
     let mut places: Vec<PathBuf> = Vec::new();
     let mut directories: Vec<PathBuf> = Vec::new();

@@ -36,7 +36,7 @@ struct Attention {
     elsewhere: bool,
 }
 
-/// What controls send to the coordinator.
+/// The queues from the controls to the coordinator.
 pub(super) struct ControlQueues {
     /// The messages of people.
     pub(super) inbox: mpsc::Receiver<NewMessage>,
@@ -143,7 +143,7 @@ impl Controls {
         *self.attention.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does what a person on another machine asks of a turn that this process runs. Returns whether it runs the turn.
+    /// Carries out a request from another machine for a turn that this process runs. Returns whether it runs the turn.
     pub(super) fn obey(&self, signal: &TurnSignal) -> bool {
         match signal {
             TurnSignal::Cancel(turn) => {

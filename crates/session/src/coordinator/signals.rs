@@ -1,4 +1,4 @@
-//! What people on other machines ask of the turns that run here: to cancel them, or answers to the questions of their
+//! Signals from other machines to the turns that run here: cancels, and answers to the questions of their
 //! agents.
 
 use std::collections::BTreeSet;

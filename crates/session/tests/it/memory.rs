@@ -192,7 +192,10 @@ async fn threads_that_do_not_fit_are_refused_with_their_line_and_nothing_is_left
         (changed("\"line\":\"1/1\"", "\"line\":7"), at(0, "invalid type")),
         (changed("\"asOf\":2", "\"asOf\":-2"), at(0, "invalid value")),
         (changed("\"asOf\":6", "\"asOf\":1"), at(1, "a line of the thread `ada` is out of order")),
-        (changed("\"asOf\":4", "\"asOf\":9"), at(2, "the thread `bob_20b`: it tells of a message")),
+        (
+            changed("\"asOf\":4", "\"asOf\":9"),
+            at(2, "the thread `bob_20b`: it refers to a missing message"),
+        ),
         (format!("{text}{of_ada}\n"), at(3, "the lines of the thread `ada` are not consecutive")),
         (format!("{text}\n{of_bob}\n"), at(4, "the thread `bob_20b`: said twice")),
     ];

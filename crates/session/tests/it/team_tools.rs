@@ -188,7 +188,7 @@ async fn the_same_message_is_sent_once() {
     assert_eq!(
         said[3],
         "max: message msg-2 was sent to lee; message msg-2 was sent before; message msg-3 was sent to lee; \
-         message msg-3 was sent before; message msg-3 has that `id` and says something else"
+         message msg-3 was sent before; message msg-3 has that `id` and another text"
     );
 }
 

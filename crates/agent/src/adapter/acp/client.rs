@@ -85,7 +85,7 @@ struct OpenTerminal {
     is_reported: bool,
 }
 
-/// Why a request is refused: a JSON-RPC code and a message for the agent.
+/// The refusal of a request: a JSON-RPC code and a message for the agent.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Refusal {
     pub code: i64,

@@ -1,4 +1,4 @@
-//! Keeps the programs of ACP agents from interpreting a prompt.
+//! Prevents the programs of ACP agents from interpreting a prompt.
 //!
 //! A prompt whose first character, blanks aside, is `/` is a command for some: it is swallowed, answered by the
 //! program, or refused. A line in front of it makes it text for all of them. Claude's adapter also reads files

@@ -14,7 +14,7 @@ pub struct Preset {
     pub args: &'static [&'static str],
     /// The npm package that installs it.
     pub package: &'static str,
-    /// How to sign in.
+    /// The instructions for signing in.
     pub sign_in: &'static str,
     /// The CLI below it, whose directory and sign-in it uses.
     pub vendor: Option<Vendor>,

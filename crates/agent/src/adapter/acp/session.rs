@@ -62,7 +62,7 @@ pub struct SessionSettings {
     pub client: ClientSettings,
     /// The title of a call is the command that it runs.
     pub title_is_command: bool,
-    /// How to sign in.
+    /// The instructions for signing in.
     pub sign_in: Option<&'static str>,
 }
 
@@ -262,7 +262,7 @@ impl Session {
         self.send_next()
     }
 
-    /// Looks for mode and model in what the session offers.
+    /// Finds the configured mode and model among those of the session.
     fn choose(&mut self, offered: &Value, sink: &mut Sink<'_>) -> Option<Failure> {
         let chosen = self.settings.mode.clone();
         let fitting = self.settings.fitting_mode.filter(|_| chosen.is_none()).map(str::to_owned);
@@ -455,7 +455,7 @@ impl Session {
         respond_to(id, done)
     }
 
-    /// Makes a change to a file, or has a person asked.
+    /// Changes a file, or asks a person first.
     fn change(&mut self, id: &Value, change: Change, sink: &mut Sink<'_>) -> Input {
         let question = PermissionQuestion {
             id: id.to_string(),
@@ -561,7 +561,7 @@ impl Session {
         }
     }
 
-    /// Takes back a question that the agent withdrew.
+    /// Closes a question that the agent withdrew.
     fn withdraw(&mut self, id: &Value, sink: &mut Sink<'_>) -> Input {
         if self.open.remove(&id.to_string()).is_none() {
             return Input::nothing();

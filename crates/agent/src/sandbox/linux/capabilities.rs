@@ -8,7 +8,7 @@ use caps::{CapSet, Capability};
 const PASSING_LANDLOCK: [Capability; 3] =
     [Capability::CAP_SYS_PTRACE, Capability::CAP_SYS_ADMIN, Capability::CAP_PERFMON];
 
-/// Gives up these capabilities. Landlock has forbidden new privileges by then, so that no program which
+/// Drops these capabilities. Landlock has forbidden new privileges by then, so that no program which
 /// this process becomes or starts gets them back.
 pub fn restrict() -> Result<(), CapsError> {
     for capability in PASSING_LANDLOCK {

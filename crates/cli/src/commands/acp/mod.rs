@@ -250,7 +250,7 @@ impl Server {
 /// The length of a session's id.
 const SESSION_ID: usize = 36;
 
-/// What an editor gets of a stored session.
+/// The form of a stored session for editors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum History {
     /// Its messages.

@@ -9,7 +9,7 @@ use serde_json::Value;
 pub(super) struct Prompt {
     /// The text of all blocks.
     pub(super) text: String,
-    /// What was left out, in words.
+    /// A description of the omitted parts.
     pub(super) left_out: Vec<String>,
 }
 

@@ -29,7 +29,7 @@ const MOST_EXCLUDED: usize = 1000;
 /// The most sessions whose answers are remembered.
 const MOST_REMEMBERED: usize = 1000;
 
-/// Takes turns.
+/// Claims and runs turns.
 pub(super) struct Turns {
     pub(super) store: AnyStore,
     pub(super) shared: PostgresStore,
@@ -45,7 +45,7 @@ pub(super) struct Turns {
     pub(super) answers: Mutex<HashMap<SessionId, SessionAnswers>>,
 }
 
-/// What became of a claimed session.
+/// The outcome of a claimed session.
 enum Taken {
     /// It was let go, after a turn or because its next turn is another machine's.
     Done,

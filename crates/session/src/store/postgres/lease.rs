@@ -28,14 +28,14 @@ pub(super) struct Fence {
 #[derive(Debug)]
 struct Leases {
     pool: PgPool,
-    /// How long a lease lasts without a heartbeat.
+    /// The duration of a lease without a heartbeat.
     duration: Duration,
     epochs: Mutex<HashMap<SessionId, Held>>,
     /// Releases that have not reached the database yet.
     releases: Mutex<Vec<JoinHandle<()>>>,
 }
 
-/// What this process knows of its lease of a session.
+/// The local state of a lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Held {
     /// The lease of this epoch, as long as no other process claims the session.

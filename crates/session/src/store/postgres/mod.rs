@@ -44,7 +44,7 @@ use super::failpoint::Failpoint;
 use super::{Commit, Holder, Store as _, StoreError};
 use crate::id::{Head, Millis, SessionId};
 
-/// How long a lease lasts without a heartbeat.
+/// The duration of a lease without a heartbeat.
 const LEASE: Duration = Duration::from_secs(15);
 
 /// Sessions in a PostgreSQL database. Clones share its connections and leases.
@@ -54,7 +54,7 @@ pub struct PostgresStore {
     announcements: Announcements,
 }
 
-/// What every transaction that writes needs.
+/// The data that every writing transaction needs.
 #[derive(Debug, Clone)]
 struct Writer {
     pool: PgPool,
