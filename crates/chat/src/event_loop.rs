@@ -245,7 +245,7 @@ impl<S: Store> EffectRunner<S> {
             Effect::Say(message) => self.request(Request::Say(message)),
             Effect::Interject(message) => {
                 let handed_in = self.controls.interject(message);
-                handed_in.err().map(|_| Input::Remark("too many messages wait".to_owned()))
+                handed_in.err().map(|error| Input::Remark(error.to_string()))
             }
             Effect::Continue => self.request(Request::Continue),
             Effect::Retry(turn) => self.request(Request::Retry(turn)),

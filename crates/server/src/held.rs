@@ -390,7 +390,7 @@ pub fn interject(controls: &Controls, request: SessionRequest) -> bool {
     let (reply, result) = match request {
         SessionRequest::Say(message, reply) => match controls.interject(message) {
             Ok(()) => (reply, Ok(Done { message: None, waits: true })),
-            Err(_) => (reply, refuse("too many messages wait")),
+            Err(error) => (reply, refuse(&error.to_string())),
         },
         SessionRequest::Continue(reply) => (reply, Ok(Done { message: None, waits: false })),
         SessionRequest::Retry(_, reply) => {

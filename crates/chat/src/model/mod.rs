@@ -15,7 +15,7 @@ use convoke_agent::diagnostics::SANDBOX_PARTIAL;
 use convoke_agent::permission::PermissionAnswer;
 use convoke_core::marker::Intent;
 use convoke_core::{Code, Diagnostic};
-use convoke_session::coordinator::INBOX_LIMIT;
+use convoke_session::coordinator::{INBOX_LIMIT, TooManyMessages};
 use convoke_session::{MemberName, NewMessage, SessionEventKind, ShownMessage, Turn, TurnId};
 use convoke_team::Team;
 use crossterm::event::KeyEvent;
@@ -467,7 +467,7 @@ impl Chat {
         match request {
             _ if self.activity == Activity::Leaving => Err("the chat is ending".to_owned()),
             RemoteRequest::Say(_) if self.pending.len() >= INBOX_LIMIT => {
-                Err("too many messages wait".to_owned())
+                Err(TooManyMessages.to_string())
             }
             RemoteRequest::Say(_) => Ok(!is_waiting),
             RemoteRequest::Continue | RemoteRequest::Retry(_) if is_waiting => Ok(false),

@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use convoke_agent::permission::{Answerer, Approvals, PermissionAnswer};
 use convoke_core::NewMessage;
-use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, watch};
 
 use crate::id::TurnId;
@@ -13,6 +12,11 @@ use crate::shared::{QuestionId, TurnSignal};
 
 /// The most messages that wait to be stored while a turn runs.
 pub const INBOX_LIMIT: usize = 64;
+
+/// The error of a message beyond [`INBOX_LIMIT`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("too many messages wait")]
+pub struct TooManyMessages;
 
 /// Controls a running conversation from any task. Clones control the same one.
 #[derive(Debug, Clone)]
@@ -91,12 +95,10 @@ impl Controls {
         self.raise(next);
     }
 
-    /// Adds a message while agents are running. It is stored and routed between two turns. Returns the message if
+    /// Adds a message while agents are running. It is stored and routed between two turns. Fails if
     /// [`INBOX_LIMIT`] messages are queued already, or the coordinator was dropped.
-    pub fn interject(&self, message: NewMessage) -> Result<(), NewMessage> {
-        self.inbox.try_send(message).map_err(|error| match error {
-            TrySendError::Full(message) | TrySendError::Closed(message) => message,
-        })
+    pub fn interject(&self, message: NewMessage) -> Result<(), TooManyMessages> {
+        self.inbox.try_send(message).map_err(|_| TooManyMessages)
     }
 
     /// Answers a question of an agent, by the id that its event has. An answer to a question that is not

@@ -20,7 +20,7 @@ use convoke_core::NewMessage;
 use tokio::sync::mpsc;
 
 use self::controls::{ControlQueues, StopRequest};
-pub use self::controls::{Controls, INBOX_LIMIT};
+pub use self::controls::{Controls, INBOX_LIMIT, TooManyMessages};
 use self::shared::Sharing;
 pub use self::team_agents::{Clock, MemberAgent, TeamAgents};
 use crate::event::{SessionEvent, SessionEventKind, StopReason};
