@@ -121,7 +121,7 @@ pub fn updates() -> (Box<dyn Observer>, Updates) {
 
 /// A request of the screen to the conversation.
 enum Request {
-    Say(NewMessage),
+    Say(Box<NewMessage>),
     Continue,
     Retry(TurnId),
     /// Store the messages and stop.
@@ -203,7 +203,7 @@ async fn answer_requests<S: Store>(
         let Some(request) = request else { return Ok(()) };
         match request {
             Request::Say(message) => {
-                coordinator.accept(message).await?;
+                coordinator.accept(*message).await?;
             }
             Request::Continue => {}
             Request::Keep(messages) => {
@@ -242,7 +242,7 @@ impl<S: Store> EffectRunner<S> {
     /// Runs an effect and returns the resulting input.
     async fn carry_out(&mut self, effect: Effect) -> Option<Input> {
         match effect {
-            Effect::Say(message) => self.request(Request::Say(message)),
+            Effect::Say(message) => self.request(Request::Say(Box::new(message))),
             Effect::Interject(message) => {
                 let handed_in = self.controls.interject(message);
                 handed_in.err().map(|error| Input::Remark(error.to_string()))
@@ -268,7 +268,9 @@ impl<S: Store> EffectRunner<S> {
                 None
             }
             Effect::Read(turn, view) => Some(self.read(turn, view).await),
-            Effect::Attach(message) => Some(Input::Attached(self.attachments.attach(message))),
+            Effect::Attach(message) => {
+                Some(Input::Attached(self.attachments.attach(message).map(Box::new)))
+            }
             Effect::ReadEarlier(page) => {
                 let read = history::read_earlier(&self.store, self.session, page, self.policy);
                 Some(match read.await {

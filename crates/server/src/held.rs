@@ -55,7 +55,7 @@ pub type Reply = oneshot::Sender<Result<Done, ActionError>>;
 #[derive(Debug)]
 pub enum SessionRequest {
     /// A person sends a message.
-    Say(NewMessage, Reply),
+    Say(Box<NewMessage>, Reply),
     /// A turn that failed or was cancelled is queued again.
     Retry(TurnId, Reply),
     /// Queued turns run.
@@ -130,7 +130,7 @@ impl HeldSessions {
             )));
         }
         let message = (requests.compose)(message).await.map_err(ActionError)?;
-        requests.ask(|reply| SessionRequest::Say(message, reply)).await
+        requests.ask(|reply| SessionRequest::Say(Box::new(message), reply)).await
     }
 
     /// Requeues a turn that failed or was cancelled.
@@ -328,7 +328,7 @@ async fn run_session(
                 Ok(())
             }
             Some(SessionRequest::Say(message, reply)) => {
-                let said = coordinator.accept(message).await;
+                let said = coordinator.accept(*message).await;
                 answer(reply, said.map(|id| id.map(|id| id.to_string())))
             }
             Some(SessionRequest::Retry(turn, reply)) => {
@@ -388,7 +388,7 @@ async fn run(
 pub fn interject(controls: &Controls, request: SessionRequest) -> bool {
     let refuse = |why: &str| Err(ActionError(why.to_owned()));
     let (reply, result) = match request {
-        SessionRequest::Say(message, reply) => match controls.interject(message) {
+        SessionRequest::Say(message, reply) => match controls.interject(*message) {
             Ok(()) => (reply, Ok(Done { message: None, waits: true })),
             Err(error) => (reply, refuse(&error.to_string())),
         },

@@ -78,7 +78,7 @@ pub enum Input {
     /// Earlier messages that were read from the store, oldest first.
     Earlier(Vec<ShownMessage>),
     /// A message with the files that it attaches, or why it cannot be sent.
-    Attached(Result<NewMessage, String>),
+    Attached(Result<Box<NewMessage>, String>),
     /// The text as it came back from the person's editor, or why it did not.
     Edited(Result<String, String>),
     /// A request failed and had no effect.
@@ -99,7 +99,7 @@ pub enum Input {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RemoteRequest {
     /// Say something.
-    Say(NewMessage),
+    Say(Box<NewMessage>),
     /// Run turns until a person is to speak.
     Continue,
     /// Retry a turn.
@@ -289,7 +289,7 @@ impl Chat {
                 self.editor.up();
                 self.remark(too_many())
             }
-            Input::Attached(Ok(message)) => Some(self.send(message)),
+            Input::Attached(Ok(message)) => Some(self.send(*message)),
             Input::Attached(Err(why)) => {
                 // Recalls the line for correction.
                 self.editor.up();
@@ -482,6 +482,7 @@ impl Chat {
         let waits = self.admits(&request).ok()?;
         Some(match request {
             RemoteRequest::Say(message) => {
+                let message = *message;
                 self.pending.push(message.clone());
                 if waits { Effect::Interject(message) } else { self.work(Effect::Say(message)) }
             }

@@ -74,7 +74,7 @@ fn a_message_goes_to_the_one_who_is_addressed() {
     let mut chat = chat();
     let says = |chat: &mut Chat, line: &str| {
         let effect = match chat.enter_line(line) {
-            Some(Effect::Attach(message)) => chat.update(Input::Attached(Ok(message))),
+            Some(Effect::Attach(message)) => chat.update(Input::Attached(Ok(Box::new(message)))),
             effect => effect,
         };
         if let Some(Effect::Say(said)) = &effect {
@@ -557,7 +557,7 @@ fn a_line_that_finds_no_room_stays_with_its_recipients() {
     assert_eq!(chat.editor.text(), "@lin and this");
     assert!(chat.screen().contains("messages wait to be stored"), "{}", chat.screen());
     let attached = NewMessage::from_person("you", "look at a.rs").to(["lin"]);
-    assert_eq!(chat.update(Input::Attached(Ok(attached))), None);
+    assert_eq!(chat.update(Input::Attached(Ok(Box::new(attached)))), None);
     assert_eq!(chat.pending.len(), INBOX_LIMIT);
 }
 

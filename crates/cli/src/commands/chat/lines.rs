@@ -202,7 +202,7 @@ impl LineChat {
         let coordinator = &mut self.conversation.coordinator;
         let (reply, done) = match request {
             SessionRequest::Say(message, reply) => {
-                let said = coordinator.accept(message).await;
+                let said = coordinator.accept(*message).await;
                 (reply, said.map(|id| id.map(|id| id.to_string())))
             }
             SessionRequest::Retry(turn, reply) => {

@@ -70,7 +70,9 @@ impl Turns {
                 match this.claim(&excluded).await {
                     Ok(Some((session, lease))) => {
                         let taking = Arc::clone(&this);
-                        running.spawn(async move { (session, taking.run(session, lease).await) });
+                        running.spawn(async move {
+                            (session, Box::pin(taking.run(session, lease)).await)
+                        });
                         continue;
                     }
                     Ok(None) => {}
