@@ -26,7 +26,7 @@ use crate::diagnostics;
 use crate::event::{FailedTurn, SessionEventKind, StopReason};
 use crate::event_queue::Observer;
 use crate::file_changes::{ChangeCounts, ChangedBy, Recording, TurnDirectory};
-use crate::id::{AttemptRef, TurnId};
+use crate::id::{AttemptRef, ThreadId, TurnId};
 use crate::progress::Progress;
 use crate::routing::conversation::Conversation;
 use crate::routing::route;
@@ -195,6 +195,7 @@ impl<S: Store> Coordinator<S> {
             let mut turn_input = member_agent.turn_input(output.prompt, output.system_flag, team);
             turn_input.ledger = Some(output.ledger);
             turn_input.attempt = Some(reference);
+            turn_input.thread = Some(ThreadId::of_member(self.session, turn.member.as_str()));
             turn_input.lease = self.hold.as_ref().and_then(SessionHold::lease);
             turn_input.team_tools =
                 member_agent.has_team_tools.then(|| batch.calls.tools_of(reference));
