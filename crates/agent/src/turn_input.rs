@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::id::AttemptRef;
+use crate::id::{AttemptRef, ThreadId};
 use crate::permission::Approvals;
 use crate::team_tools::TeamTools;
 use crate::usage::Usage;
@@ -46,6 +46,8 @@ pub struct TurnInput {
     pub thread_writer: ThreadWriter,
     /// The attempt; `None` outside a session.
     pub attempt: Option<AttemptRef>,
+    /// The member's thread in its session; `None` outside a session.
+    pub thread: Option<ThreadId>,
     /// The tools with which the agent reaches its team; `None` if it has none.
     pub team_tools: Option<TeamTools>,
     /// The time until which the turn may run; `None` for no such time.
@@ -112,6 +114,7 @@ impl TurnInput {
             trust: Trust::Untrusted,
             limits: Limits::default(),
             attempt: None,
+            thread: None,
             team_tools: None,
             lease: None,
             approvals: Approvals::default(),

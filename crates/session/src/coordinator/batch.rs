@@ -26,7 +26,7 @@ use crate::diagnostics;
 use crate::event::{FailedTurn, SessionEventKind, StopReason};
 use crate::event_queue::Observer;
 use crate::file_changes::{ChangeCounts, ChangedBy, Recording, TurnDirectory};
-use crate::id::{AttemptRef, TurnId};
+use crate::id::{AttemptRef, ThreadId, TurnId};
 use crate::progress::Progress;
 use crate::routing::conversation::Conversation;
 use crate::routing::route;
@@ -196,6 +196,7 @@ impl<S: Store> Coordinator<S> {
             let mut turn_input = member_agent.turn_input(output.prompt, output.system_flag, team);
             turn_input.ledger = Some(output.ledger);
             turn_input.attempt = Some(reference);
+            turn_input.thread = Some(ThreadId::of_member(self.session, turn.member.as_str()));
             let lease = self.hold.as_ref().and_then(SessionHold::lease);
             turn_input.lease.clone_from(&lease);
             turn_input.team_tools =
