@@ -32,7 +32,7 @@ impl<S: Store> Coordinator<S> {
         self.refresh().await?;
         // A new message continues a conversation that was cancelled.
         self.stop = None;
-        self.store_message(given, None).await.map(Some)
+        Box::pin(self.store_message(given, None)).await.map(Some)
     }
 
     /// Returns the author of a message.

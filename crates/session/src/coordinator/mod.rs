@@ -340,7 +340,7 @@ impl<S: Store> Coordinator<S> {
     /// Stores queued messages, and returns the reason why no turn can run here now.
     async fn between_turns(&mut self) -> Result<Option<Pause>, CoordinatorError> {
         while let Ok(message) = self.inbox.try_recv() {
-            self.store_message(message, None).await?;
+            Box::pin(self.store_message(message, None)).await?;
         }
         self.take_inbox().await?;
         Ok(self.pause())

@@ -224,7 +224,7 @@ impl<S: Store> Coordinator<S> {
                 self.emit(at, SessionEventKind::Diagnostic { turn: None, diagnostic });
                 message.speaker = self.team_agents.team().speaker(&known);
             }
-            self.store_message(message, Some(number)).await?;
+            Box::pin(self.store_message(message, Some(number))).await?;
         }
         Ok(())
     }
