@@ -24,6 +24,7 @@ use crate::{diagnostics, explained};
 pub(crate) mod account;
 mod child;
 mod diff;
+mod git;
 mod home;
 mod live;
 mod measured;
@@ -133,6 +134,8 @@ pub async fn capture(
     });
     if let Some(from) = &user {
         let left = home::copy_configuration(vendor, from, home.path(), &host_environment.cwd)?;
+        git::copy_configuration(&from.home, home.path(), host_environment)
+            .map_err(CaptureError::Home)?;
         notes.extend(left.iter().map(|path| notes::left_out(path)));
     }
     let server = start(options.script).await?;
