@@ -117,6 +117,11 @@ impl Change {
         Self { path: self.path.clone(), before: self.after.clone(), after: self.before.clone() }
     }
 
+    /// Returns whether the content before was not copied.
+    pub(crate) fn is_incomplete(&self) -> bool {
+        self.before.as_ref().and_then(Node::content) == Some(Content::Pending)
+    }
+
     /// Returns whether the contents before and after are known, at least by their hashes.
     fn is_known(&self) -> bool {
         let nodes = [&self.before, &self.after].into_iter().flatten();
@@ -125,7 +130,7 @@ impl Change {
 
     /// Returns whether the change is worth a line of its own: directories that only hold changed files are
     /// not.
-    pub(crate) fn is_shown(&self, all: &[Self]) -> bool {
+    fn is_shown(&self, all: &[Self]) -> bool {
         let is_directory = |node: &Option<Node>| matches!(node, Some(Node::Directory { .. }));
         match (&self.before, &self.after) {
             (before, after) if is_directory(before) && is_directory(after) => true,
@@ -134,6 +139,11 @@ impl Change {
             _ => true,
         }
     }
+}
+
+/// Returns the changes that are shown of some: files, links, and directories that are empty or whose mode changed.
+pub fn shown(changes: &[Change]) -> impl Iterator<Item = &Change> {
+    changes.iter().filter(|change| change.is_shown(changes))
 }
 
 /// Returns whether there is a change below a directory. Changes are sorted by path.

@@ -6,6 +6,7 @@ use std::fs;
 use std::io::{Read as _, Write as _};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use sha1::{Digest as _, Sha1};
@@ -294,7 +295,8 @@ impl ContentWriter {
     ) -> Result<Vec<Content>, ChangesError> {
         let mut input = Vec::new();
         for file in staged.iter().flatten() {
-            quote(&mut input, file.as_os_str().as_bytes());
+            input.extend(quoted(file.as_os_str().as_bytes()));
+            input.push(b'\n');
         }
         let mut oids = Vec::new();
         if !input.is_empty() {
@@ -319,6 +321,25 @@ impl ContentWriter {
             oid.map_or(Content::Unreadable, Content::Stored)
         };
         Ok(staged.iter().map(content).collect())
+    }
+
+    /// Stores contents that are in memory.
+    pub(crate) fn store_contents(
+        &self,
+        contents: &[(Oid, &[u8])],
+        deadline: Deadline,
+    ) -> Result<(), ChangesError> {
+        let mut staged = Vec::with_capacity(contents.len());
+        let written = contents.iter().try_for_each(|(oid, content)| {
+            let file = self.scratch.join(format!("object-{}-{oid}", std::process::id()));
+            staged.push(Some(file.clone()));
+            fs::write(&file, content).map_err(ChangesError::io(&file))
+        });
+        let stored = written.and_then(|()| self.store(&staged, deadline));
+        for file in staged.iter().flatten() {
+            let _ = fs::remove_file(file);
+        }
+        stored.map(drop)
     }
 
     /// Returns the hashes of files as they are now, without storing them.
@@ -351,9 +372,9 @@ fn copy(from: fs::File, to: &mut fs::File, most: u64) -> std::io::Result<bool> {
     }
 }
 
-/// Writes a path as a quoted line.
-fn quote(out: &mut Vec<u8>, path: &[u8]) {
-    out.push(b'"');
+/// Returns a path in quotes, as git reads it.
+pub(crate) fn quoted(path: &[u8]) -> Vec<u8> {
+    let mut out = vec![b'"'];
     for &byte in path {
         if byte.is_ascii_graphic() && byte != b'"' && byte != b'\\' || byte == b' ' {
             out.push(byte);
@@ -361,7 +382,8 @@ fn quote(out: &mut Vec<u8>, path: &[u8]) {
             out.extend_from_slice(format!("\\{byte:03o}").as_bytes());
         }
     }
-    out.extend_from_slice(b"\"\n");
+    out.push(b'"');
+    out
 }
 
 /// Reads objects of the store, each up to `limit` bytes.
@@ -375,26 +397,49 @@ pub(crate) fn read(
     let mut contents = HashMap::new();
     // A batch at a time, so that memory stays within some large files.
     for batch in oids.chunks(64) {
-        let mut command = git.command(work_tree);
-        command.args(["cat-file", "--batch"]);
-        let mut input = String::new();
-        for oid in batch {
-            let _ = writeln!(input, "{oid}");
+        let found = read_found(git.command(work_tree), batch, limit, deadline)?;
+        if batch.iter().any(|oid| !found.contains_key(oid)) {
+            return Err(ChangesError::damaged(&git.repository, "an object is missing"));
         }
-        let most = (limit + 128) * batch.len() as u64;
-        let output = Git::output(command, "cat-file", input.into_bytes(), most, deadline)?;
-        let damaged = || ChangesError::damaged(&git.repository, "an object is missing");
-        let mut rest = output.as_slice();
-        for &oid in batch {
-            let end = rest.iter().position(|&byte| byte == b'\n').ok_or_else(damaged)?;
-            let header = String::from_utf8_lossy(&rest[..end]).into_owned();
-            let size = header.strip_prefix(&format!("{oid} blob ")).ok_or_else(damaged)?;
-            let size: usize = size.parse().map_err(|_| damaged())?;
-            let content = rest.get(end + 1..end + 1 + size).ok_or_else(damaged)?;
-            contents.insert(oid, content.to_vec());
-            rest = rest.get(end + 2 + size..).ok_or_else(damaged)?;
-        }
+        contents.extend(found);
     }
+    Ok(contents)
+}
+
+/// Reads those of some objects that a git command finds, each up to `limit` bytes.
+pub(crate) fn read_found(
+    mut command: Command,
+    oids: &[Oid],
+    limit: u64,
+    deadline: Deadline,
+) -> Result<HashMap<Oid, Vec<u8>>, ChangesError> {
+    command.args(["cat-file", "--batch"]);
+    let mut input = String::new();
+    for oid in oids {
+        let _ = writeln!(input, "{oid}");
+    }
+    let most = (limit + 128) * oids.len() as u64;
+    let output = Git::output(command, "cat-file", input.into_bytes(), most, deadline)?;
+    let mut contents = HashMap::new();
+    let mut rest = output.as_slice();
+    for &oid in oids {
+        let Some(end) = rest.iter().position(|&byte| byte == b'\n') else { break };
+        let header = String::from_utf8_lossy(&rest[..end]).into_owned();
+        rest = &rest[end + 1..];
+        let Some(size) = header.strip_prefix(&format!("{oid} blob ")) else {
+            if header == format!("{oid} missing") {
+                continue;
+            }
+            break;
+        };
+        let Some(content) = size.parse().ok().and_then(|size: usize| rest.get(..size)) else {
+            break;
+        };
+        contents.insert(oid, content.to_vec());
+        rest = rest.get(content.len() + 1..).unwrap_or_default();
+    }
+    // An object is not taken for another, whoever wrote it.
+    contents.retain(|oid, content| blob(content) == *oid);
     Ok(contents)
 }
 

@@ -13,6 +13,9 @@ convoke_core::diagnostic_codes! {
     CHANGES_LARGE = "changes.large", Loss,
         "A turn changed a file over the size limit. Only its hash is recorded; undo leaves it as it is.",
         "Keep a copy of large files, or exclude them in `.gitignore`.";
+    CHANGES_HIDDEN = "changes.hidden", Note,
+        "A turn created files and ignored them itself, more than a recording takes. Undo leaves them as they are.",
+        "Nothing, if they can be made again, as builds and installed packages can.";
     CHANGES_SHARED = "changes.shared", Note,
         "Another turn ran in the same directory at the same time; changes may belong to either.",
         "Run them one after the other, or give each its own copy with `workspace = \"own\"`.";

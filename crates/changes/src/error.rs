@@ -60,6 +60,11 @@ pub enum ChangesError {
         /// The files.
         paths: Vec<TreePath>,
     },
+    /// Another turn may have made some of the changes.
+    #[error(
+        "another turn ran at the same time and may have made some of these changes; nothing was taken back"
+    )]
+    Shared,
     /// A turn is running in the directory.
     #[error("a turn is running in {}; wait for its end", path.display())]
     Busy {

@@ -37,6 +37,8 @@ pub(crate) struct Manifest {
     /// The indexes of repositories that the scan could not read, so that files which they track may be missing. Not
     /// stored.
     pub(crate) unreadable_indexes: Vec<PathBuf>,
+    /// Paths that a turn created and ignored itself, and that are too large to be recorded. Not stored.
+    pub(crate) hidden: Vec<TreePath>,
 }
 
 /// A directory that is not ignored.
@@ -403,7 +405,7 @@ fn decode(bytes: &[u8]) -> Option<Manifest> {
         let path = TreePath::new(input.bytes()?);
         Some((path, Arc::new(input.directory()?)))
     })?;
-    let manifest = Manifest { rules, indexes, directories, unreadable_indexes: Vec::new() };
+    let manifest = Manifest { rules, indexes, directories, ..Manifest::default() };
     input.0.is_empty().then_some(manifest)
 }
 
@@ -445,8 +447,8 @@ mod tests {
         };
         let below = (TreePath::new(b"\xff"), Directory::default().into());
         let directories = [(TreePath::default(), root.into()), below].into();
-        let (rules, unreadable_indexes) = ([3; 32], Vec::new());
-        let manifest = Manifest { rules, indexes: [4; 32], directories, unreadable_indexes };
+        let (rules, indexes) = ([3; 32], [4; 32]);
+        let manifest = Manifest { rules, indexes, directories, ..Manifest::default() };
         let bytes = manifest.encode();
         assert_eq!(decode(&bytes).as_ref(), Some(&manifest));
         for end in 0..bytes.len() {

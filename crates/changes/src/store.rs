@@ -74,7 +74,11 @@ impl Changes {
         let records = self.session(session);
         for directory in records.directories()? {
             if directory.is_dir() || self.is_recorded(&directory) {
-                let place = self.place(&directory)?;
+                let place = match self.place(&directory) {
+                    // What took its place is not recorded, and hides nothing that is.
+                    Err(ChangesError::Replaced { .. }) => continue,
+                    place => place?,
+                };
                 let _lock = place.lock()?;
                 place.recover()?;
             }
@@ -93,7 +97,9 @@ impl Changes {
         let records = self.records(from)?;
         for mut record in records.into_iter().filter(|record| is_copied(record.turn.turn)) {
             to.clone_into(&mut record.turn.session);
-            copy.visit(&record.directory)?;
+            if record.not_recorded.is_none() {
+                copy.visit(&record.directory)?;
+            }
             copy.add_as(&record)?;
         }
         Ok(())
@@ -293,14 +299,18 @@ impl Place {
     pub(crate) fn scan(
         &self,
         old: &Manifest,
+        earlier_patterns: Option<&[u8]>,
         deadline: Deadline,
     ) -> Result<Manifest, ChangesError> {
+        let scratch = &self.scratch();
         let scan = Scan {
             root: &self.directory,
             git: &self.git,
             host: self.host(),
             limits: self.limits(),
             deadline,
+            scratch,
+            earlier_patterns,
         };
         let mut new = scan.run(old)?;
         if let Some(copier) = self.copier() {

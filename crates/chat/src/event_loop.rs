@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use convoke_core::Code;
 use convoke_core::marker::TextPolicy;
 use convoke_session::event_queue::{EventQueue, EventReceiver, Observer, Ready, merge_text};
-use convoke_session::file_changes::{ChangeRecorder, UndoRequest};
+use convoke_session::file_changes::{ChangeRecorder, UndoConsent, UndoRequest};
 use convoke_session::{
     Controls, Coordinator, CoordinatorError, NewMessage, SessionEvent, SessionEventKind, SessionId,
     Store, StoreError, TurnId,
@@ -249,7 +249,7 @@ impl<S: Store> EffectRunner<S> {
             }
             Effect::Continue => self.request(Request::Continue),
             Effect::Retry(turn) => self.request(Request::Retry(turn)),
-            Effect::Undo(turn, is_confirmed) => Some(self.undo(turn, is_confirmed).await),
+            Effect::Undo(turn, consent) => Some(self.undo(turn, consent).await),
             Effect::CancelTurn => {
                 self.controls.cancel_turn();
                 None
@@ -291,11 +291,11 @@ impl<S: Store> EffectRunner<S> {
         }
     }
 
-    async fn undo(&self, turn: Option<TurnId>, is_confirmed: bool) -> Input {
+    async fn undo(&self, turn: Option<TurnId>, consent: UndoConsent) -> Input {
         let Some(recorder) = &self.recorder else {
             return Input::Remark("no changes are recorded here".to_owned());
         };
-        let request = UndoRequest { session: self.session, turn, is_confirmed };
+        let request = UndoRequest { session: self.session, turn, consent };
         match recorder.undo(request).await {
             Ok(text) => Input::Note(text),
             Err(why) => Input::Remark(why),

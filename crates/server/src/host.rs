@@ -109,6 +109,11 @@ pub struct TurnChanges {
     /// The changes of the turn to the repository of the directory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repository: Option<String>,
+    /// The reason why the turn is not recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_recorded: Option<String>,
+    /// The names of turns that ran in the directory at the same time.
+    pub shared_with: Vec<String>,
     /// The member whose workspace was merged; `None` for other changes.
     pub merged: Option<String>,
     /// Whether the turn was interrupted.

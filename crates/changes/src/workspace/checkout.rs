@@ -65,7 +65,7 @@ impl Changes {
         project.recover()?;
         let records = self.session(&turn.session);
         let old = project.load()?;
-        let mut state = project.scan(&old, deadline)?;
+        let mut state = project.scan(&old, None, deadline)?;
         let jobs = pending(&state);
         if !jobs.is_empty() {
             project.copy(&mut state, &jobs, deadline)?;
@@ -203,7 +203,7 @@ fn own_manifest(
     state: &Manifest,
     deadline: Deadline,
 ) -> Result<Manifest, ChangesError> {
-    let mut own = place.scan(&Manifest::default(), deadline)?;
+    let mut own = place.scan(&Manifest::default(), None, deadline)?;
     for (path, directory) in &mut own.directories {
         let Some(recorded) = state.directories.get(path) else { continue };
         for (name, entry) in &mut Arc::make_mut(directory).files {

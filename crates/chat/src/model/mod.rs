@@ -16,6 +16,7 @@ use convoke_agent::permission::PermissionAnswer;
 use convoke_core::marker::Intent;
 use convoke_core::{Code, Diagnostic};
 use convoke_session::coordinator::{INBOX_LIMIT, TooManyMessages};
+use convoke_session::file_changes::UndoConsent;
 use convoke_session::{MemberName, NewMessage, SessionEventKind, ShownMessage, Turn, TurnId};
 use convoke_team::Team;
 use crossterm::event::KeyEvent;
@@ -118,7 +119,7 @@ pub enum Effect {
     /// Retry a turn, then run turns until a person is to speak.
     Retry(TurnId),
     /// Undo the changes of a turn, or preview the undo.
-    Undo(Option<TurnId>, bool),
+    Undo(Option<TurnId>, UndoConsent),
     /// Cancel the running turn.
     CancelTurn,
     /// Stop the running turns at once.
@@ -430,7 +431,7 @@ impl Chat {
                 Some(turn) => Some(self.work(Effect::Retry(turn))),
                 None => self.remark("no turn to retry"),
             },
-            UserAction::Undo { turn, is_confirmed } => Some(Effect::Undo(turn, is_confirmed)),
+            UserAction::Undo { turn, consent } => Some(Effect::Undo(turn, consent)),
             UserAction::Continue if self.activity != Activity::Waiting => {
                 self.remark("agents are already running")
             }

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use convoke_agent::id::now;
 use convoke_agent::permission::PermissionAnswer;
-use convoke_session::file_changes::UndoRequest;
+use convoke_session::file_changes::{UndoConsent, UndoRequest};
 use convoke_session::transfer::{TransferError, fork as fork_session};
 use convoke_session::{MessageNumber, NewMessage, SessionId, Store as _, TurnId};
 use serde::Deserialize;
@@ -57,6 +57,8 @@ pub(super) struct Undo {
     turn: Option<u64>,
     #[serde(default)]
     confirmed: bool,
+    #[serde(default)]
+    shared: bool,
 }
 
 #[derive(Debug, Deserialize)]
@@ -129,9 +131,14 @@ pub(super) async fn answer(
 
 pub(super) async fn undo(
     InSession { app, id, .. }: InSession,
-    Given(Undo { turn, confirmed }): Given<Undo>,
+    Given(Undo { turn, confirmed, shared }): Given<Undo>,
 ) -> ApiResult<Json<Value>> {
-    let request = UndoRequest { session: id, turn: turn.map(TurnId), is_confirmed: confirmed };
+    let consent = match (confirmed, shared) {
+        (false, _) => UndoConsent::Preview,
+        (true, false) => UndoConsent::Turn,
+        (true, true) => UndoConsent::Shared,
+    };
+    let request = UndoRequest { session: id, turn: turn.map(TurnId), consent };
     let text = app.host.undo(request).await.map_err(ApiError::conflict)?;
     Ok(Json(json!({"text": text, "done": confirmed})))
 }

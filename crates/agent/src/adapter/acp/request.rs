@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use convoke_core::name::shell_word;
 use serde_json::Value;
 
 /// The shell that runs a command without arguments, which is a line for a shell.
@@ -125,25 +126,17 @@ impl CommandLine {
 
     /// Returns the command with its variables in one line, as a shell would take it.
     pub fn text(&self) -> String {
-        let variables = self.env.iter().map(|(name, value)| format!("{name}={}", quoted(value)));
+        let variables =
+            self.env.iter().map(|(name, value)| format!("{name}={}", shell_word(value)));
         let mut words: Vec<String> = variables.collect();
         if self.args.is_empty() {
             words.push(self.command.clone());
         } else {
-            words.push(quoted(&self.command));
-            words.extend(self.args.iter().map(|word| quoted(word)));
+            words.push(shell_word(&self.command));
+            words.extend(self.args.iter().map(|word| shell_word(word)));
         }
         words.join(" ")
     }
-}
-
-/// Returns a word as a shell takes it.
-fn quoted(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./=:,+@%".contains(c);
-    if !word.is_empty() && word.chars().all(is_plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use convoke_chat::{InputParser, PromptView, UserAction, read_last_prompt};
 use convoke_inspect::HostEnvironment;
 use convoke_session::event::StopReason;
 use convoke_session::event_queue::{EventQueue, EventReceiver};
-use convoke_session::file_changes::UndoRequest;
+use convoke_session::file_changes::{UndoConsent, UndoRequest};
 use convoke_session::{
     Controls, MemberName, MessageNumber, NewMessage, SessionEvent, SessionEventKind, ShownMessage,
     Store as _, TurnId,
@@ -310,7 +310,7 @@ impl Replies {
                 self.say(&format!("You speak as {person}."));
                 self.speaker = person;
             }
-            UserAction::Undo { turn, is_confirmed } => self.undo(turn, is_confirmed).await,
+            UserAction::Undo { turn, consent } => self.undo(turn, consent).await,
             UserAction::Look(what, member) => self.look(what, member).await?,
             UserAction::Cancel => self.say("No turn is running."),
             UserAction::Quit => self.say("Close the session in the editor."),
@@ -395,12 +395,12 @@ impl Replies {
         self.say(&text);
     }
 
-    async fn undo(&self, turn: Option<TurnId>, is_confirmed: bool) {
+    async fn undo(&self, turn: Option<TurnId>, consent: UndoConsent) {
         let coordinator = &self.conversation.coordinator;
         let session = coordinator.session();
         let text = match coordinator.team_agents().recorder.clone() {
             Some(recorder) => {
-                let request = UndoRequest { session, turn, is_confirmed };
+                let request = UndoRequest { session, turn, consent };
                 recorder.undo(request).await.unwrap_or_else(|why| why)
             }
             None => "no changes are recorded here".to_owned(),
