@@ -72,7 +72,7 @@ impl Conversions {
         }
     }
 
-    /// Tells whether a file may be converted, by its path in the working tree.
+    /// Returns whether a file may be converted, by its path in the working tree.
     pub(crate) fn apply_to(&self, path: &[u8]) -> bool {
         self.any || self.suffixes.iter().any(|suffix| path.ends_with(suffix))
     }

@@ -23,7 +23,7 @@ use crate::tree_path::TreePath;
 const BATCH_FILES: usize = 512;
 /// The bytes of files that are copied before git reads them.
 const STAGED_BYTES: u64 = 64 << 20;
-/// How often a file that changes while it is read is read again.
+/// The maximum number of times that a file is read again because it changed meanwhile.
 const TRIES: u32 = 3;
 /// The bytes of an object name with its line break.
 const OID_LINE: usize = 41;
@@ -78,7 +78,7 @@ pub(crate) fn fill(manifest: &mut Manifest, copied: &Copied) {
 /// The bytes of a file that is hashed here.
 const HASHED_BYTES: u64 = 1 << 20;
 
-/// Tells whether a small file still has its recorded content, though its stamp cannot tell.
+/// Returns whether a small file still has its recorded content, if its stamp does not decide it.
 pub(crate) fn has_content(root: &Path, path: &TreePath, entry: &FileEntry) -> bool {
     let Some(oid) = entry.content.oid().filter(|_| entry.size <= HASHED_BYTES) else {
         return false;
@@ -88,8 +88,10 @@ pub(crate) fn has_content(root: &Path, path: &TreePath, entry: &FileEntry) -> bo
         FileKind::Link => fs::read_link(&at).map(|target| target.into_os_string().into_vec()),
         FileKind::Regular => read_small(&at),
     };
-    let is_stamp =
-        || fs::symlink_metadata(&at).is_ok_and(|metadata| Stamp::of(&metadata) == entry.stamp);
+    let is_stamp = || {
+        fs::symlink_metadata(&at)
+            .is_ok_and(|metadata| Stamp::from_metadata(&metadata) == entry.stamp)
+    };
     content.is_ok_and(|content| blob(&content) == oid) && is_stamp()
 }
 
@@ -164,7 +166,8 @@ impl ContentWriter {
             for (job, content) in left.into_iter().zip(contents) {
                 // A file is stored whole or not at all: it must not change while it is read.
                 let stamp = fs::symlink_metadata(job.path.under(&self.root));
-                let stamp = stamp.ok().map(|metadata| (Stamp::of(&metadata), metadata.len()));
+                let stamp =
+                    stamp.ok().map(|metadata| (Stamp::from_metadata(&metadata), metadata.len()));
                 match stamp {
                     Some((stamp, _)) if stamp == job.stamp => {
                         copied.insert(job.path, (stamp, content));
@@ -187,7 +190,7 @@ impl ContentWriter {
     }
 
     /// Returns the contents of files in their order. A file that cannot be read is unreadable; the others
-    /// are stored all the same.
+    /// are stored anyway.
     fn hash(
         &self,
         jobs: &[Job],
@@ -468,7 +471,7 @@ mod tests {
         let project = Changes::new(&at("data"), host).place(&at("project")).unwrap();
         let job = |name: &str| {
             let metadata = fs::symlink_metadata(at("project").join(name)).unwrap();
-            let (size, stamp) = (metadata.len(), Stamp::of(&metadata));
+            let (size, stamp) = (metadata.len(), Stamp::from_metadata(&metadata));
             Job { path: TreePath::new(name), kind: FileKind::Regular, size, stamp }
         };
         let jobs = [job("a"), job("d/secret"), job("plain")];

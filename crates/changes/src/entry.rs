@@ -32,7 +32,7 @@ pub(crate) struct Entry {
     name: OsString,
 }
 
-/// What stands under a name.
+/// The entry under a name.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Found {
     pub is_directory: bool,
@@ -74,7 +74,7 @@ impl Entry {
         Path::new(&self.name)
     }
 
-    /// Returns what stands there; a link is not followed.
+    /// Returns the entry; a link is not followed.
     pub(crate) fn found(&self) -> io::Result<Found> {
         let stat = statat(&self.parent, self.name(), AtFlags::SYMLINK_NOFOLLOW)?;
         let is_directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;

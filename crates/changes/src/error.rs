@@ -51,11 +51,11 @@ pub enum ChangesError {
         /// The directory.
         path: PathBuf,
     },
-    /// Nothing is there to take back.
+    /// There is nothing to undo.
     #[error("{0}")]
     NothingToUndo(String),
     /// Files changed since the turn.
-    #[error("{} changed since, and nothing was taken back", if paths.len() == 1 { "a file" } else { "files" })]
+    #[error("{} changed since; nothing was undone", if paths.len() == 1 { "a file" } else { "files" })]
     Conflicts {
         /// The files.
         paths: Vec<TreePath>,

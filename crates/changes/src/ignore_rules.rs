@@ -133,13 +133,13 @@ impl WorkTree {
     pub(crate) fn hash_index(&self, hash: &mut Sha256) {
         let index = self.git_dir.as_ref().map(|git_dir| git_dir.join("index"));
         let metadata = index.and_then(|index| std::fs::metadata(index).ok());
-        let stamp = metadata.map(|metadata| Stamp::of(&metadata)).unwrap_or_default();
+        let stamp = metadata.map(|metadata| Stamp::from_metadata(&metadata)).unwrap_or_default();
         hash.update(stamp.inode.to_le_bytes());
         hash.update(stamp.modified.to_le_bytes());
         hash.update(stamp.changed.to_le_bytes());
     }
 
-    /// Tells whether a recorded path, or one below it, is tracked.
+    /// Returns whether a recorded path, or one below it, is tracked.
     pub(crate) fn tracks(&self, path: &TreePath) -> bool {
         self.tracks_name(&self.path_in_tree(path))
     }

@@ -77,7 +77,7 @@ pub struct Record {
     /// The merge that made the changes, or that this record took back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applied: Option<Applied>,
-    /// What the turn did to the repository that the directory lies in.
+    /// The changes of the turn to the repository around the directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repository: Option<RepositoryChange>,
     /// The reason why the changes of the turn are not recorded; it has none then, whatever the agent did.
@@ -136,7 +136,7 @@ impl Record {
         shown(&self.changes)
     }
 
-    /// Tells whether this is what an agent changed in its turn, and not what was taken back of it.
+    /// Returns whether this is what an agent changed in its turn, and not what was taken back of it.
     pub(crate) fn is_of_agent(&self) -> bool {
         self.by == Author::Agent && self.undoes.is_none() && self.applied.is_none()
     }
@@ -229,7 +229,7 @@ impl SessionRecords {
         Ok(records)
     }
 
-    /// Tells whether there is a record of a directory.
+    /// Returns whether there is a record of a directory.
     pub(crate) fn has_any(&self, directory: &Path) -> Result<bool, ChangesError> {
         Ok(self.directories()?.iter().any(|known| known == directory))
     }

@@ -2,7 +2,7 @@
 //!
 //! Directories that a quick look finds unchanged are taken over. In the others every file is looked at, and one whose own
 //! stamp did not change is not listed again. Names that are new go to git's ignore rules, a level of directories at a time.
-//! Contents are read here only where a stamp cannot tell; what changed is [`Content::Pending`] in the result.
+//! Contents are read here only if a stamp does not decide; a changed one is [`Content::Pending`] in the result.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, Metadata};
@@ -101,7 +101,7 @@ struct Running<'a> {
 }
 
 impl Running<'_> {
-    /// Looks at a directory that is not ignored, and at all known directories below it.
+    /// Scans a directory that is not ignored, and all known directories below it.
     fn visit(&mut self, path: TreePath, work_tree: usize) -> Result<(), ChangesError> {
         let mut waiting = vec![(path, work_tree)];
         while let Some((path, work_tree)) = waiting.pop() {
@@ -117,7 +117,7 @@ impl Running<'_> {
                 Err(error) if path.is_root() => return Err(ChangesError::io(&at)(error)),
                 _ => continue,
             };
-            let stamp = Stamp::of(&metadata);
+            let stamp = Stamp::from_metadata(&metadata);
             let unchanged = known.filter(|known| known.settled && known.stamp == stamp);
             let (names, has_git) = match unchanged {
                 Some(known) => (names_of(known), known.is_repository),
@@ -172,7 +172,7 @@ impl Running<'_> {
         Ok(())
     }
 
-    /// Looks at an entry of a directory.
+    /// Scans an entry of a directory.
     fn entry(
         &mut self,
         path: &TreePath,
@@ -239,13 +239,13 @@ impl Running<'_> {
     }
 
     fn new_file(&self, kind: FileKind, metadata: &Metadata) -> FileEntry {
-        let stamp = Stamp::of(metadata);
+        let stamp = Stamp::from_metadata(metadata);
         let mode = if kind == FileKind::Link { 0o777 } else { metadata.mode() & MODE_BITS };
         let (size, settled) = (metadata.len(), stamp.is_settled(self.now));
         FileEntry { kind, mode, size, stamp, settled, content: Content::Pending }
     }
 
-    /// Makes names that were ignored unknown again: all after a change of the rules, and the tracked ones after a change of
+    /// Marks ignored names as unknown again: all after a change of the rules, and the tracked ones after a change of
     /// an index.
     fn compare_rules(&mut self) {
         let (mut rules, mut indexes) = (Sha256::new(), Sha256::new());
@@ -474,13 +474,13 @@ mod tests {
             kind: FileKind::Regular,
             mode: file.mode() & MODE_BITS,
             size: file.len(),
-            stamp: Stamp::of(&file),
+            stamp: Stamp::from_metadata(&file),
             settled,
             content,
         };
         let directory = Directory {
             mode: top.mode() & MODE_BITS,
-            stamp: Stamp::of(&top),
+            stamp: Stamp::from_metadata(&top),
             settled: true,
             files: [(b"f".to_vec(), entry)].into(),
             ..Directory::default()

@@ -154,7 +154,7 @@ impl Changes {
         Ok(place)
     }
 
-    /// Tells whether there is a store of a directory, by the path that it had when it was recorded.
+    /// Returns whether there is a store of a directory, by the path that it had when it was recorded.
     fn is_recorded(&self, directory: &Path) -> bool {
         self.store_of(&store_name(directory)).join("directory").exists()
     }
@@ -263,7 +263,7 @@ impl Place {
         Deadline::after(self.limits())
     }
 
-    /// Takes exclusive access to the store if nobody has it.
+    /// Locks the store, if it is not locked.
     pub(crate) fn try_lock(&self) -> Option<StoreLock> {
         let file = File::create(self.store.join("lock")).ok()?;
         file.try_lock().ok().map(|()| StoreLock { _file: file })
@@ -319,7 +319,7 @@ impl Place {
         Ok(new)
     }
 
-    /// Returns the directory of files that a command needs for a moment.
+    /// Returns the directory of temporary files of commands.
     pub(crate) fn scratch(&self) -> PathBuf {
         self.store.join("scratch")
     }

@@ -39,7 +39,7 @@ impl TrackedPaths {
         self.0.binary_search_by(|tracked| tracked.as_slice().cmp(path)).is_ok()
     }
 
-    /// Tells whether a path below a directory is tracked.
+    /// Returns whether a path below a directory is tracked.
     pub(crate) fn contains_below(&self, directory: &[u8]) -> bool {
         let prefix = [directory, b"/"].concat();
         let from = self.0.partition_point(|tracked| *tracked < prefix);
@@ -61,7 +61,7 @@ impl TrackedFiles {
     /// Reads the index of a repository.
     pub(crate) fn load(git_dir: &Path) -> Option<Self> {
         let index = git_dir.join("index");
-        let written = Stamp::of(&std::fs::metadata(&index).ok()?).modified;
+        let written = Stamp::from_metadata(&std::fs::metadata(&index).ok()?).modified;
         let bytes = Disk.read(&index, FileKind::Input).ok()?;
         let entries = parse(&bytes)?.into_iter().collect();
         Some(Self { bytes, entries, written })

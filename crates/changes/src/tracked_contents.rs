@@ -33,7 +33,7 @@ pub(crate) struct TrackedContents {
 }
 
 impl TrackedContents {
-    /// Tells whether a file can be restored from the user's repository.
+    /// Returns whether a file can be restored from the user's repository.
     pub(crate) fn contains(&self, path: &TreePath) -> bool {
         self.oids.contains_key(path)
     }

@@ -300,7 +300,7 @@ impl Place {
         new: &Manifest,
         next: &TurnKey,
     ) -> Result<Option<Record>, ChangesError> {
-        // Of a state that is not known, nothing is said.
+        // Nothing is reported about an unknown state.
         if !old.is_known() || self.unattributed().exists() {
             return Ok(None);
         }
@@ -380,7 +380,7 @@ impl Place {
         }
     }
 
-    /// Tells whether a turn is running in the directory.
+    /// Returns whether a turn is running in the directory.
     pub(crate) fn is_busy(&self) -> Result<bool, ChangesError> {
         Ok(markers(self)?.iter().any(|file| is_locked(file)))
     }
@@ -414,7 +414,7 @@ impl Marker {
         Ok(Self { file, manifest, _lock: lock })
     }
 
-    /// Tells whether the stored state is still the one from which the turn began. A link to it is a name of the same file.
+    /// Returns whether the stored state is still the one from which the turn began. A link to it is a name of the same file.
     fn is_current(&self, place: &Place) -> bool {
         use std::os::unix::fs::MetadataExt as _;
         let file = |path: &Path| fs::metadata(path).ok().map(|file| (file.dev(), file.ino()));
@@ -426,7 +426,7 @@ impl Marker {
         remove_both(&self.file, &self.manifest);
     }
 
-    /// Marks what changed since the turn began as nobody's. Renaming needs no room on the disk.
+    /// Marks the changes since the turn began as unrecorded. Renaming needs no disk space.
     fn set_aside(&self, place: &Place) {
         if fs::rename(&self.file, place.unattributed()).is_err() {
             let _ = fs::remove_file(&self.file);

@@ -24,15 +24,15 @@ pub struct UndoPlan {
     pub turn: TurnKey,
     /// Whether this takes an earlier undo back, and so restores what the turn changed.
     pub is_redo: bool,
-    /// What the turn did to the repository of the directory, which stays as it is.
+    /// The changes of the turn to the repository of the directory, which are not undone.
     pub repository: Option<RepositoryChange>,
-    /// The merge of a workspace that is taken back or restored; `None` for a turn.
+    /// The merge of a workspace that is undone or restored; `None` for a turn.
     pub applied: Option<Applied>,
     /// The directory.
     pub directory: PathBuf,
     /// The changes that the undo would make: `before` is there now, `after` would be there.
     pub changes: Vec<Change>,
-    /// Paths that something else has changed since. With any of them, nothing is taken back.
+    /// Paths that something else has changed since. With any of them, nothing is undone.
     pub conflicts: Vec<Conflict>,
     /// Paths that cannot be restored and stay as they are.
     pub left_alone: Vec<LeftAlone>,
@@ -56,7 +56,7 @@ pub struct SharedTurn {
 }
 
 impl UndoPlan {
-    /// Tells whether the undo is refused because a change may be another turn's. An undo that is taken back is not.
+    /// Returns whether the undo is refused because a change may be another turn's. An undo that is taken back is not.
     pub fn is_refused_as_shared(&self) -> bool {
         !self.takes_shared
             && !self.is_redo
@@ -84,7 +84,7 @@ pub struct LeftAlone {
 
 impl Changes {
     /// Returns what an undo would do: of a turn, or of the latest turn or undo of a session. A turn that is
-    /// undone already is restored: that undo is taken back.
+    /// undone already is restored: that undo is undone.
     pub fn plan_undo(&self, session: &str, turn: Option<u64>) -> Result<UndoPlan, ChangesError> {
         let records = self.records(session)?;
         let target = Target::find(&records, turn)?;
@@ -168,7 +168,7 @@ impl Changes {
         place.save(&now)?;
         place.attribute_again();
         let records = self.session(session).load()?;
-        let target = Target::of(&records, plan.undoes)?;
+        let target = Target::by_id(&records, plan.undoes)?;
         let fresh = place.plan(&records, target)?;
         if !fresh.conflicts.is_empty() || fresh.changes != plan.changes {
             let paths = fresh.conflicts.into_iter().map(|conflict| conflict.path).collect();
@@ -185,7 +185,7 @@ impl Changes {
     }
 }
 
-/// The record that is taken back.
+/// The record that is undone.
 struct Target {
     id: RecordId,
     turn: TurnKey,
@@ -224,7 +224,7 @@ impl Target {
                 (_, Some(turn)) => format!("turn {turn} changed no file"),
             })
         })?;
-        Self::of(records, found.id)
+        Self::by_id(records, found.id)
     }
 
     fn merge_of(records: &[Record], member: &str) -> Result<Self, ChangesError> {
@@ -236,11 +236,11 @@ impl Target {
             let why = format!("no workspace of {member} was merged in this session");
             ChangesError::NothingToUndo(why)
         })?;
-        Self::of(records, found.id)
+        Self::by_id(records, found.id)
     }
 
     /// Returns the target of a record: of a turn all its attempts together.
-    fn of(records: &[Record], id: RecordId) -> Result<Self, ChangesError> {
+    fn by_id(records: &[Record], id: RecordId) -> Result<Self, ChangesError> {
         let found = records.iter().find(|record| record.id == id);
         let found = found
             .ok_or_else(|| ChangesError::NothingToUndo(format!("there is no record {}", id.0)))?;
@@ -297,7 +297,7 @@ fn attempts<'a>(records: &'a [Record], last: &'a Record) -> Vec<&'a Record> {
 }
 
 impl Place {
-    /// Compares the changes to take back with what is there now.
+    /// Compares the changes to undo with the current state.
     fn plan(&self, records: &[Record], target: Target) -> Result<UndoPlan, ChangesError> {
         let mut plan = UndoPlan {
             turn: target.turn,
@@ -453,7 +453,7 @@ fn changed_by(records: &[Record], after: RecordId, path: &TreePath) -> String {
     }
 }
 
-/// Tells whether what is at a path is what a record has.
+/// Returns whether a path is in the state of a record.
 pub(crate) fn matches(found: Option<&Node>, recorded: Option<&Node>) -> bool {
     match (found, recorded) {
         (None, None) => true,
@@ -487,7 +487,7 @@ pub(crate) fn nodes<'a>(
         let node = metadata.map(|metadata| {
             let mode = metadata.mode() & MODE_BITS;
             let mut job = |kind| {
-                let (size, stamp) = (metadata.len(), Stamp::of(&metadata));
+                let (size, stamp) = (metadata.len(), Stamp::from_metadata(&metadata));
                 jobs.push(Job { path: path.clone(), kind, size, stamp });
             };
             if metadata.is_dir() {
@@ -546,7 +546,7 @@ fn collisions<'a>(changes: impl Iterator<Item = &'a Change>) -> Vec<TreePath> {
     found
 }
 
-/// Tells whether a directory finds its entries by a name in another case.
+/// Returns whether a directory ignores case in names.
 fn is_case_insensitive(directory: &Path) -> bool {
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let name = entry.file_name();

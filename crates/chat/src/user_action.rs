@@ -110,7 +110,7 @@ impl<'a> InputParser<'a> {
         self.team.everyone_but(speaker).iter().map(ToString::to_string).collect()
     }
 
-    /// Returns the members whom `@NAME` at the beginning of a message addresses, and the rest of the message.
+    /// Returns the members that `@NAME` at the beginning of a message addresses, and the rest of the message.
     pub fn addressed(self, line: &str) -> (Vec<String>, &str) {
         let mut named = Vec::new();
         let mut rest = line.trim();

@@ -34,7 +34,7 @@ pub fn changes_of(host_environment: &HostEnvironment) -> Changes {
         config: config.map_or_else(|| host_environment.home.join(".config"), Path::to_owned),
         home: host_environment.home.clone(),
     };
-    Changes::new(&Home::of(host_environment).data, host)
+    Changes::new(&Home::new(host_environment).data, host)
 }
 
 /// The recorder of a conversation.

@@ -6,7 +6,7 @@ use convoke_agent::id::now;
 use convoke_agent::permission::PermissionAnswer;
 use convoke_session::file_changes::{UndoConsent, UndoRequest};
 use convoke_session::transfer::{TransferError, fork as fork_session};
-use convoke_session::{MessageNumber, PersonMessage, SessionId, Store as _, TurnId};
+use convoke_session::{MessageNumber, NewMessage, SessionId, Store as _, TurnId};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -91,7 +91,7 @@ pub(super) async fn say(
     if text.trim().is_empty() {
         return Err(ApiError::bad_request("the message is empty"));
     }
-    Ok(Json(app.held.say(id, PersonMessage::new(&*person, text).to(to)).await?))
+    Ok(Json(app.held.say(id, NewMessage::from_person(&*person, text).to(to)).await?))
 }
 
 pub(super) async fn cancel(

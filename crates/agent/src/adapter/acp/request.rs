@@ -79,7 +79,7 @@ impl ReadRange {
     }
 
     /// Returns the lines of a text, as they are.
-    pub fn of(self, text: String) -> String {
+    pub fn select(self, text: String) -> String {
         if self.skipped == 0 && self.count.is_none() {
             return text;
         }
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn lines_of_a_file_are_counted_from_one() {
-        let of = |params: Value| ReadRange::of_params(&params).of("a\nb\r\nc".to_owned());
+        let of = |params: Value| ReadRange::of_params(&params).select("a\nb\r\nc".to_owned());
         assert_eq!(of(json!({})), "a\nb\r\nc");
         assert_eq!(of(json!({"line": 2})), "b\r\nc");
         assert_eq!(of(json!({"line": 2, "limit": 1})), "b\r\n");

@@ -18,7 +18,7 @@ use crate::host_environment;
 use crate::outcome::{Outcome, UsageError};
 use crate::terminal::{stderr, stdout};
 
-/// What is done with a workspace.
+/// An action on a workspace.
 #[derive(Debug, Subcommand)]
 pub enum WorkspaceCommand {
     /// Merge the changes of a member's workspace into the working directory
