@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use convoke_files::limit::FileKind;
 use convoke_files::{Disk, Files as _};
@@ -22,6 +23,8 @@ use crate::tracked_contents::TrackedContents;
 
 /// The files whose first copy may take longer than the start of a turn.
 const MANY_FILES: usize = 256;
+/// The age of a copy for a moment whose process is gone.
+const SCRATCH_AGE: Duration = Duration::from_hours(1);
 /// The bytes of the log of ended turns; older lines are dropped.
 const LOG_BYTES: usize = 64 << 10;
 
@@ -326,6 +329,7 @@ impl Place {
     /// Completes undos and records turns that were interrupted by a crash. Needs the lock.
     pub(crate) fn recover(&self) -> Result<(), ChangesError> {
         self.recover_undo()?;
+        self.clear_scratch();
         for file in markers(self)? {
             let Some(lock) = take(&file) else { continue };
             let manifest = file.with_extension("manifest");
@@ -364,6 +368,16 @@ impl Place {
             drop(lock);
         }
         Ok(())
+    }
+
+    /// Removes copies of files that a killed process left. Those of a running one are younger.
+    fn clear_scratch(&self) {
+        for entry in fs::read_dir(self.scratch()).into_iter().flatten().flatten() {
+            let modified = entry.metadata().and_then(|metadata| metadata.modified());
+            if modified.is_ok_and(|at| at.elapsed().is_ok_and(|age| age > SCRATCH_AGE)) {
+                let _ = fs::remove_file(entry.path());
+            }
+        }
     }
 
     /// Returns whether a turn is running in the directory.

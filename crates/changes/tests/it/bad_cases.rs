@@ -332,6 +332,22 @@ fn a_turn_whose_process_died_is_recorded_later() {
 }
 
 #[test]
+fn copies_that_a_killed_process_left_are_removed() {
+    let tree = Tree::plain();
+    tree.turn(1, |tree| tree.write("a", "1"));
+    let stores = tree.temp.path().join("data/changes/stores");
+    let store = fs::read_dir(stores).unwrap().next().unwrap().unwrap().path();
+    let (old, young) = (store.join("scratch/copy-1"), store.join("scratch/copy-2"));
+    for file in [&old, &young] {
+        fs::write(file, "a copy").unwrap();
+    }
+    let day = std::time::SystemTime::now() - Duration::from_hours(24);
+    fs::File::options().write(true).open(&old).unwrap().set_modified(day).unwrap();
+    tree.turn(2, |tree| tree.write("a", "2"));
+    assert!(!old.exists() && young.exists(), "a running process may need the young one");
+}
+
+#[test]
 fn files_that_change_while_they_are_recorded_do_no_harm() {
     let tree = Tree::plain();
     for number in 0..50 {
