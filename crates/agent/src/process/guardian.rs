@@ -19,7 +19,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, ExitStatus};
-use std::sync::mpsc;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -43,6 +43,8 @@ pub(super) const KILL: u8 = b'k';
 /// The command to kill everything after a time, which follows in milliseconds as four bytes, the highest first. The next
 /// one takes its place.
 pub(super) const ALLOW: u8 = b'a';
+/// The report that everything was killed because that time was over.
+pub(super) const LEASE_OVER: &str = "lease-over";
 
 /// The exit code of an agent that could not be started, and the beginning of its error output.
 pub(crate) const CANNOT_START: u8 = 127;
@@ -96,7 +98,7 @@ pub fn run_if_asked() -> Option<ExitCode> {
     } else if mode == KEEPER {
         let socket = args.next()?;
         let program = args.next()?;
-        Some(keep(Path::new(&socket), &program, args))
+        Some(run_keeper(Path::new(&socket), &program, args))
     } else if mode == AGENT {
         let parent = args.next()?;
         let program = args.next()?;
@@ -155,6 +157,7 @@ fn guard(socket: &Path, program: &OsStr, args: impl Iterator<Item = OsString>) -
 
     let mut exit = None;
     let mut keeper_is_gone = false;
+    let mut is_lease_over = false;
     let mut until: Option<Instant> = None;
     loop {
         let next = match until {
@@ -172,11 +175,19 @@ fn guard(socket: &Path, program: &OsStr, args: impl Iterator<Item = OsString>) -
                 break;
             }
             Ok(GuardianEvent::Command(INTERRUPT)) => drop(killpg(agent, Signal::SIGINT)),
-            Ok(GuardianEvent::Command(KILL) | GuardianEvent::ConvokeIsGone) | Err(_) => break,
+            Err(RecvTimeoutError::Timeout) => {
+                is_lease_over = true;
+                break;
+            }
+            Ok(GuardianEvent::Command(KILL) | GuardianEvent::ConvokeIsGone)
+            | Err(RecvTimeoutError::Disconnected) => break,
             Ok(GuardianEvent::Command(_)) => {}
         }
     }
     let left = sweep(agent, Some(keeper), &mut exit);
+    if is_lease_over {
+        send_line(&mut convoke, &format!("{LEASE_OVER} {agent}"));
+    }
     match exit.map(|status| (status.code(), status.signal())) {
         Some((Some(code), _)) => send_line(&mut convoke, &format!("exit {code}")),
         Some((_, Some(signal))) => send_line(&mut convoke, &format!("signal {signal}")),
@@ -200,7 +211,7 @@ fn send_line(convoke: &mut UnixStream, line: &str) {
 struct KeptAgent {
     keeper: Pid,
     agent: Pid,
-    /// The keeper's reports. Closing it tells the keeper that the guardian is gone.
+    /// The keeper's reports. The keeper sees that the guardian is gone when it is closed.
     connection: UnixStream,
 }
 
@@ -262,7 +273,7 @@ fn start_keeper(
 }
 
 /// Runs the keeper: starts the agent, and kills everything when the guardian is gone.
-fn keep(socket: &Path, program: &OsStr, args: impl Iterator<Item = OsString>) -> ExitCode {
+fn run_keeper(socket: &Path, program: &OsStr, args: impl Iterator<Item = OsString>) -> ExitCode {
     let stray = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP];
     let prepared = stray.into_iter().collect::<SigSet>().thread_block();
     let prepared = prepared.and(platform::adopt_orphans()).and(unistd::setsid());
