@@ -402,16 +402,16 @@ mod tests {
             received.to_string(),
             "handed over 1,042 B · the model received 184 KB (about 46,000 tokens) in 2 requests"
         );
-        let refusal = Some("the server answered 429".to_owned());
+        let refusal = Some("429: slow down".to_owned());
         received = Received { refused: 1, refusal, ..received };
         assert_eq!(
             received.to_string(),
-            "handed over 1,042 B · the model received 184 KB (about 46,000 tokens) in 2 requests; 1 request was refused (the server answered 429)"
+            "handed over 1,042 B · the model received 184 KB (about 46,000 tokens) in 2 requests; 1 request was refused (429: slow down)"
         );
         received = Received { requests: 0, bytes: 0, refused: 4, ..received };
         assert_eq!(
             received.to_string(),
-            "handed over 1,042 B · the model received nothing: 4 requests were refused (the server answered 429)"
+            "handed over 1,042 B · the model received nothing: 4 requests were refused (429: slow down)"
         );
     }
 }

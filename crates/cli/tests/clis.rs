@@ -369,8 +369,10 @@ async fn settings_skills_and_cuts_are_accounted_for() {
         let agents = format!("{} 4", project("AGENTS.md").display());
         assert!(yours.contains(&agents), "{cli}: the last newline counts: {yours:?}");
         assert!(yours.contains(&"developer_instructions 9".to_owned()), "{cli}: {yours:?}");
-        let body = yours.iter().any(|share| share.starts_with(&*skill.to_string_lossy()));
-        assert!(body, "{cli}: {yours:?}");
+        // The description in the list, and the file with its front matter; a line break takes two bytes.
+        let bytes = "Release it".len() + text.len() + text.matches('\n').count();
+        let whole = format!("{} {bytes}", skill.display());
+        assert!(yours.contains(&whole), "{cli}: {whole}: {yours:?}");
 
         let long = "Use tabs, never spaces.\n".repeat(2000);
         std::fs::write(project("AGENTS.md"), &long).unwrap();
@@ -380,6 +382,30 @@ async fn settings_skills_and_cuts_are_accounted_for() {
         assert_eq!(cut, long.len() as u64 - (32 << 10), "{cli}");
         let found = measured.diagnostics.iter().any(|it| it.code.name() == "agents-md.truncated");
         assert!(found, "{cli}: {:?}", measured.diagnostics);
+    }
+}
+
+#[tokio::test]
+async fn a_command_and_its_arguments_are_the_users() {
+    for cli in ["claude-2.1.197", "claude-2.1.325"] {
+        let Some(program) = installed(cli) else { continue };
+        let place = Place::new();
+        let skill =
+            place.project.path().canonicalize().unwrap().join(".claude/skills/norm/SKILL.md");
+        std::fs::create_dir_all(skill.parent().unwrap()).unwrap();
+        std::fs::write(&skill, "---\nname: norm\ndescription: Tidy up\n---\nabc\n").unwrap();
+        let measured = measured(&place, &program, "/norm at once").await;
+        let body = std::str::from_utf8(&measured.body).unwrap();
+        assert!(body.contains("<command-args>at once") && body.contains("ARGUMENTS: at once"));
+        let yours: Vec<String> = measured
+            .account
+            .yours()
+            .iter()
+            .map(|share| format!("{} {}", name(&share.source), share.bytes))
+            .collect();
+        assert!(yours.contains(&"your standard input 14".to_owned()), "{cli}: {yours:?}");
+        // The text of the skill, and its description in the list.
+        assert!(yours.contains(&format!("{} 10", skill.display())), "{cli}: {yours:?}");
     }
 }
 

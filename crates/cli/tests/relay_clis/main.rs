@@ -13,6 +13,7 @@
 mod accounts;
 mod by_hand;
 mod confined;
+mod faults;
 mod model_server;
 mod sign_in;
 mod steady;

@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -23,8 +24,24 @@ pub struct ModelServer {
     pub calls: Arc<Mutex<Vec<Got>>>,
 }
 
+/// What becomes of the answer to a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// The provider refuses it: too many requests.
+    Refused,
+    /// The connection ends in the middle.
+    Cut,
+    /// It comes in pieces of a few bytes.
+    Trickled,
+}
+
 impl ModelServer {
     pub fn start(command: Option<&'static str>) -> Self {
+        Self::start_with(command, &[])
+    }
+
+    /// Starts a server whose first calls have these faults.
+    pub fn start_with(command: Option<&'static str>, faults: &'static [Fault]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let calls: Arc<Mutex<Vec<Got>>> = Arc::default();
@@ -32,7 +49,7 @@ impl ModelServer {
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let kept = Arc::clone(&kept);
-                std::thread::spawn(move || serve(stream, &kept, command));
+                std::thread::spawn(move || serve(stream, &kept, command, faults));
             }
         });
         Self { port, calls }
@@ -55,7 +72,7 @@ impl ModelServer {
     }
 }
 
-fn serve(stream: TcpStream, kept: &Mutex<Vec<Got>>, command: Option<&str>) {
+fn serve(stream: TcpStream, kept: &Mutex<Vec<Got>>, command: Option<&str>, faults: &[Fault]) {
     let mut reader = BufReader::new(stream.try_clone().unwrap());
     let mut stream = stream;
     while let Some((method, got)) = read_from(&mut reader) {
@@ -66,15 +83,39 @@ fn serve(stream: TcpStream, kept: &Mutex<Vec<Got>>, command: Option<&str>) {
         let command = command
             .filter(|_| may_act && !kept.lock().unwrap().iter().any(|it| has_tools(&it.body)));
         let (status, kind, body) = answer(&got, is_call, command);
+        let mut fault = None;
         if is_call {
-            kept.lock().unwrap().push(got);
+            let mut kept = kept.lock().unwrap();
+            fault = faults.get(kept.len());
+            kept.push(got);
+        }
+        if fault == Some(&Fault::Refused) {
+            let refused = "HTTP/1.1 429 Too Many Requests\r\ncontent-type: application/json\r\nretry-after: 1\r\ncontent-length: 58\r\n\r\n{\"error\": {\"type\": \"rate_limit_error\", \"message\": \"slow\"}}";
+            if stream.write_all(refused.as_bytes()).is_err() {
+                return;
+            }
+            continue;
         }
         let head = format!(
             "HTTP/1.1 {status}\r\ncontent-type: {kind}\r\ncontent-length: {}\r\n\r\n",
             body.len()
         );
         let body = if method == "HEAD" { String::new() } else { body };
-        if stream.write_all(format!("{head}{body}").as_bytes()).is_err() {
+        let mut whole = format!("{head}{body}");
+        if fault == Some(&Fault::Cut) {
+            whole.truncate(head.len() + body.len() / 2);
+        }
+        let pieces = if fault == Some(&Fault::Trickled) { 7 } else { whole.len() };
+        for piece in whole.as_bytes().chunks(pieces) {
+            if stream.write_all(piece).is_err() {
+                return;
+            }
+            if pieces < whole.len() {
+                // Each piece is a packet of its own.
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+        if fault == Some(&Fault::Cut) {
             return;
         }
     }

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use convoke_core::ledger::Source;
-use convoke_explain::{AgentReport, Edition, Session, explain};
+use convoke_explain::{AgentReport, DirectoryReport, Edition, Session, explain};
 use convoke_files::{Disk, EntryKind, FileKind, Files};
 use convoke_rehearsal::Recorded;
 use convoke_wire::{Part, PartKind, RequestParts};
@@ -56,6 +56,13 @@ pub enum Origin {
         /// The file.
         path: PathBuf,
     },
+    /// The description of a skill in the program's list.
+    Description {
+        /// The file of the skill.
+        path: PathBuf,
+        /// The name in the list.
+        name: String,
+    },
 }
 
 impl Origin {
@@ -65,7 +72,9 @@ impl Origin {
             Self::Argument => Source::setting("your argument"),
             Self::Stdin => Source::setting("your standard input"),
             Self::Setting { name } => Source::Setting { name: Cow::Owned(name.clone()) },
-            Self::File { path } => Source::file(path.display().to_string()),
+            Self::File { path } | Self::Description { path, .. } => {
+                Source::file(path.display().to_string())
+            }
         }
     }
 }
@@ -109,7 +118,11 @@ pub(crate) fn candidates(
         ..UserText::file(&file.path, file.text.clone())
     }));
     let home = given.configuration_from.map_or(private_home, |from| &from.home);
-    files.extend(instruction_files(given.cwd, home));
+    let around = explain(&Disk, &Session::new(given.cwd, home), &Edition::ALL);
+    let of_program = around.agents.iter().filter(|it| it.agent == vendor.facts().command);
+    let listed: Vec<&AgentReport> = report.map_or_else(|| of_program.collect(), |it| vec![it]);
+    yours.extend(listed.into_iter().flat_map(descriptions));
+    files.extend(instruction_files(&around));
     files.extend(skills(given, vendor));
     if let Some(from) = given.configuration_from {
         let names = vendor.facts().configuration.iter();
@@ -129,8 +142,12 @@ pub(crate) fn candidates(
     files.retain(|path| !loaded.iter().any(|file| file.path == *path));
     for path in files {
         if let Some(text) = read_text(&path) {
-            yours.extend(body_of(&text).map(|body| UserText::file(&path, body)));
-            yours.push(UserText::file(&path, text.trim()));
+            // Codex sends skills with their front matter and the last newline.
+            let body = body_of(&text).map(|body| UserText::file(&path, body));
+            let trimmed = UserText::file(&path, text.trim());
+            yours.push(UserText::file(&path, text));
+            yours.extend(body);
+            yours.push(trimmed);
         }
     }
     yours
@@ -225,11 +242,20 @@ fn find_skills(directory: &Path, depth: usize, found: &mut Vec<PathBuf>) {
 }
 
 /// Returns every instruction file around a directory, of any agent.
-fn instruction_files(cwd: &Path, home: &Path) -> impl Iterator<Item = PathBuf> {
-    let report = explain(&Disk, &Session::new(cwd, home), &Edition::ALL);
-    report.agents.into_iter().flat_map(|agent| {
-        let loaded = agent.loaded.into_iter().map(|file| file.path);
-        loaded.chain(agent.ignored.into_iter().map(|file| file.path))
+fn instruction_files(report: &DirectoryReport) -> impl Iterator<Item = PathBuf> {
+    report.agents.iter().flat_map(|agent| {
+        let loaded = agent.loaded.iter().map(|file| file.path.clone());
+        loaded.chain(agent.ignored.iter().map(|file| file.path.clone()))
+    })
+}
+
+/// Returns the descriptions of skills, as the program lists them.
+fn descriptions(report: &AgentReport) -> impl Iterator<Item = UserText> {
+    report.skills.iter().filter_map(|skill| {
+        let (path, name) = (skill.path.clone()?, skill.name.clone());
+        let text = skill.text.as_ref().filter(|text| !text.is_empty())?;
+        let cut_bytes = skill.description_bytes.saturating_sub(skill.description_bytes_loaded);
+        Some(UserText { cut_bytes, ..UserText::new(Origin::Description { path, name }, text) })
     })
 }
 
@@ -274,6 +300,12 @@ pub(super) fn attribute(parts: &[Part], yours: &[UserText]) -> Vec<Vec<Span>> {
         match given.origin {
             Origin::Argument | Origin::Stdin | Origin::Setting { .. } => {
                 find_input(given, index, parts, &mut found);
+                if let Some(arguments) = arguments_of_command(&given.text) {
+                    find_arguments(arguments, index, parts, &mut found);
+                }
+            }
+            Origin::Description { ref name, .. } => {
+                find_description(&given.text, name, index, parts, &mut found);
             }
             Origin::File { ref path }
                 if find_whole_file(&given.text, path, index, parts, &mut found) => {}
@@ -313,6 +345,44 @@ fn find_input(given: &UserText, index: usize, parts: &[Part], found: &mut [Vec<S
     }
 }
 
+/// Returns what follows the name of a command, `/name arguments`.
+fn arguments_of_command(text: &str) -> Option<&str> {
+    let (name, arguments) = text.strip_prefix('/')?.split_once(char::is_whitespace)?;
+    let arguments = arguments.trim();
+    (!name.is_empty() && !name.contains('/') && !arguments.is_empty()).then_some(arguments)
+}
+
+/// Finds the arguments of a command, each time that they arrive: alone, and with the text of the command.
+fn find_arguments(text: &str, index: usize, parts: &[Part], found: &mut [Vec<Span>]) {
+    let messages = parts.iter().zip(found).filter(|(part, _)| part.kind == PartKind::Message);
+    for (part, found) in messages {
+        for start in memmem::find_iter(part.text.as_bytes(), text) {
+            let (before, after) = (&part.text[..start], &part.text[start + text.len()..]);
+            let is_tagged = before.ends_with("<command-args>") && after.starts_with("</");
+            let is_line = before.ends_with("ARGUMENTS: ")
+                && (after.is_empty() || after.starts_with(['\n', '\r']));
+            if text.len() >= NO_ACCIDENT || is_tagged || is_line {
+                add(found, start..start + text.len(), index);
+            }
+        }
+    }
+}
+
+/// Finds the description of a skill behind its name in a list.
+fn find_description(text: &str, name: &str, index: usize, parts: &[Part], found: &mut [Vec<Span>]) {
+    let before =
+        [format!("- {name}: {text}"), format!("<name>{name}</name>\n    <description>{text}")];
+    for (part, found) in parts.iter().zip(found).filter(|(part, _)| part.kind != PartKind::Tool) {
+        let places = before.iter().filter_map(|listed| {
+            let start = memmem::find(part.text.as_bytes(), listed.as_bytes())?;
+            Some(start + listed.len() - text.len())
+        });
+        for start in places {
+            add(found, start..start + text.len(), index);
+        }
+    }
+}
+
 fn is_whole_lines(part: &str, start: usize, length: usize) -> bool {
     let (before, after) = (&part[..start], &part[start + length..]);
     let begins = before.is_empty() || before.ends_with('\n');
@@ -347,11 +417,16 @@ fn find_whole_file(
     is_found
 }
 
-/// Returns the end of the first mention of a file in a text, or of the name under which Codex sends every file.
+/// Returns the end of the first mention of a file in a text, of the name under which Codex sends every file, or of a line
+/// that ends with the directory of a skill.
 fn mention(text: &str, path: &Path) -> Option<usize> {
     let name = path.file_name()?.to_str()?;
     let end = |name: &str| Some(memmem::find(text.as_bytes(), name.as_bytes())? + name.len());
-    end(name).or_else(|| end("AGENTS.md instructions"))
+    let directory = || {
+        let directory = path.parent()?.file_name()?.to_str().filter(|_| name == "SKILL.md")?;
+        end(&format!("/{directory}\n"))
+    };
+    end(name).or_else(|| end("AGENTS.md instructions")).or_else(directory)
 }
 
 /// Finds pieces of a file that arrived cut or without some lines, in order. Searches a part for at most
@@ -508,6 +583,48 @@ mod tests {
         assert!(spans[1].iter().map(|it| it.range.clone()).eq(std::iter::once(30..33)));
         assert_eq!(spans[2].len(), 1);
         assert_eq!(found(&parts, file(), "be kind\nand brief"), [[""; 0]; 3]);
+    }
+
+    #[test]
+    fn the_arguments_of_a_command_count_each_time_that_they_arrive() {
+        let parts = [
+            part(
+                PartKind::Message,
+                "<command-name>/norm</command-name>\n<command-args>a b</command-args>",
+            ),
+            part(
+                PartKind::Message,
+                "Base directory for this skill: /p/norm\n\nDo a b.\n\nARGUMENTS: a b",
+            ),
+        ];
+        assert_eq!(found(&parts, Origin::Argument, "/norm a b"), [["a b"], ["a b"]]);
+        assert_eq!(found(&parts, Origin::Argument, "/norm"), [[""; 0]; 2]);
+        assert_eq!(found(&parts, Origin::Argument, "/usr/bin a b"), [[""; 0]; 2]);
+    }
+
+    #[test]
+    fn the_description_of_a_skill_is_found_behind_its_name() {
+        let origin = || Origin::Description { path: "/p/x/SKILL.md".into(), name: "x".to_owned() };
+        let listed = [
+            part(PartKind::Message, "Skills:\n- y: Tidy\n- x: Tidy\n"),
+            part(PartKind::System, "<name>x</name>\n    <description>Tidy</description>"),
+        ];
+        let spans = attribute(&listed, &[UserText::new(origin(), "Tidy")]);
+        let starts: Vec<Vec<usize>> =
+            spans.iter().map(|spans| spans.iter().map(|it| it.range.start).collect()).collect();
+        assert_eq!(starts, [[23], [32]]);
+        let other = [part(PartKind::Message, "Tidy, - y: Tidy")];
+        assert_eq!(found(&other, origin(), "Tidy"), [[""; 0]]);
+    }
+
+    #[test]
+    fn a_tiny_skill_is_found_behind_the_line_of_its_directory() {
+        let parts =
+            [part(PartKind::Message, "abc\nBase directory for this skill: /h/s/tiny\n\nabc")];
+        let origin = |path: &str| Origin::File { path: path.into() };
+        let spans = attribute(&parts, &[UserText::new(origin("/h/s/tiny/SKILL.md"), "abc")]);
+        assert!(spans[0].iter().map(|it| it.range.start).eq([parts[0].text.len() - 3]));
+        assert_eq!(found(&parts, origin("/h/s/tiny/other.md"), "abc"), [[""; 0]]);
     }
 
     #[test]

@@ -231,17 +231,22 @@ impl TurnRecord {
         }
         let Some(open) = self.open.remove(&number) else { return };
         let is_success = status.is_some_and(|status| (200..300).contains(&status));
-        let problem = failure.or(facts.error).or_else(|| {
-            status.filter(|_| !is_success).map(|status| format!("the server answered {status}"))
-        });
+        let problem = failure.or(facts.error);
         let problem = problem.map(|it| self.recording.redactor.redact(&it).into_owned());
         let stored = open.stored.as_ref().map(|(number, _)| *number);
         if is_success {
             self.count(open);
         } else {
             self.received.refused += 1;
-            self.received.refusal.clone_from(&problem);
+            self.received.refusal = match (status, &problem) {
+                (Some(status), Some(problem)) => Some(format!("{status}: {problem}")),
+                (Some(status), None) => Some(status.to_string()),
+                (None, problem) => problem.clone(),
+            };
         }
+        let problem = problem.or_else(|| {
+            status.filter(|_| !is_success).map(|status| format!("the server answered {status}"))
+        });
         let Some(stored) = stored else { return };
         let mut outcome = RequestOutcome {
             end: Some(problem.as_ref().map_or(RequestEnd::Answered, |_| RequestEnd::Failed)),
