@@ -191,6 +191,13 @@ pub enum SessionEventKind {
     Stopped(StopReason),
 }
 
+/// Returns what an offered turn waits for, and why no node takes it.
+pub fn waits_for(node: Option<&str>, problem: Option<&str>) -> String {
+    let node = node.map_or_else(|| "a node".to_owned(), |node| format!("node {node}"));
+    let problem = problem.map_or_else(String::new, |problem| format!(": {problem}"));
+    format!("waits for {node}{problem}")
+}
+
 impl SessionEventKind {
     /// Returns the event of a conversation that an event of a turn's agent is. Questions have ids that those of no
     /// other attempt have.

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use convoke_agent::Verdict;
 use convoke_agent::event::EventKind;
+use convoke_session::event::waits_for;
 use convoke_session::file_changes::ChangedBy;
 use convoke_session::{MemberName, NewMessage, SessionEventKind, StopReason, TurnId, TurnState};
 
@@ -57,10 +58,8 @@ impl Chat {
                 self.transcript.note(Tone::Quiet, &format!("{member}'s turn was dropped"));
             }
             SessionEventKind::TurnOffered { turn, member, node, problem } => {
-                let node = node.map_or_else(|| "a node".to_owned(), |node| format!("node {node}"));
-                let problem = problem.map(|problem| format!(": {problem}")).unwrap_or_default();
-                let text = format!("turn {turn} of {member} waits for {node}{problem}");
-                self.transcript.note(Tone::Quiet, &text);
+                let waits = waits_for(node.as_deref(), problem.as_deref());
+                self.transcript.note(Tone::Quiet, &format!("turn {turn} of {member} {waits}"));
             }
             SessionEventKind::TurnStarted { turn, member, tokens_estimate, .. } => {
                 self.unqueue(turn);

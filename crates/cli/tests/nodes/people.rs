@@ -183,6 +183,37 @@ async fn a_turn_of_a_node_is_cancelled_at_another_machine() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_a_turn_waits_for_is_said_and_no_retry_is_offered_of_one_that_waits() {
+    const WAITS: &str = "max waits for node server: no node `server` is ready";
+    let cluster = Cluster::start();
+    let (laptop, ..) = machines(&cluster);
+    let mut run = laptop.start(&["run", "Build it"]);
+    run.wait_for(WAITS);
+    run.signal(Signal::SIGINT);
+    let advice = run.wait_for("continue this session");
+    assert!(advice.contains("--session") && !advice.contains("--retry"), "{advice}");
+    assert_eq!(run.end(), Some(1), "{:?}", run.lines());
+
+    let mut editor = laptop.start(&["acp"]);
+    editor.write(&request(1, "initialize", json!({"protocolVersion": 1})));
+    editor.write(&request(2, "session/new", json!({"cwd": laptop.path(), "mcpServers": []})));
+    let session = event(&editor.wait_for(r#""id":2"#))["result"]["sessionId"].clone();
+    let text = json!([{"type": "text", "text": "Build it"}]);
+    editor.write(&request(3, "session/prompt", json!({"sessionId": session, "prompt": text})));
+    let update = event(&editor.wait_for(WAITS));
+    assert_eq!(update["params"]["update"]["sessionUpdate"], "agent_thought_chunk");
+    let cancel =
+        json!({"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": session}});
+    editor.write(&cancel.to_string());
+    assert_eq!(event(&editor.wait_for(r#""id":3"#))["result"]["stopReason"], "cancelled");
+    close(&mut editor);
+}
+
+fn request(number: u32, method: &str, params: Value) -> String {
+    json!({"jsonrpc": "2.0", "id": number, "method": method, "params": params}).to_string()
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_others_say_appears_as_it_comes() {
     let cluster = Cluster::start();
     let store = PostgresStore::open(&cluster.url(), None).await.unwrap();
@@ -196,9 +227,6 @@ async fn what_others_say_appears_as_it_comes() {
     let mut chat = server.start(&["chat", "--json", "--session", &id]);
     chat.wait_for("opened");
     let mut editor = server.start(&["acp"]);
-    let request = |number: u32, method: &str, params: Value| {
-        json!({"jsonrpc": "2.0", "id": number, "method": method, "params": params}).to_string()
-    };
     editor.write(&request(1, "initialize", json!({"protocolVersion": 1})));
     let load = json!({"sessionId": id, "cwd": server.path(), "mcpServers": []});
     editor.write(&request(2, "session/load", load));

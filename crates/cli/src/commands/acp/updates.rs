@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use convoke_agent::event::{EventKind, TextPart, TodoItem, TodoState};
 use convoke_chat::printable;
+use convoke_session::event::waits_for;
 use convoke_session::{MemberName, SessionEventKind, TurnId};
 use serde_json::{Value, json};
 
@@ -29,6 +30,10 @@ impl Updates {
                     "done" => Vec::new(),
                     _ => self.words(*turn, member, "agent_message_chunk", &format!("*{verdict}*")),
                 }
+            }
+            SessionEventKind::TurnOffered { turn, member, node, problem } => {
+                let waits = waits_for(node.as_deref(), problem.as_deref());
+                self.words(*turn, member, "agent_thought_chunk", &format!("{member} {waits}\n"))
             }
             _ => Vec::new(),
         }

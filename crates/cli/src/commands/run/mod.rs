@@ -163,8 +163,12 @@ pub(in crate::commands) async fn conclude(
     }
     let arrived = reached.iter().filter(|reached| reached.is_unchanged()).count();
     let arrivals = Arrivals { arrived, calls: reached.len() };
-    // A run without turns, after one that failed, suggests a retry.
-    let is_undone = show.totals.turns() == 0 && undone(conversation).await?.is_some();
+    let is_undone = match stop {
+        // A turn that runs or waits elsewhere is not undone.
+        StopReason::Cancelled { .. } | StopReason::Left => undone(conversation).await?.is_some(),
+        // A run without turns, after one that failed, suggests a retry.
+        _ => show.totals.turns() == 0 && undone(conversation).await?.is_some(),
+    };
     show.closing(conversation, &End { stop: &stop, arrivals, elapsed, is_undone })?;
     let denied = show.denied(deny);
     let is_for_nobody = show.totals.is_for_nobody();

@@ -70,7 +70,7 @@ pub(super) struct End<'a> {
     pub(super) stop: &'a StopReason,
     pub(super) arrivals: Arrivals,
     pub(super) elapsed: Duration,
-    /// Whether an earlier run left a failed turn and this one ran none.
+    /// Whether there is a turn to retry: this run was stopped, or it ran none after one that failed.
     pub(super) is_undone: bool,
 }
 
@@ -118,15 +118,14 @@ pub(super) fn closing<W: Write>(
     }
     let (program, id) = (program::name(), short(conversation.coordinator.session()));
     let again = match stop {
-        StopReason::TurnFailed { .. } | StopReason::Cancelled { .. } | StopReason::Left => {
-            " --retry".to_owned()
-        }
+        StopReason::TurnFailed { .. } => " --retry".to_owned(),
         _ if is_undone => " --retry".to_owned(),
         StopReason::Addressed { .. } => " \"…\"".to_owned(),
         _ => String::new(),
     };
     let go_on = match stop {
         StopReason::Addressed { person, .. } => format!("answer as {person}"),
+        StopReason::Cancelled { .. } | StopReason::Left => "continue this session".to_owned(),
         _ if is_undone => "retry the last turn".to_owned(),
         _ => "continue this session".to_owned(),
     };

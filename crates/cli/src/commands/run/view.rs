@@ -11,6 +11,7 @@ use convoke_agent::permission::PermissionQuestion;
 use convoke_core::marker::Intent;
 use convoke_core::{Diagnostic, Severity};
 use convoke_inspect::diagnostics::RELAY_HOST_REFUSED;
+use convoke_session::event::waits_for;
 use convoke_session::file_changes::ChangedBy;
 use convoke_session::{
     MemberName, MessageNumber, SessionEventKind, ShownMessage, TurnId, TurnState,
@@ -200,11 +201,8 @@ impl<W: Write> View<W> {
                 self.line(&line)?;
             }
             SessionEventKind::TurnOffered { turn, member, node, problem } => {
-                let node = node.as_ref();
-                let node = node.map_or_else(|| "a node".to_owned(), |node| format!("node {node}"));
-                let problem = problem.as_ref().map(|problem| format!(": {problem}"));
-                let waits = format!("{node}{}", problem.unwrap_or_default());
-                let line = format!("  turn {turn} of {member} waits for {}", printable(&waits));
+                let waits = waits_for(node.as_deref(), problem.as_deref());
+                let line = format!("  turn {turn} of {member} {}", printable(&waits));
                 let line = self.layout.paint.faint(&line);
                 self.line(&line)?;
             }
