@@ -18,19 +18,20 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::path::PathBuf;
 
 use convoke_core::Diagnostic;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 pub use self::client::ClientSettings;
+pub(super) use self::inert::ESCAPING;
 pub use self::permit::Permit;
 pub use self::preset::{PRESETS, Preset};
 pub use self::session::{Session, SessionSettings};
 use super::{Context, ProgramCall, start_failure};
-use crate::diagnostics;
 use crate::stream::acp::Acp;
 use crate::team_tools::{McpServer, SERVER};
 use crate::turn_input::{Permissions, Trust};
 use crate::vendor::Vendor;
 use crate::verdict::Failure;
+use crate::{claude_settings, diagnostics};
 
 /// Prepares a call.
 pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
@@ -39,10 +40,14 @@ pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
         return super::gemini::call(context);
     }
     let own = preset.map_or(&[][..], |preset| preset.args);
-    let args = own.iter().map(OsString::from).chain(context.users_args());
+    let (users, claude_settings) = match context.vendor {
+        Some(Vendor::Claude) => claude_settings::split(&context.definition.args),
+        _ => (context.definition.args.clone(), None),
+    };
+    let args = own.iter().map(OsString::from).chain(users.into_iter().map(OsString::from));
     let settings = SessionSettings {
         model: context.model().map(str::to_owned),
-        meta: meta(context),
+        meta: meta(context, claude_settings),
         ..settings(context)
     };
     let turn_input = context.turn_input;
@@ -152,15 +157,22 @@ fn environment(context: &Context<'_>) -> Vec<(OsString, OsString)> {
     env
 }
 
-/// Returns the extension fields for Claude's adapter, which limit the settings that it loads: those of an untrusted
-/// project can hold hooks, which are commands.
-fn meta(context: &Context<'_>) -> Option<Value> {
-    let is_untrusted = context.turn_input.trust == Trust::Untrusted;
-    if context.vendor != Some(Vendor::Claude) || !is_untrusted {
+/// Returns the extension fields for Claude's adapter: settings that its arguments would give to Claude Code, and a limit
+/// on those that it loads, because the settings of an untrusted project can hold hooks, which are commands.
+fn meta(context: &Context<'_>, settings: Option<String>) -> Option<Value> {
+    if context.vendor != Some(Vendor::Claude) {
         return None;
     }
-    let options = json!({ "settingSources": ["user"], "strictMcpConfig": true });
-    Some(json!({ "claudeCode": { "options": options } }))
+    let mut options = Map::new();
+    if context.turn_input.trust == Trust::Untrusted {
+        options.insert("settingSources".to_owned(), json!(["user"]));
+        options.insert("strictMcpConfig".to_owned(), true.into());
+    }
+    if let Some(settings) = settings {
+        let object = serde_json::from_str(&settings).ok().filter(Value::is_object);
+        options.insert("settings".to_owned(), object.unwrap_or_else(|| settings.into()));
+    }
+    (!options.is_empty()).then(|| json!({ "claudeCode": { "options": options } }))
 }
 
 #[cfg(test)]

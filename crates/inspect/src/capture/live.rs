@@ -35,6 +35,7 @@ pub async fn capture_live(
     let program = relayed_program::Program {
         path: path.clone(),
         vendor,
+        is_adapter: false,
         arguments: words.clone(),
         env: env.clone(),
         cwd: host_environment.cwd.clone(),

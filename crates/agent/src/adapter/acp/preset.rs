@@ -266,6 +266,11 @@ impl Preset {
         PRESETS.iter().find(|preset| preset.name == name)
     }
 
+    /// Returns whether the program is an adapter that runs a vendor's CLI.
+    pub(crate) fn is_adapter(&self) -> bool {
+        self.vendor.is_some_and(|vendor| vendor.facts().command != self.command)
+    }
+
     /// Returns the session mode that fits the permissions of a turn, where the default of the program does
     /// not. `is_confined` tells whether the kernel enforces them.
     pub(crate) fn mode(&self, permissions: Permissions, is_confined: bool) -> Option<&'static str> {
