@@ -43,7 +43,7 @@ impl AgentKind {
                 ("which runs a program of yours", "pass the model in `args`".to_owned())
             }
             (Self::Acp | Self::Plain | Self::StandIn, "record") => {
-                ("which Convoke cannot point to a relay", "remove it".to_owned())
+                ("whose requests cannot be recorded", "remove it".to_owned())
             }
             (Self::Api, "record") => {
                 ("whose requests are always recorded", "remove it".to_owned())

@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::fmt::Write as _;
+use std::path::Path;
 use std::rc::Rc;
 
 use convoke_chat::{InputParser, PromptView, UserAction, read_last_prompt};
@@ -90,6 +91,11 @@ impl EditorSession {
         };
         let mut notes: Vec<String> =
             conversation.diagnostics.iter().map(|diagnostic| diagnostic.message.clone()).collect();
+        let directory = &conversation.project.directory;
+        let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        if options.session.is_some() && !real(&host_environment.cwd).starts_with(real(directory)) {
+            notes.push(format!("this session belongs to {}", real(directory).display()));
+        }
         if servers > 0 {
             notes.push(format!("MCP servers of the editor are not passed on: {servers}"));
         }
@@ -343,7 +349,9 @@ impl Replies {
         let Self { id, conversation, events, output, state, .. } = self;
         let controls = conversation.coordinator.controls();
         let mut updates = Updates::default();
+        let mut has_turns = false;
         let mut show = |SessionEvent { at, kind: event, .. }: &SessionEvent| {
+            has_turns |= matches!(event, SessionEventKind::TurnStarted { .. });
             match event {
                 // A question that a rule or an earlier answer answers is over when it is asked.
                 SessionEventKind::PermissionAsked { member, question, expires_at, .. }
@@ -381,6 +389,10 @@ impl Replies {
         }
         if let StopReason::Addressed { person, .. } = &stop {
             self.speaker.clone_from(person);
+        }
+        if !has_turns && matches!(stop, StopReason::Idle { .. }) {
+            let note = "*Stored; nobody was asked to answer.*";
+            output.update(id, &chunk("agent_message_chunk", note, None));
         }
         match stop {
             StopReason::Idle { .. } | StopReason::Addressed { .. } => Ok("end_turn"),
