@@ -239,6 +239,35 @@ async fn a_measured_request_is_that_of_the_users_own_configuration() {
 }
 
 #[tokio::test]
+async fn a_measured_program_sees_the_repository_as_its_users_git_does() {
+    for cli in ["claude-2.1.197", "claude-2.1.325"] {
+        let Some(program) = installed(cli) else { continue };
+        let place = Place::new();
+        let git = |arguments: &[&str]| {
+            let mut command = std::process::Command::new("git");
+            command.args(arguments).current_dir(place.project.path());
+            command.env("HOME", place.home.path()).env_remove("XDG_CONFIG_HOME");
+            assert!(command.status().unwrap().success(), "{arguments:?}");
+        };
+        let in_home = |name: &str, text: &str| {
+            std::fs::write(place.home.path().join(name), text).unwrap();
+        };
+        in_home("ignored", "note.txt\n");
+        in_home(".gitconfig", "[include]\n\tpath = names\n[alias]\n\tst = !touch ran\n");
+        in_home(
+            "names",
+            "[user]\n\tname = Kim Lee\n[core]\n\texcludesFile = ~/ignored\n\tfsmonitor = touch ran\n",
+        );
+        git(&["init", "--quiet"]);
+        let text = measured(&place, &program, "Fix it").await.body;
+        let text = String::from_utf8_lossy(&text);
+        assert!(text.contains("Git user: Kim Lee"), "{cli}: {text}");
+        assert!(text.contains("?? AGENTS.md") && !text.contains("?? note.txt"), "{cli}: {text}");
+        assert!(!place.project.path().join("ran").exists(), "{cli}");
+    }
+}
+
+#[tokio::test]
 async fn what_is_explained_is_what_arrives() {
     for cli in CLIS {
         let Some(program) = installed(cli) else {

@@ -13,6 +13,9 @@ convoke_core::diagnostic_codes! {
     RELAY_HOST_REFUSED = "relay.host-refused", Note,
         "A program whose requests are recorded tried to reach another host than its model and its sign-in; the relay opened no tunnel.",
         "Nothing, if it is telemetry; `permissions = \"edit-and-network\"` lets the program and its commands reach every host.";
+    RELAY_FAILED = "relay.failed", Note,
+        "A turn whose requests are recorded ended by its time limit after a request that could not be forwarded or was cut; the message has the reason.",
+        "Check the connection to the named host, and run the turn again.";
     CAPTURE_ELSEWHERE = "capture.elsewhere", Note,
         "The captured program tried to reach other hosts than its model; all were blocked.",
         "Nothing; turn off telemetry in the program's settings if it should not report to its vendor.";

@@ -145,4 +145,6 @@ pub struct NodeTurn {
     pub member: MemberName,
     /// The time when the session was claimed.
     pub since: Millis,
+    /// The questions of its agent that wait for a person: the tool and what it is to do.
+    pub questions: Vec<String>,
 }

@@ -120,6 +120,8 @@ struct ProgramCall {
     counts_sessions: bool,
     /// The program's own directory, where it is not the usual one.
     directory: Option<PathBuf>,
+    /// The program's private home, which is removed with the call.
+    home: Option<PrivateDir>,
     /// Texts of the program's configuration that may hold addresses of its model.
     addresses: Vec<String>,
     /// The ports on which the program's own processes communicate.
@@ -136,6 +138,7 @@ impl ProgramCall {
             session: None,
             counts_sessions: false,
             directory: None,
+            home: None,
             addresses: Vec::new(),
             ports: Vec::new(),
         }
@@ -257,6 +260,7 @@ impl Context<'_> {
             home,
             cwd: &self.turn_input.cwd,
             private_dir: self.private_dir,
+            private_home: call.home.as_ref().map(|home| home.path().to_owned()),
             temp_root: &self.host.temp_root,
             settings: &self.host.sandbox,
             additions,
@@ -471,7 +475,9 @@ async fn complete(
     if let Verdict::Failed(failure) = &mut result.verdict {
         let is_sign_in = matches!(failure.reason, FailureReason::Auth | FailureReason::SignedOut);
         failure.reason = reason_by_what_was_sent(failure, has_answered);
-        failure.message = in_the_users_home(&failure.message, context.private_dir);
+        if let Some(home) = &call.home {
+            failure.message = in_the_users_home(&failure.message, home.path());
+        }
         if let Some(vendor) = context.vendor.filter(|_| is_sign_in) {
             failure.message = vendor.sign_in_failure(&failure.message);
         }
@@ -528,8 +534,8 @@ fn reason_by_what_was_sent(failure: &Failure, has_answered: bool) -> FailureReas
 }
 
 /// Replaces the private home of a turn, which no longer exists, with the user's in a message.
-fn in_the_users_home(message: &str, private_dir: &Path) -> String {
-    message.replace(&format!("{}/home", private_dir.display()), "~")
+fn in_the_users_home(message: &str, home: &Path) -> String {
+    message.replace(&*home.to_string_lossy(), "~")
 }
 
 #[cfg(test)]

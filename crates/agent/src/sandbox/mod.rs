@@ -225,6 +225,8 @@ pub(crate) struct Sandbox<'a> {
     pub home: Option<PathBuf>,
     pub cwd: &'a Path,
     pub private_dir: &'a Path,
+    /// The program's private home, beside the turn's directory.
+    pub private_home: Option<PathBuf>,
     /// Where the private directories of other turns lie.
     pub temp_root: &'a Path,
     pub settings: &'a SandboxSettings,
@@ -304,17 +306,23 @@ impl Sandbox<'_> {
         }
     }
 
+    /// Returns the directories that end with the turn.
+    fn private(&self) -> impl Iterator<Item = &Path> {
+        [Some(self.private_dir), self.private_home.as_deref()].into_iter().flatten()
+    }
+
     /// Returns the paths that can be read although they are in a hidden directory.
     fn shown(&self) -> impl Iterator<Item = &Path> {
-        let own = [Some(self.cwd), Some(self.private_dir), self.directory.as_deref()];
-        let own = own.into_iter().flatten().chain(self.state.shown());
+        let own = [Some(self.cwd), self.directory.as_deref()].into_iter().flatten();
+        let own = own.chain(self.private()).chain(self.state.shown());
         own.chain(self.additions.readable.iter().map(PathBuf::as_path))
     }
 
     /// Returns the paths that stay as they are, also where they lie in the working directory: they decide later turns.
     fn kept(&self) -> Vec<PathBuf> {
-        // Files in the private directory end with the turn.
-        let own = self.directory.iter().filter(|it| !it.starts_with(self.private_dir));
+        // Private files end with the turn.
+        let is_private = |path: &PathBuf| self.private().any(|private| path.starts_with(private));
+        let own = self.directory.iter().filter(|directory| !is_private(directory));
         let own = own.filter(|_| self.vendor.is_some()).cloned();
         let settings = self.home.iter().filter(|_| self.vendor == Some(Vendor::Claude));
         let settings = settings.map(|home| home.join(secrets::CLAUDE_SETTINGS));
@@ -326,7 +334,10 @@ impl Sandbox<'_> {
             self.home.as_deref().map_or_else(Vec::new, |home| secrets::hidden(home, self.vendor));
         hidden.extend(self.settings.private.iter().chain(&self.secrets).cloned());
         if self.permissions < Permissions::Full && !self.temp_root.starts_with(self.cwd) {
-            hidden.extend(crate::process::other_private_dirs(self.temp_root, self.private_dir));
+            hidden.extend(crate::process::other_private_dirs(
+                self.temp_root,
+                &self.private().collect::<Vec<_>>(),
+            ));
         }
         let added = self.additions.readable.iter().map(PathBuf::as_path);
         let readable: Vec<&Path> = added.chain(self.state.shown()).collect();
@@ -341,7 +352,7 @@ impl Sandbox<'_> {
     }
 
     fn writes(&self) -> io::Result<Writes> {
-        let mut roots = vec![self.private_dir.to_owned()];
+        let mut roots: Vec<PathBuf> = self.private().map(Path::to_owned).collect();
         if let (Some(vendor), Some(directory)) = (self.vendor, &self.directory) {
             roots.extend(state::prepare(vendor, directory, self.cwd, self.session.as_deref())?);
             roots.extend(self.sign_in().map(SignIn::prepare).transpose()?);

@@ -47,6 +47,7 @@ fn sandbox<'a>(
         home: Some(dir.to_owned()),
         cwd: dir,
         private_dir: dir,
+        private_home: None,
         temp_root: dir,
         settings,
         additions: additions.clone(),

@@ -10,7 +10,7 @@ mod request;
 use std::error::Error;
 use std::pin::Pin;
 
-pub use self::cache::broken_prefix;
+pub use self::cache::FirstDifference;
 pub use self::memory::MemoryThreadStore;
 pub use self::request::{RequestEnd, RequestMeta, RequestOutcome, RequestRecord, RequestTexts};
 use crate::id::{MessageNumber, ThreadId};

@@ -48,10 +48,13 @@ async fn list(arguments: &Arguments) -> anyhow::Result<Outcome> {
     } else {
         for node in &nodes {
             writeln!(out, "{}", printable(&as_text(node)))?;
-            for NodeTurn { session, turn, member, since } in &node.turns {
+            for NodeTurn { session, turn, member, since, questions } in &node.turns {
                 let session = short(*session);
                 let line = format!("  {session}: turn {turn} of {member} since {}", utc(*since));
                 writeln!(out, "{}", printable(&line))?;
+                for question in questions.iter().filter_map(|question| question.lines().next()) {
+                    writeln!(out, "    waits for an answer: {}", printable(question))?;
+                }
             }
         }
     }

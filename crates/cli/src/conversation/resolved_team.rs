@@ -279,8 +279,9 @@ impl AgentResolver<'_> {
             let all = sample::lines(name.as_str());
             lines = all[self.done(name, all.len())..].to_vec();
         }
-        let entered =
-            rehearsal_servers.enter(name.clone(), definition, lines, self.host_environment, state);
+        let thread = self.thread_of(name);
+        let (member, host) = (name.clone(), self.host_environment);
+        let entered = rehearsal_servers.enter(member, &thread, definition, lines, host, state);
         let (mut host, feed) = entered.await?;
         let home = host.env.iter().find(|(name, _)| name == "HOME");
         let home = home.map(|(_, home)| PathBuf::from(home)).unwrap_or_default();

@@ -8,11 +8,15 @@ mod copies;
 mod faults;
 mod machine;
 mod people;
+#[path = "../../../session/tests/postgres/proxy.rs"]
 mod proxy;
 
+use convoke_agent::Verdict;
 use convoke_agent::id::now;
 use convoke_session::store::postgres::PostgresStore;
-use convoke_session::{NewSession, PersonMessage, SessionId, Store as _, TurnId, TurnState};
+use convoke_session::{
+    MessageNumber, NewSession, PersonMessage, SessionId, Store as _, TurnId, TurnState,
+};
 
 use self::cluster::Cluster;
 use self::machine::{Machine, wait_until};
@@ -88,6 +92,16 @@ async fn a_turn_runs_on_the_machine_that_it_is_pinned_to_and_is_shown_where_it_w
     assert!(refused.contains("cody runs on the node `build-server`"), "{refused}");
     assert_eq!(node.end(), Some(0));
     assert!(laptop.run(&["nodes"]).starts_with("no nodes"));
+    for (wrong, why) in [
+        (["--name", ""], "a name has a character that is not white space"),
+        (["--label", "gpu, "], "a name has a character that is not white space"),
+        (["--map", "/a=/no/such"], "no directory `/no/such` here"),
+        (["--project", "/no/such"], "no directory `/no/such` here"),
+        (["--project", "."], "no session finds --project .: it is no git repository"),
+    ] {
+        let refused = laptop.run(&[&["node"], &wrong[..]].concat());
+        assert!(refused.contains(why), "{wrong:?}: {refused}");
+    }
     let no_store = laptop.run_with(&["node"], &[("CONVOKE_STORE", None)]);
     assert!(no_store.contains("a node needs a store that machines share"), "{no_store}");
 }
@@ -175,7 +189,8 @@ async fn the_agent_of_a_stopped_node_ends_with_its_lease() {
     let cluster = Cluster::start();
     let store = PostgresStore::open(&cluster.url(), None).await.unwrap();
     let team = "[[member]]\nname = \"ada\"\nhuman = true\n[[member]]\nname = \"max\"\nagent = \"worker\"\n";
-    let script = "echo $$ >> \"$LOG\"; sleep 600; echo done";
+    // The first attempt never ends.
+    let script = "echo $$ >> \"$LOG\"; [ $(wc -l < \"$LOG\") -gt 1 ] || sleep 600; echo done";
     let server = Machine::new(&cluster.url()).agent(script).env("CONVOKE_STORE_LEASE", "3");
     let before = now();
     let node = server.node(&["--name", "one", "--offer", "worker"]);
@@ -192,13 +207,23 @@ async fn the_agent_of_a_stopped_node_ends_with_its_lease() {
     node.signal(nix::sys::signal::Signal::SIGSTOP);
     wait_until("its guardian has ended the agent", || !agent.exists());
     node.signal(nix::sys::signal::Signal::SIGCONT);
-    // It takes the turn again; where it learns of the agent's end before it learns that its lease is over, the turn fails.
-    wait_until("the node has noticed", || {
-        let output = node.output();
-        output.contains("turn 1 of max began, attempt 2") || output.contains("turn 1 of max: ")
-    });
-    node.signal(nix::sys::signal::Signal::SIGTERM);
-    node.wait_for("draining");
+    // Whatever it learns first, the turn is given back and repeated, and recorded once.
+    node.wait_for("turn 1 of max: ");
     assert_eq!(node.end(), Some(0));
+    let output = node.output();
+    assert!(
+        output.contains("left to other nodes: this process no longer holds session"),
+        "{output}"
+    );
+    assert!(output.contains("turn 1 of max: done") && !output.contains("failed"), "{output}");
+    let turns = store.turns_after(session, TurnId(0), 9).await.unwrap();
+    assert_eq!((turns.len(), turns[0].state), (1, TurnState::Done));
+    let attempts = store.attempts(session, TurnId(1)).await.unwrap();
+    assert!(attempts.len() > 1, "{attempts:?}");
+    let done = attempts.iter().filter(|attempt| {
+        attempt.ended.as_ref().is_some_and(|result| result.verdict == Verdict::Done)
+    });
+    assert_eq!(done.count(), 1, "{attempts:?}");
+    assert_eq!(store.messages_after(session, MessageNumber(0), 9).await.unwrap().len(), 2);
     server.assert_no_process_is_left();
 }

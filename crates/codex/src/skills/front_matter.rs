@@ -131,10 +131,10 @@ fn repaired_line(line: &str) -> Cow<'_, str> {
 }
 
 fn collapsed(text: &str) -> String {
-    let is_collapsed = text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
-        && !text.contains("  ")
-        && !text.starts_with(' ')
-        && !text.ends_with(' ');
+    // Without an early end, sixteen bytes and more are compared at once.
+    let is_ascii = text.bytes().fold(true, |so_far, byte| so_far & matches!(byte, b' '..=b'~'));
+    let is_collapsed =
+        is_ascii && !text.contains("  ") && !text.starts_with(' ') && !text.ends_with(' ');
     if is_collapsed {
         return text.to_owned();
     }

@@ -27,6 +27,7 @@ pub(crate) mod account;
 mod agent;
 mod child;
 mod diff;
+mod git;
 mod home;
 mod live;
 mod measured;
@@ -160,6 +161,8 @@ pub async fn capture(
     };
     if let (Some(from), Some(vendor)) = (&user, vendor) {
         let left = home::copy_configuration(vendor, from, home.path(), &host_environment.cwd)?;
+        git::copy_configuration(&from.home, home.path(), host_environment)
+            .map_err(CaptureError::Home)?;
         notes.extend(left.iter().map(|path| notes::left_out(path)));
     }
     let server = start(options.script).await?;

@@ -35,7 +35,7 @@ use crate::routing::conversation::{Conversation, MessageEffects};
 use crate::routing::guard::Guard;
 use crate::routing::queue::Concurrency;
 use crate::routing::{Call, Routed, route};
-use crate::session::NewSession;
+use crate::session::{NewSession, State};
 use crate::shared::{InboxNumber, QuestionId, TurnOffer};
 use crate::store::{Commit, Holder, SessionHold as _, Store, StoreError};
 use crate::turn::{Turn, TurnState};
@@ -217,14 +217,14 @@ impl<S: Store> Coordinator<S> {
         team_agents: TeamAgents,
         observer: Box<dyn Observer>,
     ) -> Result<Self, CoordinatorError> {
-        let session = store.session(id).await?;
         let (controls, ControlQueues { inbox, answers }) = Controls::new(team_agents.approvals());
         let sharing = store.shared().map(|shared| Sharing::new(shared.clone()));
         let mut coordinator = Self {
             store,
             session: id,
-            head: session.head,
-            conversation: Conversation::new(session.state, Vec::new(), 0),
+            // Both are read below.
+            head: Head::default(),
+            conversation: Conversation::new(State::default(), Vec::new(), 0),
             team_agents,
             guard: Guard::default(),
             controls,

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use convoke_agent::id::now;
 use convoke_agent::permission::SessionAnswers;
 use convoke_inspect::HostEnvironment;
 use convoke_session::shared::NodeOffer;
@@ -93,8 +92,7 @@ impl Turns {
         excluded: &HashMap<SessionId, Instant>,
     ) -> Result<Option<(SessionId, SessionLease)>, StoreError> {
         let excluded: Vec<SessionId> = excluded.keys().copied().collect();
-        let holder = Holder { since: now(), ..self.holder.clone() };
-        self.shared.claim_offered(&self.name, &self.offer, &excluded, &holder).await
+        self.shared.claim_offered(&self.name, &self.offer, &excluded, &self.holder).await
     }
 
     /// Waits until a session has changed.

@@ -3,12 +3,11 @@
 use convoke_agent::thread::{RequestRecord, ThreadLine, ThreadStoreError};
 use sqlx::{QueryBuilder, Transaction};
 
-use super::database::{BEGIN, Connection, Database, notify, sql, text_value};
+use super::database::{BEGIN_IMPORT, Database, notify, sql, text_value};
 use super::write::{
-    ROWS, create, insert_messages, json, write_attempts, write_content, write_turns,
+    ROWS, create, insert_messages, json, share, write_attempts, write_contents, write_turns,
 };
 use super::{Writer, requests, threads};
-use crate::content::ContentHash;
 use crate::id::{Head, SessionId, ThreadId};
 use crate::session::{NewSession, State};
 use crate::store::failpoint::Failpoint;
@@ -34,7 +33,7 @@ impl OpenImport {
         let Writer { pool, failpoint, .. } = writer;
         failpoint.reach();
         let (session, failpoint) = (new.id, failpoint.clone());
-        let mut transaction = pool.begin_with(BEGIN).await?;
+        let mut transaction = pool.begin_with(BEGIN_IMPORT).await?;
         create(&mut transaction, new).await?;
         Ok(Self { transaction, failpoint, session, thread: None })
     }
@@ -78,9 +77,7 @@ impl SessionImport for OpenImport {
         let (session, id) = (self.session, self.session.to_string());
         let connection = &mut *self.transaction;
         let recorded = |what: &str| StoreError::Recorded { session, what: what.to_owned() };
-        for content in &contents {
-            write_content(connection, &id, content).await?;
-        }
+        write_contents(connection, &self.failpoint, &id, &contents).await?;
         for some in shared.chunks(ROWS) {
             share(connection, &id, some).await?;
         }
@@ -133,19 +130,4 @@ impl SessionImport for OpenImport {
         self.failpoint.reach();
         Ok(())
     }
-}
-
-/// Records that a session has contents which the store has already.
-async fn share(
-    connection: &mut Connection,
-    session: &str,
-    hashes: &[ContentHash],
-) -> Result<(), StoreError> {
-    let mut insert = QueryBuilder::new("INSERT INTO content_use (hash, session) ");
-    insert.push_values(hashes, |mut row, hash| {
-        row.push_bind(hash.as_bytes().as_slice()).push_bind(session);
-    });
-    insert.push(" ON CONFLICT DO NOTHING");
-    insert.build().execute(connection).await?;
-    Ok(())
 }
