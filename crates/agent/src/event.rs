@@ -310,7 +310,7 @@ impl<'a> Event<'a> {
     }
 
     /// Creates an event of a sub-agent, or of the agent itself for `None`.
-    pub fn of(sub_agent: Option<Cow<'a, str>>, kind: EventKind<'a>) -> Self {
+    pub fn new(sub_agent: Option<Cow<'a, str>>, kind: EventKind<'a>) -> Self {
         Self { sub_agent, kind }
     }
 

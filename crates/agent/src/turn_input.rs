@@ -84,7 +84,7 @@ impl Lease {
         self.has_ended.store(true, Ordering::Relaxed);
     }
 
-    /// Waits until it is extended, and returns the time that is left; `None` if nobody can extend it.
+    /// Waits until it is extended, and returns the time that is left; `None` if it cannot be extended.
     pub async fn extended(&mut self) -> Option<Duration> {
         self.until.changed().await.ok()?;
         Some(self.left())

@@ -115,7 +115,7 @@ async fn measured(place: &Place, program: &Path, prompt: &str) -> Measured {
     let path = host_environment.environment.entry("PATH".into()).or_default();
     *path = [bin, ":".into(), path.clone()].into_iter().collect();
     let options = MeasureOptions {
-        vendor: Vendor::of(program).unwrap(),
+        vendor: Vendor::from_program(program).unwrap(),
         directory: None,
         arguments: Vec::new(),
         prompt: prompt.into(),
@@ -154,7 +154,7 @@ fn output(capture: &Capture) -> &str {
 fn parts(capture: &Capture, call: usize) -> Vec<Part> {
     let calls: Vec<_> = capture.requests.iter().filter(|request| request.is_turn()).collect();
     let request = calls[call];
-    RequestParts::of(request.model_call().unwrap().wire, &request.body).unwrap().parts
+    RequestParts::parse(request.model_call().unwrap().wire, &request.body).unwrap().parts
 }
 
 fn name(source: &Source<'_>) -> String {
@@ -280,7 +280,7 @@ async fn what_is_explained_is_what_arrives() {
         let bin = program.parent().unwrap().as_os_str().to_owned();
         let path = host_environment.environment.entry("PATH".into()).or_default();
         *path = [bin, ":".into(), path.clone()].into_iter().collect();
-        let vendor = Vendor::of(&program).unwrap();
+        let vendor = Vendor::from_program(&program).unwrap();
         let version = cli.split_once('-').unwrap().1;
         let right = explained::edition(vendor, Some(version));
         for trust in [None, Some("true")] {
@@ -336,7 +336,7 @@ async fn a_trial_turn_finds_nothing_changed_in_the_measured_versions() {
         };
         let place = Place::new();
         let guardian = Guardian::from_program(env!("CARGO_BIN_EXE_convoke"));
-        let vendor = Vendor::of(&program).unwrap();
+        let vendor = Vendor::from_program(&program).unwrap();
         let found = try_turn(vendor, &program, &place.host_environment(), &guardian).await;
         assert_eq!(found, [], "{cli}");
     }

@@ -96,7 +96,7 @@ impl<'a> Listed<'a> {
         Self { cache, read: Cell::new(0), unlisted: RefCell::default() }
     }
 
-    /// Looks into directories, and at the file of one name in each, before an agent asks for them.
+    /// Lists directories, and reads the file of one name in each, before an agent needs them.
     pub(crate) fn look_into(&self, directories: Vec<PathBuf>, name: &str, limit: u64) {
         let found = self.cache.files.look_into(&directories, name, limit);
         for (directory, found) in directories.into_iter().zip(found) {
@@ -116,7 +116,7 @@ impl<'a> Listed<'a> {
     /// Passes a listing on, and notes a directory that has too many entries.
     fn noted<T>(&self, directory: &Path, listing: io::Result<T>) -> io::Result<T> {
         if let Err(error) = &listing
-            && TooManyEntries::of(error).is_some()
+            && TooManyEntries::from_error(error).is_some()
         {
             self.unlisted.borrow_mut().insert(directory.to_owned());
         }

@@ -86,7 +86,7 @@ impl ProjectFiles {
         Self { confined_to, configuration, key, refused: RefCell::default() }
     }
 
-    /// Takes a diagnostic for each refused file.
+    /// Returns a diagnostic for each refused file.
     pub fn take_refused(&self) -> Vec<Diagnostic> {
         let refused = std::mem::take(&mut *self.refused.borrow_mut());
         let diagnostic = |path: PathBuf| {

@@ -121,7 +121,7 @@ impl Cause {
 /// Returns a request in cache order.
 pub fn segments(wire: Wire, body: &[u8]) -> Result<Vec<Segment>, serde_json::Error> {
     let whole: Value = serde_json::from_slice(body)?;
-    let parts = RequestParts::of(wire, body)?.parts;
+    let parts = RequestParts::parse(wire, body)?.parts;
     let mut segments = vec![settings(wire, &whole)];
     let parts = parts.into_iter().filter(|part| !is_billing_line(wire, part));
     segments.extend(parts.map(|part| segment(part, body)));
@@ -186,7 +186,7 @@ fn segment(part: Part, body: &[u8]) -> Segment {
     Segment { group, place, title, range, role, text, is_text }
 }
 
-/// Returns JSON without `cache_control`; a text that is no JSON stays as it is.
+/// Returns JSON without `cache_control`; text that is not JSON is unchanged.
 fn without_cache_marks(text: String) -> String {
     match serde_json::from_str::<Value>(&text) {
         Ok(mut value) if value.is_object() => {

@@ -56,7 +56,7 @@ pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
         ("GEMINI_CLI_HOME".into(), home.path().into()),
         output::written_whole(context)?,
     ];
-    let start = Start::of(Vendor::Gemini, turn_input.trust).variables.into_iter();
+    let start = Start::new(Vendor::Gemini, turn_input.trust).variables.into_iter();
     env.extend(start.map(|(name, value)| (name.into(), value.into())));
     env.extend(home::settings_above_projects(context)?);
     let mut diagnostics = withheld.diagnostics;

@@ -63,7 +63,7 @@ const NESTED: &[&str] = &[
 /// The variables of cloud providers, for a program that signs in with one.
 const CLOUD_VARIABLES: &[&str] = &["AWS_*", "AZURE_*", "GOOGLE_*"];
 
-/// Returns whether a variable tells a CLI that it runs inside another.
+/// Returns whether a CLI takes a variable as a sign that it runs inside another.
 pub(crate) fn is_nested(name: &str) -> bool {
     NESTED.contains(&name)
 }
@@ -249,7 +249,8 @@ impl Context<'_> {
         additions.ports.extend(&call.ports);
         additions.ports.extend(self.team_server.iter().map(|server| server.port));
         let places = (home.as_deref(), self.turn_input.cwd.as_path());
-        let secrets = secrets::named(|name| self.variable(name), self.vendor, places);
+        let secrets =
+            secrets::secret_paths_from_env(|name| self.variable(name), self.vendor, places);
         Sandbox {
             enforcer: self.enforcer,
             permissions: self.permissions(),
@@ -366,7 +367,7 @@ impl CliAgent {
         let mut context = Context::new(turn_input, &self.definition, &self.host, private.path());
         let program = program::find(&context)?;
         // A CLI that is configured as a plain program has its state too.
-        context.vendor = context.vendor.or_else(|| Vendor::of(&program));
+        context.vendor = context.vendor.or_else(|| Vendor::from_program(&program));
         // Open until the turn is over.
         let team_socket = team_socket(&context)?;
         context.team_server = team_socket.as_ref().map(|(_, server)| server.clone());

@@ -100,7 +100,7 @@ pub fn run_if_asked() -> Option<ExitCode> {
     } else if mode == KEEPER {
         let socket = args.next()?;
         let program = args.next()?;
-        Some(keep(Path::new(&socket), &program, args))
+        Some(run_keeper(Path::new(&socket), &program, args))
     } else if mode == AGENT {
         let parent = args.next()?;
         let program = args.next()?;
@@ -214,7 +214,7 @@ fn send_line(convoke: &mut UnixStream, line: &str) {
 struct KeptAgent {
     keeper: Pid,
     agent: Pid,
-    /// The keeper's reports. Closing it tells the keeper that the guardian is gone.
+    /// The keeper's reports. The keeper sees that the guardian is gone when it is closed.
     connection: UnixStream,
 }
 
@@ -276,7 +276,7 @@ fn start_keeper(
 }
 
 /// Runs the keeper: starts the agent, and kills everything when the guardian is gone.
-fn keep(socket: &Path, program: &OsStr, args: impl Iterator<Item = OsString>) -> ExitCode {
+fn run_keeper(socket: &Path, program: &OsStr, args: impl Iterator<Item = OsString>) -> ExitCode {
     let stray = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP];
     let prepared = stray.into_iter().collect::<SigSet>().thread_block();
     let prepared = prepared.and(platform::adopt_orphans()).and(unistd::setsid());

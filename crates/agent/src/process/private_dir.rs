@@ -107,7 +107,7 @@ pub(crate) fn is_private_path(path: &str) -> bool {
     path.split('/').skip(1).any(is_name)
 }
 
-/// Returns the private directories of other turns, and the path that stands for those to come.
+/// Returns the private directories of other turns, and the pattern for future ones.
 pub(crate) fn other_private_dirs(root: &Path, own: &[&Path]) -> Vec<PathBuf> {
     let is_other = |dir: &PathBuf| is_private_dir(dir) && !own.contains(&dir.as_path());
     entries(root).filter(is_other).chain([root.join(PREFIX)]).collect()

@@ -551,7 +551,7 @@ impl Watch<'_> {
         }
     }
 
-    /// Refuses the questions that nobody is there to answer.
+    /// Refuses the questions that no person can answer.
     fn abandon_questions(&mut self) {
         for open in std::mem::take(&mut self.questions) {
             self.turn_end += open.asked.elapsed();
@@ -560,7 +560,7 @@ impl Watch<'_> {
         self.go_on();
     }
 
-    /// Takes no answer for a no.
+    /// Refuses the questions whose time is over.
     fn expire_questions(&mut self) {
         let now = Instant::now();
         let open = std::mem::take(&mut self.questions).into_iter();

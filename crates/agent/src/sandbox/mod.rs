@@ -203,7 +203,7 @@ impl Reach {
     }
 }
 
-/// Returns how deep the deepest of some directories that a path lies in is.
+/// Returns the depth of the deepest directory that contains a path.
 fn depth_of(directories: &[PathBuf], path: &Path) -> usize {
     let around = directories.iter().filter(|directory| path.starts_with(directory));
     around.map(|directory| directory.components().count()).max().unwrap_or(0)
@@ -227,7 +227,7 @@ pub(crate) struct Sandbox<'a> {
     pub private_dir: &'a Path,
     /// The program's private home, beside the turn's directory.
     pub private_home: Option<PathBuf>,
-    /// Where the private directories of other turns lie.
+    /// The parent of the private directories of other turns.
     pub temp_root: &'a Path,
     pub settings: &'a SandboxSettings,
     pub additions: SandboxAdditions,
@@ -263,7 +263,7 @@ impl Sandbox<'_> {
         Ok((!gaps.is_empty()).then(|| Diagnostic::new(diagnostics::SANDBOX_PARTIAL, message)))
     }
 
-    /// Makes what the program writes to, and writes its policy into the private directory. Returns the
+    /// Creates the files that the program writes to, and writes its policy into the private directory. Returns the
     /// policy's file; `None` if nothing is enforced.
     pub fn prepare(&self) -> io::Result<Option<PathBuf>> {
         let Enforcer::Landlock { abi } = self.enforcer else {
@@ -298,7 +298,7 @@ impl Sandbox<'_> {
     /// Returns the paths that count for what Convoke does in the agent's name.
     pub fn reach(&self) -> Reach {
         let mut real = carve::RealPaths::default();
-        let mut all = |paths: Vec<PathBuf>| paths.iter().map(|path| real.of(path)).collect();
+        let mut all = |paths: Vec<PathBuf>| paths.iter().map(|path| real.resolve(path)).collect();
         Reach {
             hidden: all(self.hidden()),
             shown: all(self.shown().map(Path::to_owned).collect()),
@@ -330,8 +330,10 @@ impl Sandbox<'_> {
     }
 
     fn hidden(&self) -> Vec<PathBuf> {
-        let mut hidden =
-            self.home.as_deref().map_or_else(Vec::new, |home| secrets::hidden(home, self.vendor));
+        let mut hidden = self
+            .home
+            .as_deref()
+            .map_or_else(Vec::new, |home| secrets::secret_paths(home, self.vendor));
         hidden.extend(self.settings.private.iter().chain(&self.secrets).cloned());
         if self.permissions < Permissions::Full && !self.temp_root.starts_with(self.cwd) {
             hidden.extend(crate::process::other_private_dirs(
@@ -348,7 +350,7 @@ impl Sandbox<'_> {
 
     /// Returns the sign-in that the program may renew.
     pub fn sign_in(&self) -> Option<SignIn> {
-        SignIn::of(self.vendor?, self.directory.as_deref()?)
+        SignIn::find(self.vendor?, self.directory.as_deref()?)
     }
 
     fn writes(&self) -> io::Result<Writes> {

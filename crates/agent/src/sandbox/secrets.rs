@@ -108,7 +108,7 @@ const SECRET_PATH_VARIABLES: &[&str] = &[
     "PGPASSFILE",
 ];
 
-/// Where caches and logs are.
+/// The directories of caches and logs.
 const IN_CACHES: [&str; 2] = [".cache/", ".local/state/"];
 
 /// Directories of agents that Convoke does not start by their names; those of presets are in their table.
@@ -137,7 +137,7 @@ pub(super) const CLAUDE_SETTINGS: &str = ".claude.json";
 
 /// Returns the paths of secrets that the environment names; `own` is the CLI that the agent runs. The working
 /// directory, its parents and the parents of the home are never secret.
-pub(crate) fn named<'v>(
+pub(crate) fn secret_paths_from_env<'v>(
     variable: impl Fn(&str) -> Option<&'v OsStr>,
     own: Option<Vendor>,
     (home, cwd): (Option<&Path>, &Path),
@@ -156,7 +156,7 @@ pub(crate) fn named<'v>(
 }
 
 /// Returns the paths that an agent cannot read; `own` is the CLI that it runs. Those of its own preset are among them.
-pub(super) fn hidden(home: &Path, own: Option<Vendor>) -> Vec<PathBuf> {
+pub(super) fn secret_paths(home: &Path, own: Option<Vendor>) -> Vec<PathBuf> {
     let of_presets = PRESETS.iter().flat_map(|preset| preset.directory.iter().chain(preset.state));
     // What is made in a directory that holds something hidden cannot be read, and programs make caches.
     let of_presets =

@@ -83,7 +83,7 @@ pub struct ThreadAppend {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ThreadStoreError {
-    /// The thread has other lines than those that the caller has read.
+    /// The thread has changed since the caller read it.
     #[error("the thread {0} was changed by another program; nothing was added to it")]
     Changed(ThreadId),
     /// The thread has no such request.

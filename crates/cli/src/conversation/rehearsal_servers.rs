@@ -90,7 +90,7 @@ impl RehearsalServers {
         let calls = member_server.server.model_calls();
         let fresh = calls.get(member_server.seen..).unwrap_or_default();
         let first = fresh.iter().find(|call| call.is_turn())?;
-        let request_parts = RequestParts::of(first.model_call()?.wire, &first.body).ok()?;
+        let request_parts = RequestParts::parse(first.model_call()?.wire, &first.body).ok()?;
         member_server.seen = calls.len();
         let texts = |kind: PartKind| {
             let parts = request_parts.parts.iter().filter(move |part| part.kind == kind);

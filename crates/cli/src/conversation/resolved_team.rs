@@ -189,7 +189,7 @@ impl AgentResolver<'_> {
         let cwd = absolute(&self.project.directory, Path::new(cwd));
         let host_environment = HostEnvironment { cwd, ..self.host_environment.clone() };
         let trust = self.project.trust();
-        let turn = TurnInstructions::of(vendor, version.as_deref(), trust, &host_environment)?;
+        let turn = TurnInstructions::new(vendor, version.as_deref(), trust, &host_environment)?;
         let mut diagnostic = turn.diagnostic()?;
         diagnostic.message = format!("{name}: {}", diagnostic.message);
         Some(diagnostic)
@@ -332,7 +332,7 @@ impl AgentResolver<'_> {
             store: Arc::new(self.store.clone()),
             thread: self.thread_of(name),
             redactor: Redactor::for_env(&secrets),
-            home: ProgramHome::Users(UserHome::of(vendor, self.host_environment)),
+            home: ProgramHome::Users(UserHome::new(vendor, self.host_environment)),
         };
         // The turn of a missing program fails with its own reason.
         Some((program.unwrap_or_else(|| definition.program().into()), recording))

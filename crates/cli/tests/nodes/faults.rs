@@ -15,7 +15,7 @@ use convoke_session::progress::Progress;
 use convoke_session::store::Holder;
 use convoke_session::store::postgres::PostgresStore;
 use convoke_session::{
-    Commit, Head, MessageNumber, PersonMessage, SessionEventKind, SessionId, State, Store as _,
+    Commit, Head, MessageNumber, NewMessage, SessionEventKind, SessionId, State, Store as _,
     StoreError, TurnId, TurnState,
 };
 use convoke_team::Team;
@@ -92,7 +92,7 @@ async fn ask(store: PostgresStore, session: SessionId, turns: u64, pace: Arc<Pac
     for number in 1..=turns {
         pace.next_question().await;
         let text = format!("question {number} [NEXT: max]");
-        let message = PersonMessage::new("ada", &text);
+        let message = NewMessage::from_person("ada", &text);
         // A request whose connection failed may have been carried out.
         while !surely!(is_said(&store, session, &text).await) {
             let said = store.say(session, &message).await;
@@ -118,7 +118,7 @@ async fn is_said(
     session: SessionId,
     text: &str,
 ) -> Result<bool, StoreError> {
-    let waits = store.inbox(session).await?.iter().any(|(_, waiting)| waiting.text == text);
+    let waits = store.inbox(session).await?.iter().any(|(_, waiting)| waiting.content == text);
     // Read after the inbox: a message leaves it only for the conversation.
     let stored = store.messages_after(session, MessageNumber(0), 1000).await?;
     Ok(waits || stored.iter().any(|message| message.message.content == text))
@@ -259,7 +259,7 @@ async fn write_late(world: &World<'_>) -> u64 {
     let pool = sqlx::PgPool::connect(&cluster.url()).await.unwrap();
     let expire = sqlx::query("UPDATE lease SET until = '-infinity' WHERE session = $1");
     expire.bind(session.to_string()).execute(&pool).await.unwrap();
-    store.say(session, &PersonMessage::new("ada", "question 1 [NEXT: max]")).await.unwrap();
+    store.say(session, &NewMessage::from_person("ada", "question 1 [NEXT: max]")).await.unwrap();
     let begun = Instant::now();
     while store.turns_after(session, TurnId(0), 1).await.unwrap().iter().all(|it| it.attempts == 0)
     {
@@ -418,7 +418,7 @@ async fn every_turn_is_recorded_once_and_in_order_whatever_happens_to_the_nodes(
             attempts += tried.len();
         }
         assert!(store.inbox(*session).await.unwrap().is_empty());
-        assert!(!store.shared_standing(*session).await.unwrap().goes_on);
+        assert!(!store.shared_state(*session).await.unwrap().continues);
     }
     // Every planned fault has happened, and every turn that one hit was tried again.
     let (before, after) = proxy.made();

@@ -15,7 +15,7 @@ use convoke_agent::Verdict;
 use convoke_agent::id::now;
 use convoke_session::store::postgres::PostgresStore;
 use convoke_session::{
-    MessageNumber, NewSession, PersonMessage, SessionId, Store as _, TurnId, TurnState,
+    MessageNumber, NewMessage, NewSession, SessionId, Store as _, TurnId, TurnState,
 };
 
 use self::cluster::Cluster;
@@ -115,7 +115,7 @@ async fn a_team_file_from_the_store_chooses_nothing_that_the_user_of_the_node_ha
     let server = Machine::new(&cluster.url())
         .agent("echo \"with <$*> and <$CHOSEN>\" >> \"$LOG\"; echo done");
     let session = create(&store, team, &server.path().display().to_string()).await;
-    store.say(session, &PersonMessage::new("ada", "go [NEXT: max]")).await.unwrap();
+    store.say(session, &NewMessage::from_person("ada", "go [NEXT: max]")).await.unwrap();
     let node = server.node(&["--name", "one", "--offer", "worker,acp"]);
     wait_until("the turn ends", || node.output().contains("turn 1 of max: done"));
     assert!(node.output().contains("`member.max.args` needs trust"), "{}", node.output());
@@ -125,7 +125,7 @@ async fn a_team_file_from_the_store_chooses_nothing_that_the_user_of_the_node_ha
     // What the user of this machine has allowed counts, in the file that is here.
     let server = server.file("convoke.toml", team);
     assert!(server.run(&["trust", "--yes"]).contains("trust"));
-    store.say(session, &PersonMessage::new("ada", "again [NEXT: max]")).await.unwrap();
+    store.say(session, &NewMessage::from_person("ada", "again [NEXT: max]")).await.unwrap();
     wait_until("the turn ends", || node.output().contains("turn 2 of max: done"));
     assert!(server.log().ends_with("with <chosen by the store> and <too>\n"), "{}", server.log());
 
@@ -133,7 +133,7 @@ async fn a_team_file_from_the_store_chooses_nothing_that_the_user_of_the_node_ha
     let needy = "[[member]]\nname = \"ada\"\nhuman = true\n[[member]]\nname = \"max\"\nagent = \"acp\"\n\
                  command = \"/bin/true\"\n";
     let untrusted = create(&store, needy, &server.path().display().to_string()).await;
-    store.say(untrusted, &PersonMessage::new("ada", "go [NEXT: max]")).await.unwrap();
+    store.say(untrusted, &NewMessage::from_person("ada", "go [NEXT: max]")).await.unwrap();
     let left = "left to other nodes: the agent of max has no command here; `member.max.command` needs trust";
     wait_until("it is said", || node.output().contains(left));
     let turn = store.turns_after(untrusted, TurnId(0), 1).await.unwrap().pop().unwrap();
@@ -141,7 +141,7 @@ async fn a_team_file_from_the_store_chooses_nothing_that_the_user_of_the_node_ha
 
     // A directory that is not here is left to others, and said.
     let elsewhere = create(&store, team, "/no/such/directory").await;
-    store.say(elsewhere, &PersonMessage::new("ada", "go [NEXT: max]")).await.unwrap();
+    store.say(elsewhere, &NewMessage::from_person("ada", "go [NEXT: max]")).await.unwrap();
     wait_until("it is said", || node.output().contains("no directory here for /no/such/directory"));
     assert_eq!(node.end(), Some(0));
 }
@@ -158,13 +158,13 @@ async fn a_draining_node_ends_its_turns_and_a_second_signal_gives_them_to_others
     let directory = first.path().display().to_string();
     let (one, two) =
         (create(&store, team, &directory).await, create(&store, team, &directory).await);
-    store.say(one, &PersonMessage::new("ada", "go [NEXT: max]")).await.unwrap();
+    store.say(one, &NewMessage::from_person("ada", "go [NEXT: max]")).await.unwrap();
     let node = first.node(&["--name", "first", "--offer", "worker"]);
     wait_until("the agent runs", || !first.log().is_empty());
     node.signal(nix::sys::signal::Signal::SIGTERM);
     node.wait_for("draining");
     // It takes nothing more.
-    store.say(two, &PersonMessage::new("ada", "go [NEXT: max]")).await.unwrap();
+    store.say(two, &NewMessage::from_person("ada", "go [NEXT: max]")).await.unwrap();
     let other = second.node(&["--name", "second", "--offer", "worker"]);
     wait_until("the other node runs it", || other.output().contains("turn 1 of max: done"));
     assert!(!other.output().contains("attempt 2"), "{}", other.output());
@@ -197,7 +197,7 @@ async fn the_agent_of_a_stopped_node_ends_with_its_lease() {
     node.wait_for("takes turns of worker");
     let session = create(&store, team, &server.path().display().to_string()).await;
     let asked = now();
-    store.say(session, &PersonMessage::new("ada", "go [NEXT: max]")).await.unwrap();
+    store.say(session, &NewMessage::from_person("ada", "go [NEXT: max]")).await.unwrap();
     wait_until("the agent runs", || server.log().ends_with('\n'));
     let nodes = store.nodes().await.unwrap();
     assert!(nodes[0].holder.since >= before && nodes[0].holder.since <= asked, "{nodes:?}");

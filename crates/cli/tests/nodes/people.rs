@@ -4,7 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 
 use convoke_session::store::postgres::PostgresStore;
-use convoke_session::{PersonMessage, Store as _, TurnId, TurnState};
+use convoke_session::{NewMessage, Store as _, TurnId, TurnState};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
@@ -63,7 +63,7 @@ async fn questions_of_a_node_are_answered_at_another_machine_or_by_nobody() {
     // What somebody says answers nothing.
     let session = asked["session"].as_str().unwrap().parse().unwrap();
     let store = PostgresStore::open(&cluster.url(), None).await.unwrap();
-    store.say(session, &PersonMessage::new("ada", "once")).await.unwrap();
+    store.say(session, &NewMessage::from_person("ada", "once")).await.unwrap();
     let answer = json!({"type": "permission", "id": asked["id"], "answer": "session"});
     run.write(&answer.to_string());
     run.wait_for("I was allowed.");
@@ -203,7 +203,7 @@ async fn what_others_say_appears_as_it_comes() {
     let load = json!({"sessionId": id, "cwd": server.path(), "mcpServers": []});
     editor.write(&request(2, "session/load", load));
     editor.wait_for(r#""id":2"#);
-    store.say(session, &PersonMessage::new("ada", "How is it? [NEXT: max]")).await.unwrap();
+    store.say(session, &NewMessage::from_person("ada", "How is it? [NEXT: max]")).await.unwrap();
     for screen in [&chat, &editor] {
         screen.wait_for("How is it?");
         screen.wait_for("all is well");

@@ -75,7 +75,7 @@ pub fn assemble<'a>(
     let mut diagnostics = plan.diagnostics();
     diagnostics.extend(escaped(fragments.escapes(plan.dropped)));
     if is_guarded {
-        let message = "a line is sent before the `/` at the start, so that it is no command";
+        let message = "a line is sent before the `/` at the start, so that it is not a command";
         diagnostics.push(Diagnostic::new(diagnostics::CONTENT_ESCAPED, message).with_count(1));
     }
     let rendered = render::render(format, fragments, &plan);

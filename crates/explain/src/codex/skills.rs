@@ -117,7 +117,7 @@ pub(super) fn explain(
             () if is_off => off("[[skills.config]]"),
             () if skill.is_hidden => SkillRule::Hidden("policy.allow_implicit_invocation"),
             () => {
-                lines.push(Line::of(skill));
+                lines.push(Line::new(skill));
                 continue;
             }
         };
@@ -182,7 +182,7 @@ struct Line {
 }
 
 impl Line {
-    fn of(skill: FoundSkill) -> Self {
+    fn new(skill: FoundSkill) -> Self {
         let mut text = skill.description.clone();
         let is_marked = text.len() > MAX_DESCRIPTION && text.chars().nth(MAX_DESCRIPTION).is_some();
         if is_marked {

@@ -14,12 +14,12 @@ use crate::report::AgentReport;
 /// The directories of skills that some agent searches, below a directory of the chain or the home directory.
 const PLACES: [&str; 4] = [".agents/skills", ".claude/skills", ".codex/skills", ".gemini/skills"];
 
-/// The directories of skills that are looked into ahead, at the least and at the most, and the bytes of each skill.
+/// The minimum and maximum number of skill directories that are read ahead, and the bytes of each skill.
 const AHEAD_FROM: usize = 32;
 const AHEAD_TO: usize = 1024;
 const AHEAD_BYTES: u64 = 16 * 1024;
 
-/// Looks into the directories of many skills ahead of the agents, which ask for one after the other. Returns whether there
+/// Reads the directories of many skills ahead, because agents read them one after the other. Returns whether there
 /// are many.
 pub(crate) fn look_ahead(files: &Listed<'_>, chain: &[PathBuf], home: &Path) -> bool {
     let mut places: Vec<PathBuf> = Vec::new();

@@ -50,7 +50,7 @@ impl CapturedAgent {
         let name = program.file_stem().and_then(OsStr::to_str)?;
         let is_cli = Vendor::ALL.iter().any(|vendor| vendor.facts().command == name);
         let preset = PRESETS.iter().find(|preset| preset.command == name && !is_cli);
-        preset.map(Self::Acp).or_else(|| Vendor::of(program).map(Self::Cli))
+        preset.map(Self::Acp).or_else(|| Vendor::from_program(program).map(Self::Cli))
     }
 
     /// Writes the settings that point it to a server into a private home.

@@ -28,7 +28,7 @@ pub async fn capture_live(
     options: CaptureOptions,
     host_environment: &HostEnvironment,
 ) -> Result<Capture, CaptureError> {
-    let found = Found::of(&options.command, options.agent, host_environment)?;
+    let found = Found::find(&options.command, options.agent, host_environment)?;
     let users_words = found.words()?;
     let Found { name, arguments, path, agent } = found;
     let Some(vendor) = agent.vendor() else {
@@ -65,7 +65,7 @@ pub async fn capture_live(
                    `security.auth.selectedType` in ~/.gemini/settings.json is \"gemini-api-key\"";
         return Err(CaptureError::Relay(why.to_owned()));
     }
-    // The bodies that the relay keeps have no secrets; what stands beside them must have none either.
+    // The bodies that the relay keeps have no secrets; the fields beside them must have none either.
     let redactor = Redactor::for_env(&env);
     env.extend(relayed.pointed.env);
     let pointed = relayed.pointed.arguments;
@@ -111,7 +111,7 @@ pub async fn capture_live(
         }
     };
     let (ended, ()) = tokio::join!(run, take);
-    let user = UserHome::of(vendor, host_environment);
+    let user = UserHome::new(vendor, host_environment);
     // The prompt of an ACP agent is one of the user's words.
     let shown = if prompt.is_some() { users_words } else { words };
     let redacted: Vec<String> =

@@ -76,7 +76,7 @@ pub async fn measure(
     let vendor = options.vendor;
     let installed = host_environment.programs(vendor.facts().command).into_iter().next();
     let program = installed.ok_or(CaptureError::NotInstalled(vendor))?;
-    let mut user = UserHome::of(vendor, host_environment);
+    let mut user = UserHome::new(vendor, host_environment);
     if let Some(directory) = options.directory {
         user.directory = directory;
     }
@@ -110,7 +110,7 @@ pub async fn measure(
 }
 
 /// Returns whether the program may run the commands of a project's own settings: if the user trusts the project, or
-/// the program asks by itself. Commands that cannot be withheld from the program are an error.
+/// the program asks for trust itself. Commands that cannot be withheld from the program are an error.
 fn commands(
     vendor: Vendor,
     user: &UserHome,
@@ -202,7 +202,7 @@ impl Capture {
         let account = self.account()?;
         let request = self.requests.iter().find(|request| request.number == account.request);
         let body = request.map(|request| request.body.to_vec()).unwrap_or_default();
-        let parts = RequestParts::of(account.wire, &body).map(|parts| parts.parts);
+        let parts = RequestParts::parse(account.wire, &body).map(|parts| parts.parts);
         let parts =
             parts.map_err(|source| CaptureError::NotJson { number: account.request, source })?;
         let own = self.diagnostics();

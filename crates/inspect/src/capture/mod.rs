@@ -79,7 +79,7 @@ struct Found<'o> {
 }
 
 impl<'o> Found<'o> {
-    fn of(
+    fn find(
         command: &'o [OsString],
         agent: Option<CapturedAgent>,
         host_environment: &HostEnvironment,
@@ -145,7 +145,7 @@ pub async fn capture(
     options: CaptureOptions,
     host_environment: &HostEnvironment,
 ) -> Result<Capture, CaptureError> {
-    let found = Found::of(&options.command, options.agent, host_environment)?;
+    let found = Found::find(&options.command, options.agent, host_environment)?;
     let users_words = found.words()?;
     let Found { name, arguments, path, agent } = found;
     let vendor = agent.vendor();
@@ -352,7 +352,7 @@ impl Capture {
 #[derive(Debug, thiserror::Error)]
 pub enum CaptureError {
     /// There is no command.
-    #[error("there is no command; write for example `convoke capture -- claude \"hello\"`")]
+    #[error("no command given; write for example `convoke capture -- claude \"hello\"`")]
     NoCommand,
     /// The program does not exist.
     #[error("program `{0}` not found, as a path or on `PATH`")]

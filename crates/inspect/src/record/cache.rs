@@ -89,7 +89,7 @@ pub fn compare(
     let verdict = match (&difference, usage) {
         (Some(_), _) => CacheVerdict::Changed,
         (None, Some(usage)) if unchanged_tokens >= LEAST_TOKENS => {
-            // Providers cache in steps: half of what could be served is no miss.
+            // Providers cache in steps: half of the possible bytes is not a miss.
             if usage.cached >= unchanged_tokens / 2 {
                 CacheVerdict::Served
             } else {

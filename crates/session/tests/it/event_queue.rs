@@ -10,8 +10,8 @@ use convoke_redact::Redactor;
 use convoke_session::conformance::new_session;
 use convoke_session::event_queue::{EVENT_LIMIT, EventQueue, EventReceiver, merge_text};
 use convoke_session::{
-    Coordinator, MemberAgent, PersonMessage, SessionEvent, SessionEventKind, SqliteStore,
-    StopReason, TeamAgents, TurnId,
+    Coordinator, MemberAgent, NewMessage, SessionEvent, SessionEventKind, SqliteStore, StopReason,
+    TeamAgents, TurnId,
 };
 use convoke_team::Team;
 
@@ -67,7 +67,7 @@ async fn a_slow_reader_gets_everything_from_a_queue_of_bounded_length() {
     let (queue, events) = EventQueue::new();
     let mut coordinator =
         Coordinator::create(store, new_session(), team_agents, Box::new(queue)).await.unwrap();
-    coordinator.accept(PersonMessage::new("user", "go [NEXT: max]")).await.unwrap();
+    coordinator.accept(NewMessage::from_person("user", "go [NEXT: max]")).await.unwrap();
     let run = async move {
         let stop = coordinator.run().await.unwrap();
         drop(coordinator);

@@ -101,7 +101,7 @@ async fn nothing_is_written(lost: &Lost) {
     let requests = fresh.requests(thread).await.unwrap();
     assert_eq!((requests.len(), &requests[0].outcome), (1, &RequestOutcome::default()));
     assert_eq!(fresh.inbox(new.id).await.unwrap().len(), 1);
-    assert_eq!(fresh.shared_standing(new.id).await.unwrap().offer, None);
+    assert_eq!(fresh.shared_state(new.id).await.unwrap().offer, None);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -318,7 +318,7 @@ async fn a_stale_process_does_not_release_the_session_of_another() {
         let running = tokio::spawn(async move { coordinator.run().await.unwrap() });
         seen.wait_for("lease.lost").await;
         assert!(fresh.is_held(new.id).await.unwrap(), "{text}");
-        let standing = fresh.shared_standing(new.id).await.unwrap();
+        let standing = fresh.shared_state(new.id).await.unwrap();
         assert_eq!((standing.offer, standing.stopped), (None, None), "{text}");
         controls.leave();
         let ended = tokio::time::timeout(Duration::from_mins(1), running).await;

@@ -15,7 +15,7 @@ struct Protocol {
 }
 
 impl Protocol {
-    /// Tells whether the database accepts a write or a heartbeat of an epoch.
+    /// Returns whether the database accepts a write or a heartbeat of an epoch.
     fn accepts(&self, world: &World, epoch: u8) -> bool {
         (epoch == world.epoch || !self.checks_epoch) && !(world.has_ended && self.checks_time)
     }

@@ -2,7 +2,7 @@
 //!
 //! It holds the user's settings with ours on top, and links: to the rest of the user's (the sign-in, memory,
 //! extensions), and to sessions of its own, which stay. The program replaces files in its home, so none there can be
-//! protected from it; but whatever an agent leaves there is removed with the turn.
+//! protected from it; but files that an agent leaves there are removed with the turn.
 
 use std::ffi::OsString;
 use std::fs::DirBuilder;

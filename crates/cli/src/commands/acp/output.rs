@@ -97,7 +97,7 @@ impl Output {
         controls.answer(&question, answer);
     }
 
-    /// Takes back a question that was answered elsewhere.
+    /// Withdraws a question that was answered elsewhere.
     pub(super) fn withdraw(&self, question: &str) {
         let mut open = self.0.open.borrow_mut();
         let number = open.iter().find(|(_, (_, id))| id == question).map(|(number, _)| *number);

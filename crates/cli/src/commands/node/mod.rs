@@ -160,7 +160,7 @@ async fn register(
     }
 }
 
-/// Takes turns until a signal ends the node.
+/// Runs turns until a signal ends the node.
 async fn take_turns(
     turns: Turns,
     shared: &PostgresStore,

@@ -28,7 +28,7 @@ const MOST_EXCLUDED: usize = 1000;
 /// The most sessions whose answers are remembered.
 const MOST_REMEMBERED: usize = 1000;
 
-/// Takes turns.
+/// Claims and runs turns.
 pub(super) struct Turns {
     pub(super) store: AnyStore,
     pub(super) shared: PostgresStore,
@@ -44,7 +44,7 @@ pub(super) struct Turns {
     pub(super) answers: Mutex<HashMap<SessionId, SessionAnswers>>,
 }
 
-/// What became of a claimed session.
+/// The outcome of a claimed session.
 enum Taken {
     /// It was let go, after a turn or because its next turn is another machine's.
     Done,
@@ -53,7 +53,7 @@ enum Taken {
 }
 
 impl Turns {
-    /// Takes turns until it is told to take no more and those that run have ended. Dropped before, it ends the agents.
+    /// Runs turns until it is asked to stop and the running ones have ended. Dropping it earlier terminates the agents.
     pub(super) async fn take(self, mut draining: watch::Receiver<bool>) -> anyhow::Result<()> {
         let this = Arc::new(self);
         let mut running: JoinSet<(SessionId, anyhow::Result<Taken>)> = JoinSet::new();
@@ -69,7 +69,9 @@ impl Turns {
                 match this.claim(&excluded).await {
                     Ok(Some((session, lease))) => {
                         let taking = Arc::clone(&this);
-                        running.spawn(async move { (session, taking.run(session, lease).await) });
+                        running.spawn(async move {
+                            (session, Box::pin(taking.run(session, lease)).await)
+                        });
                         continue;
                     }
                     Ok(None) => {}

@@ -78,7 +78,7 @@ pub(super) fn beginning(row: &DatabaseRow) -> Result<Option<String>, StoreError>
     Ok(bytes.map(text))
 }
 
-/// Keeps other writers of a thread out until the transaction ends.
+/// Locks a thread for other writers until the transaction ends.
 pub(super) async fn lock_thread(
     connection: &mut Connection,
     thread: &ThreadId,
@@ -90,7 +90,7 @@ pub(super) async fn lock_thread(
     Ok(())
 }
 
-/// Keeps other writers of contents out until the transaction ends: one that finds a content which is about to be
+/// Locks the contents for other writers until the transaction ends: one that finds a content which is about to be
 /// removed would rely on it.
 pub(super) async fn lock_contents(connection: &mut Connection) -> Result<(), StoreError> {
     sqlx::query("LOCK TABLE content_use IN SHARE ROW EXCLUSIVE MODE").execute(connection).await?;

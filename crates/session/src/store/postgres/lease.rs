@@ -28,14 +28,14 @@ pub(super) struct Fence {
 #[derive(Debug)]
 struct Leases {
     pool: PgPool,
-    /// How long a lease lasts without a heartbeat.
+    /// The duration of a lease without a heartbeat.
     duration: Duration,
     epochs: Mutex<HashMap<SessionId, Held>>,
     /// Releases that have not reached the database yet.
     releases: Mutex<Vec<JoinHandle<()>>>,
 }
 
-/// What this process knows of its lease of a session.
+/// The local state of a lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Held {
     /// The lease of this epoch, until it is over.
@@ -54,7 +54,7 @@ pub struct SessionLease {
     lost: watch::Receiver<bool>,
     /// The time until which it lasts without another heartbeat.
     until: watch::Receiver<Instant>,
-    /// Whether the database was told that the lease has ended.
+    /// Whether the end of the lease was written to the database.
     is_released: bool,
     runtime: Handle,
 }
@@ -144,7 +144,7 @@ impl Fence {
         })
     }
 
-    /// Tells whether a process holds a session.
+    /// Returns whether a process holds a session.
     pub(super) async fn is_held(&self, session: SessionId) -> Result<bool, StoreError> {
         let held: Option<(bool,)> =
             sqlx::query_as("SELECT until > clock_timestamp() FROM lease WHERE session = $1")
@@ -207,7 +207,7 @@ impl SessionHold for SessionLease {
     fn lost(&self) -> impl Future<Output = ()> + Send + 'static {
         let mut lost = self.lost.clone();
         async move {
-            // Without a sender the lease was dropped, and nobody waits for it any more.
+            // Without a sender the lease was dropped, and its end is no longer awaited.
             if lost.wait_for(|lost| *lost).await.is_err() {
                 std::future::pending::<()>().await;
             }
@@ -253,7 +253,7 @@ impl Drop for SessionLease {
             );
             match released.bind(session.to_string()).bind(epoch).execute(&pool).await {
                 Ok(released) if released.rows_affected() == 0 => {
-                    // Another process has it: whatever is still running here was begun without its knowledge.
+                    // Another process has it, and does not know what still runs here.
                     lock(&leases.epochs).entry(session).or_insert(Held::Lost);
                 }
                 Ok(_) => {}
@@ -266,7 +266,7 @@ impl Drop for SessionLease {
     }
 }
 
-/// Extends a lease three times in its duration, and tells when that fails for as long as it lasts. A lease that is over
+/// Extends a lease three times in its duration, and reports when that fails for the whole duration. A lease that is over
 /// is not revived.
 async fn beat(
     leases: Arc<Leases>,

@@ -44,7 +44,7 @@ use super::failpoint::Failpoint;
 use super::{Commit, Holder, Store as _, StoreError};
 use crate::id::{Head, Millis, SessionId};
 
-/// How long a lease lasts without a heartbeat.
+/// The duration of a lease without a heartbeat.
 const LEASE: Duration = Duration::from_secs(15);
 
 /// Sessions in a PostgreSQL database. Clones share its connections and leases.
@@ -54,7 +54,7 @@ pub struct PostgresStore {
     announcements: Announcements,
 }
 
-/// What every transaction that writes needs.
+/// The data that every writing transaction needs.
 #[derive(Debug, Clone)]
 struct Writer {
     pool: PgPool,
@@ -199,7 +199,7 @@ impl PostgresStore {
         Ok(Self { writer: Writer { pool, ..self.writer.clone() }, announcements })
     }
 
-    /// Does nothing: PostgreSQL reuses the space of removed rows by itself.
+    /// Does nothing: PostgreSQL reuses the space of removed rows.
     #[expect(clippy::unused_self, reason = "other databases need it")]
     fn give_back_pages(&self) -> std::future::Ready<()> {
         std::future::ready(())

@@ -11,7 +11,7 @@ use super::read::turn;
 use crate::event::SessionEventKind;
 use crate::follow::open_questions;
 use crate::id::SessionId;
-use crate::shared::{NodeOffer, NodeStanding, NodeTurn};
+use crate::shared::{NodeOffer, NodeState, NodeTurn};
 use crate::store::{Holder, StoreError};
 
 /// The registration of a node.
@@ -85,7 +85,7 @@ impl PostgresStore {
     }
 
     /// Lists the nodes with the turns that they run, in the order of their names.
-    pub async fn nodes(&self) -> Result<Vec<NodeStanding>, StoreError> {
+    pub async fn nodes(&self) -> Result<Vec<NodeState>, StoreError> {
         let running = sqlx::query(
             "SELECT lease.pid AS pid, lease.host AS host, lease.since AS since, turn.*, \
              (SELECT STRING_AGG(events, '' ORDER BY progress.number) FROM progress \
@@ -127,7 +127,7 @@ impl PostgresStore {
         let node = |row: &DatabaseRow| {
             let holder = holder(row)?;
             let about: String = row.try_get("about")?;
-            Ok(NodeStanding {
+            Ok(NodeState {
                 name: text(row, "name")?,
                 turns: turns.remove(&(holder.pid, holder.host.clone())).unwrap_or_default(),
                 holder,

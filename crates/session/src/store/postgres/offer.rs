@@ -1,4 +1,4 @@
-//! Offers: the sessions that go on, each with its next turn, and who may claim them.
+//! Offers: the sessions with a turn to run, and the nodes that may claim them.
 
 use sqlx::Row as _;
 
@@ -7,7 +7,7 @@ use super::lease::SessionLease;
 use super::{PostgresStore, write};
 use crate::event::StopReason;
 use crate::id::{Head, MemberName, Millis, SessionId, TurnId};
-use crate::shared::{NodeOffer, ProjectOrigin, SharedStanding, TurnOffer, TurnRequirements};
+use crate::shared::{NodeOffer, ProjectOrigin, SharedState, TurnOffer, TurnRequirements};
 use crate::store::{Holder, StoreError};
 
 /// The row of an offer. One of the same turn keeps its place.
@@ -63,10 +63,10 @@ impl PostgresStore {
     }
 
     /// Returns the standing of a session between the processes that share it.
-    pub async fn shared_standing(&self, session: SessionId) -> Result<SharedStanding, StoreError> {
+    pub async fn shared_state(&self, session: SessionId) -> Result<SharedState, StoreError> {
         let row = sqlx::query(
             "SELECT lease.until > clock_timestamp() AS is_held, pid, host, lease.since AS since, stopped, \
-             offer.session IS NOT NULL AS goes_on, turn, member, agent, node, guard, \
+             offer.session IS NOT NULL AS continues, turn, member, agent, node, guard, \
              EXISTS (SELECT 1 FROM inbox WHERE inbox.session = session.id) AS has_messages \
              FROM session LEFT JOIN lease ON lease.session = session.id \
              LEFT JOIN offer ON offer.session = session.id WHERE session.id = $1",
@@ -78,9 +78,9 @@ impl PostgresStore {
         let is_held: Option<bool> = row.try_get("is_held")?;
         let holder = if is_held == Some(true) { Some(holder(&row)?) } else { None };
         let stopped: Option<String> = row.try_get("stopped")?;
-        Ok(SharedStanding {
+        Ok(SharedState {
             holder,
-            goes_on: row.try_get("goes_on")?,
+            continues: row.try_get("continues")?,
             offer: offer(&row)?,
             has_messages: row.try_get("has_messages")?,
             stopped: stopped.map(|text| from_json::<StopReason>(&text)).transpose()?,

@@ -38,7 +38,7 @@ impl OpenImport {
         Ok(Self { transaction, failpoint, session, thread: None })
     }
 
-    /// Returns the thread, and begins it if it is another one than that of the row before.
+    /// Returns the thread, and begins it if it differs from that of the row before.
     async fn open(&mut self, id: &ThreadId) -> Result<&mut OpenThread, StoreError> {
         match &mut self.thread {
             Some(open) if open.id == *id => {}
@@ -78,8 +78,8 @@ impl SessionImport for OpenImport {
         let connection = &mut *self.transaction;
         let recorded = |what: &str| StoreError::Recorded { session, what: what.to_owned() };
         write_contents(connection, &self.failpoint, &id, &contents).await?;
-        for some in shared.chunks(ROWS) {
-            share(connection, &id, some).await?;
+        for chunk in shared.chunks(ROWS) {
+            share(connection, &id, chunk).await?;
         }
         let mut messages = messages.into_iter();
         loop {
@@ -92,18 +92,18 @@ impl SessionImport for OpenImport {
                 return Err(recorded("a message"));
             }
         }
-        for some in turns.chunks(ROWS) {
-            if write_turns(connection, &id, some).await? != some.len() as u64 {
+        for chunk in turns.chunks(ROWS) {
+            if write_turns(connection, &id, chunk).await? != chunk.len() as u64 {
                 return Err(recorded("a turn"));
             }
         }
-        for some in attempts.chunks(ROWS) {
-            if write_attempts(connection, &id, some).await? != some.len() as u64 {
+        for chunk in attempts.chunks(ROWS) {
+            if write_attempts(connection, &id, chunk).await? != chunk.len() as u64 {
                 return Err(recorded("an attempt"));
             }
         }
-        for some in lines.chunks(ROWS) {
-            self.write_lines(some).await?;
+        for chunk in lines.chunks(ROWS) {
+            self.write_lines(chunk).await?;
         }
         for record in requests {
             let mut last = self.open(&record.thread).await?.last_request.take();

@@ -205,9 +205,9 @@ pub(super) async fn insert_messages(
     });
     insert.push(" ON CONFLICT DO NOTHING");
     let inserted = insert.build().execute(&mut *connection).await?.rows_affected();
-    for some in mail.chunks(ROWS) {
+    for chunk in mail.chunks(ROWS) {
         let mut insert = QueryBuilder::new("INSERT INTO mail (session, reader, number) ");
-        insert.push_values(some, |mut row, (reader, number)| {
+        insert.push_values(chunk, |mut row, (reader, number)| {
             row.push_bind(session).push_bind(text_value(reader)).push_bind(sql(number.0));
         });
         insert.push(" ON CONFLICT DO NOTHING");

@@ -78,12 +78,12 @@ impl Fence {
     }
 }
 
-/// Keeps other writers of a thread out until the transaction ends, as every transaction of SQLite does.
+/// Does nothing: every writing transaction of SQLite excludes other writers.
 pub(super) fn lock_thread(_: &mut Connection, _: &ThreadId) -> Nothing {
     ready(Ok(()))
 }
 
-/// Keeps other writers of contents out until the transaction ends, as every transaction of SQLite does.
+/// Does nothing: every writing transaction of SQLite excludes other writers.
 pub(super) fn lock_contents(_: &mut Connection) -> Nothing {
     ready(Ok(()))
 }
