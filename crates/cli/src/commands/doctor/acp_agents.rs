@@ -14,7 +14,7 @@ use crate::conversation::resolved_agent::resolve_agent;
 
 /// Returns the agents of every kind. A configuration or team file with errors, which is reported apart, has none.
 pub(super) fn all(host_environment: &HostEnvironment) -> Vec<AcpAgent> {
-    let user = UserConfiguration::load(&Home::of(host_environment)).ok();
+    let user = UserConfiguration::load(&Home::new(host_environment)).ok();
     let mut agents: Vec<AcpAgent> = PRESETS.iter().filter(|it| is_apart(it)).map(known).collect();
     let Some(user) = user else { return agents };
     agents.extend(of_user(&user.catalog));
