@@ -25,7 +25,8 @@ pub(super) fn blocks(
     scans_last_block: bool,
 ) -> (Vec<Cow<'_, str>>, Option<Diagnostic>) {
     let (text, note) = if begins_with_slash(prompt) == Some(true) {
-        let message = "a line was inserted before the `/` at the start, so that it is not a command";
+        let message =
+            "a line was inserted before the `/` at the start, so that it is not a command";
         let note = Diagnostic::new(diagnostics::AGENT_TEXT_ESCAPED, message).with_count(1);
         (Cow::Owned(format!("{LEAD}{prompt}")), Some(note))
     } else {
