@@ -151,6 +151,19 @@ impl Definition {
         is_any && self.preset.is_none() && self.command.is_none()
     }
 
+    /// Returns why the agent does not use a setting of a team file; `None` if it does.
+    pub fn unused(&self, setting: &str) -> Option<Unused> {
+        if setting == "record" && self.vendor().is_some() {
+            return None;
+        }
+        self.kind.unused(setting)
+    }
+
+    /// Returns whether the agent is an adapter that runs a vendor's CLI and speaks ACP.
+    pub fn is_adapter(&self) -> bool {
+        self.preset.is_some_and(Preset::is_adapter)
+    }
+
     /// Returns the vendor whose CLI the agent runs.
     pub fn vendor(&self) -> Option<Vendor> {
         self.kind.vendor().or_else(|| self.preset?.vendor)

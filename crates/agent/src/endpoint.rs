@@ -108,15 +108,18 @@ pub fn agent_environment(
     server: ModelServer<'_>,
     home: &Path,
 ) -> Option<Vec<(&'static str, OsString)>> {
-    let Some(endpoint) = agent.preset.and_then(|preset| preset.endpoint) else {
-        return Some(environment(agent.vendor()?, server, home));
+    let endpoint = agent.preset.and_then(|preset| preset.endpoint);
+    let mut variables = match agent.vendor() {
+        Some(vendor) => environment(vendor, server, home),
+        None => private_home(server, home),
     };
-    let filled = |text: &str| {
-        let text = text.replace("{base}", server.base_url);
-        OsString::from(text.replace("{home}", &home.to_string_lossy()))
-    };
-    let own = endpoint.variables.iter().map(|(name, value)| (*name, filled(value)));
-    Some(private_home(server, home).into_iter().chain(own).collect())
+    if agent.vendor().is_none() && endpoint.is_none() {
+        return None;
+    }
+    let own = endpoint.map_or(&[][..], |endpoint| endpoint.variables).iter();
+    variables
+        .extend(own.map(|(name, value)| (*name, value.replace("{base}", server.base_url).into())));
+    Some(variables)
 }
 
 /// Writes the settings of an agent that have no variable into its home.
@@ -125,11 +128,12 @@ pub fn configure_agent(
     base_url: &str,
     home: &Path,
 ) -> Result<(), EndpointError> {
-    let Some(endpoint) = agent.preset.and_then(|preset| preset.endpoint) else {
-        return agent.vendor().map_or(Ok(()), |vendor| configure(vendor, base_url, home));
-    };
     std::fs::create_dir_all(home.join("tmp")).map_err(at(&home.join("tmp")))?;
-    for (name, text) in endpoint.files {
+    if let Some(vendor) = agent.vendor() {
+        configure(vendor, base_url, home)?;
+    }
+    let endpoint = agent.preset.and_then(|preset| preset.endpoint);
+    for (name, text) in endpoint.map_or(&[][..], |endpoint| endpoint.files) {
         let path = home.join(name);
         if let Some(directory) = path.parent() {
             std::fs::create_dir_all(directory).map_err(at(directory))?;

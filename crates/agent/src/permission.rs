@@ -64,19 +64,24 @@ pub enum PermissionAnswer {
     Once,
     /// Yes, and again in this session.
     Session,
+    /// No, this time.
+    No,
     /// No, and not again in this session.
     Never,
 }
 
 impl PermissionAnswer {
-    /// Every answer, as a person is offered them.
-    pub const ALL: [Self; 3] = [Self::Once, Self::Session, Self::Never];
+    /// Every answer.
+    pub const ALL: [Self; 4] = [Self::Once, Self::Session, Self::No, Self::Never];
+    /// The answers that a person is offered at a terminal and on the page.
+    pub const OFFERED: [Self; 3] = [Self::Once, Self::Session, Self::Never];
 
     /// Returns the name of the answer.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Once => "once",
             Self::Session => "session",
+            Self::No => "no",
             Self::Never => "never",
         }
     }
@@ -176,7 +181,7 @@ impl Approvals {
 
     /// Stores an answer that a person gave for the session.
     pub fn remember(&self, question: &PermissionQuestion, answer: PermissionAnswer) {
-        if answer == PermissionAnswer::Once {
+        if matches!(answer, PermissionAnswer::Once | PermissionAnswer::No) {
             return;
         }
         let mut remembered = self.remembered.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -243,6 +248,7 @@ mod tests {
         assert_eq!(decide(&approvals, "git push -f"), rule(PermissionAnswer::Never));
         assert_eq!(decide(&approvals, "ls"), None);
         approvals.remember(&question("ls"), PermissionAnswer::Once);
+        approvals.remember(&question("ls"), PermissionAnswer::No);
         assert_eq!(decide(&approvals, "ls"), None);
         approvals.remember(&question("ls"), PermissionAnswer::Session);
         let session = Some((PermissionAnswer::Session, AnsweredBy::Session));

@@ -151,6 +151,11 @@ impl TurnSide {
         }
     }
 
+    /// Returns whether the turn is cancelled.
+    pub(crate) fn is_cancelled(&self) -> bool {
+        *self.cancelled.borrow()
+    }
+
     /// Waits for an answer to a question; forever if no answerer is left.
     pub async fn answer(&self) -> (String, PermissionAnswer) {
         match self.answers.lock().await.recv().await {

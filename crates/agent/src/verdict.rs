@@ -187,6 +187,8 @@ pub enum Exit {
     Code(i32),
     /// The process was killed by this signal.
     Signal(i32),
+    /// The process stayed after its turn, or after it had closed its output, and Convoke ended it.
+    Dismissed,
     /// The exit status is not known.
     Unknown,
 }
@@ -196,6 +198,7 @@ impl fmt::Display for Exit {
         match self {
             Self::Code(code) => write!(f, "exit code {code}"),
             Self::Signal(signal) => write!(f, "signal {signal}"),
+            Self::Dismissed => f.write_str("no exit of its own"),
             Self::Unknown => f.write_str("unknown exit status"),
         }
     }

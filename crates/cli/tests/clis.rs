@@ -17,8 +17,8 @@ use convoke_agent::process::guardian::Guardian;
 use convoke_core::ledger::{Source, Target};
 use convoke_explain::Edition;
 use convoke_inspect::capture::{
-    Capture, CaptureOptions, ChildEnd, Existing, MeasureOptions, MeasurePurpose, Measured, Start,
-    capture, compare, load, measure, save,
+    Capture, CaptureOptions, CapturedAgent, ChildEnd, Existing, MeasureOptions, MeasurePurpose,
+    Measured, Start, capture, compare, load, measure, save,
 };
 use convoke_inspect::doctor::try_turn;
 use convoke_inspect::verify::{Difference, verify};
@@ -36,7 +36,10 @@ fn installed(cli: &str) -> Option<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let cache =
         std::env::var_os("CONVOKE_CLIS").map_or(root.join("target/clis"), |at| root.join(at));
-    let name = cli.split('-').next().unwrap();
+    let name = match cli.rsplit_once('-').unwrap().0 {
+        "gemini" | "claude" | "codex" => cli.split('-').next().unwrap(),
+        name => name,
+    };
     let program = cache.join(cli).join("node_modules/.bin").join(name);
     if program.exists() {
         return Some(program);
@@ -128,7 +131,7 @@ fn order(program: &Path, arguments: &[&str], stdin: &str, script: Script) -> Cap
     let command = std::iter::once(program.into()).chain(arguments.iter().map(Into::into));
     CaptureOptions {
         command: command.collect(),
-        vendor: None,
+        agent: None,
         stdin: stdin.into(),
         environment: Vec::new(),
         configuration_from: None,
@@ -185,7 +188,7 @@ async fn a_plain_turn_completes_and_its_account_adds_up() {
             .iter()
             .map(|share| format!("{} {}", name(&share.source), share.bytes))
             .collect();
-        let file = match captured.program.agent {
+        let file = match captured.program.agent.vendor().unwrap() {
             Vendor::Claude => "CLAUDE.md",
             Vendor::Codex => "AGENTS.md",
             Vendor::Gemini => "GEMINI.md",
@@ -498,4 +501,45 @@ async fn a_users_own_configuration_is_copied_and_what_it_says_is_the_users() {
     let yours = account.yours();
     let origins = yours.iter().map(|share| name(&share.source));
     assert!(origins.into_iter().any(|origin| origin == file("AGENTS.md").to_string_lossy()));
+}
+
+/// ACP agents, with the file of instructions that each reads.
+const ACP: [(&str, &str, &str); 4] = [
+    ("claude-acp", "claude-agent-acp-0.99.1", "CLAUDE.md"),
+    ("codex-acp", "codex-acp-2.6.0", "AGENTS.md"),
+    ("copilot", "copilot-1.0.102", "AGENTS.md"),
+    ("gemini-acp", "gemini-0.61.0", "GEMINI.md"),
+];
+
+#[tokio::test]
+async fn an_acp_agent_is_captured_like_the_others() {
+    let Some(node) = installed("node-22.23.3") else { return };
+    for (agent, label, file) in ACP {
+        let Some(program) = installed(label) else { continue };
+        let place = Place::new();
+        let script = Script::new([Answer::say("A rehearsed answer.")]);
+        let mut order = order(&program, &["What is this project?"], "", script);
+        order.agent = Some(agent.parse::<CapturedAgent>().unwrap());
+        let mut host_environment = place.host_environment();
+        let path = host_environment.environment.entry("PATH".into()).or_default();
+        *path = [node.parent().unwrap().as_os_str(), OsStr::new(":"), path].into_iter().collect();
+        let before = place.files();
+        let captured = capture(order, &host_environment).await.unwrap();
+        assert_eq!(place.files(), before, "{agent}");
+        assert!(output(&captured).contains("A rehearsed answer."), "{agent}");
+        assert!(label.ends_with(captured.program.version.as_deref().unwrap()), "{agent}");
+        let account = captured.account().unwrap();
+        assert!(account.ledger.covers(Target::Prompt, account.body_bytes()), "{agent}");
+        let yours: Vec<String> = account
+            .yours()
+            .iter()
+            .map(|share| format!("{} {}", name(&share.source), share.bytes))
+            .collect();
+        assert!(yours.iter().any(|share| share == "your argument 21"), "{agent}: {yours:?}");
+        assert!(yours.iter().any(|share| share.contains(file)), "{agent}: {yours:?}");
+        assert!(account.ledger.entries().any(|entry| entry.section == "tools"), "{agent}");
+        let saved = TempDir::new().unwrap();
+        save(&captured, saved.path(), Existing::Keep).unwrap();
+        assert_eq!(load(saved.path()).unwrap().program.agent.name(), agent);
+    }
 }

@@ -30,8 +30,8 @@ impl AgentType {
             "claude" | "claude-code" => Self::ClaudeCode,
             "codex" | "openai-codex" => Self::OpenaiCodex,
             "gemini" | "google-gemini" => Self::GoogleGemini,
-            // A model behind an endpoint has no program with its own format.
-            "plain" | "api" => Self::Plain,
+            // Neither a model behind an endpoint nor a protocol for any program has a format of its own.
+            "plain" | "api" | "acp" => Self::Plain,
             _ => Self::Other(name.to_owned()),
         }
     }

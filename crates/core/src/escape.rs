@@ -1,19 +1,21 @@
-//! Escapes: characters in content that the program of an agent would act on.
+//! Escapes: content that the program of an agent would act on.
 
 use std::borrow::Cow;
 
 use memchr::memchr_iter;
 use serde::{Deserialize, Serialize};
 
-/// The characters of content that are escaped with a backslash.
+/// The content that is escaped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Escaping {
     /// None: the bytes stay as written.
     #[default]
     AsWritten,
-    /// Every `@` that has no backslash before it.
+    /// Every `@` that has no backslash before it, with a backslash.
     AtSigns,
+    /// A `/` at the start of the prompt, with a header before it.
+    LeadingSlash,
 }
 
 impl Escaping {
@@ -38,7 +40,7 @@ impl Escaping {
         Cow::Owned(escaped)
     }
 
-    /// Returns the number of escapes that a text needs, which is also the number of bytes that they add.
+    /// Returns the number of characters of a text that are escaped, which is also the number of bytes that this adds.
     pub fn count(self, text: &str) -> usize {
         self.places(text).count()
     }
@@ -47,17 +49,23 @@ impl Escaping {
     pub(crate) fn resume_at(self, text: &str, start: usize) -> usize {
         match self {
             Self::AtSigns if text[start..].starts_with('@') => start + 1,
-            Self::AsWritten | Self::AtSigns => start,
+            _ => start,
         }
     }
 
     fn places(self, text: &str) -> impl Iterator<Item = usize> {
         let bytes = match self {
-            Self::AsWritten => &[],
+            Self::AsWritten | Self::LeadingSlash => &[],
             Self::AtSigns => text.as_bytes(),
         };
         memchr_iter(b'@', bytes).filter(|&at| at == 0 || bytes[at - 1] != b'\\')
     }
+}
+
+/// Returns whether a text begins with `/`; `None` if it is blank. Programs trim what their language calls white space.
+pub fn begins_with_slash(text: &str) -> Option<bool> {
+    let is_blank = |c: char| c.is_whitespace() || c.is_control() || c == '\u{feff}';
+    text.chars().find(|c| !is_blank(*c)).map(|first| first == '/')
 }
 
 #[cfg(test)]

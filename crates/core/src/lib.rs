@@ -121,7 +121,7 @@ pub use assembler::{AssemblerOutput, Assemblers, ContextAssembler};
 pub use budget::BudgetTooSmall;
 pub use context::{ContextOptions, Visibility};
 pub use diagnostic::{Code, Diagnostic, Severity};
-pub use escape::Escaping;
+pub use escape::{Escaping, begins_with_slash};
 pub use fragment::{Fragment, Section};
 pub use input::{
     AgentContext, AssemblerInput, AttachedFile, DEFAULT_MAX_BYTES, Fencing, PromptContextMessage,

@@ -7,6 +7,9 @@ convoke_core::diagnostic_codes! {
     RECORD_LIMIT = "record.limit", Loss,
         "A turn sent more requests, or larger ones, than are stored.",
         "Nothing to do: the turn continued, and its first requests are stored.";
+    RECORD_UNAVAILABLE = "record.unavailable", Loss,
+        "The requests of a member are not recorded: Convoke cannot point its program to a relay.",
+        "Use an agent whose requests can be recorded, or leave the record out.";
     RELAY_HOST_REFUSED = "relay.host-refused", Note,
         "A program whose requests are recorded tried to reach a host other than its model and its sign-in; the relay refused the connection.",
         "No action needed if it is telemetry; `permissions = \"edit-and-network\"` lets the program and its commands reach every host.";

@@ -6,6 +6,7 @@ use convoke_files::{Disk, FileKind, Files};
 use serde::Serialize;
 
 use crate::asking::ask;
+use crate::capture::CapturedAgent;
 use crate::host_environment::HostEnvironment;
 use convoke_agent::Vendor;
 use convoke_agent::process::PrivateDir;
@@ -13,9 +14,9 @@ use convoke_agent::process::PrivateDir;
 /// An installed CLI.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Installed {
-    /// The CLI.
-    pub agent: Vendor,
+pub struct Installed<A = Vendor> {
+    /// The agent.
+    pub agent: A,
     /// The path where it was found.
     pub path: PathBuf,
     /// The real path.
@@ -58,6 +59,15 @@ impl Installed {
     }
 }
 
+impl Installed<CapturedAgent> {
+    /// Inspects the program of an agent whose requests are captured, without running it.
+    pub(crate) fn captured(path: &Path, agent: CapturedAgent) -> Self {
+        let real_path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let version = version_of(&real_path, agent.package());
+        Self { agent, path: path.to_owned(), real_path, version }
+    }
+}
+
 fn read_beginning(path: &Path) -> Option<Vec<u8>> {
     use std::io::Read;
     let mut bytes = Vec::new();
@@ -69,9 +79,13 @@ fn read_beginning(path: &Path) -> Option<Vec<u8>> {
 
 /// Finds a program's version without running it: in its package, or in its path.
 pub fn version_on_disk(program: &Path, agent: Vendor) -> Option<String> {
+    version_of(program, agent.facts().package)
+}
+
+fn version_of(program: &Path, package: &str) -> Option<String> {
     let mut names = program.components().rev().take(2);
     let in_path = || names.find_map(|name| version_in(name.as_os_str().to_str()?));
-    version_of_package(program, agent.facts().package).or_else(in_path)
+    version_of_package(program, package).or_else(in_path)
 }
 
 /// Finds the version in the `package.json` of the package that contains the program.

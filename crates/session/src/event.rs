@@ -207,7 +207,7 @@ impl SessionEventKind {
         match event.kind {
             EventKind::PermissionAsked { question, expires_at } => {
                 let question = PermissionQuestion { id: id_of(question.id), ..question };
-                let answers = PermissionAnswer::ALL.to_vec();
+                let answers = PermissionAnswer::OFFERED.to_vec();
                 Self::PermissionAsked { turn, member, question, answers, expires_at }
             }
             EventKind::PermissionAnswered { id, answer, by } => {

@@ -1,6 +1,7 @@
 use convoke_core::ledger::Target;
 use convoke_core::{
     AssemblerInput, Assemblers, AttachedFile, Escaping, Fencing, PromptContextMessage, Trimming,
+    begins_with_slash,
 };
 
 const AGENTS: [&str; 5] = ["claude", "codex", "gemini", "plain", "another"];
@@ -37,6 +38,8 @@ pub fn assemble(bytes: &[u8]) -> bool {
         assert_eq!(at, text.len(), "the ledger adds up");
         assert_eq!(input.escaping.count(text), 0, "everything is escaped");
     }
+    let is_guarded = input.escaping == Escaping::LeadingSlash;
+    assert!(!is_guarded || begins_with_slash(&output.prompt) != Some(true));
     true
 }
 
@@ -74,7 +77,11 @@ fn input(text: &str, form: u8, budget: u16) -> AssemblerInput<'_> {
         instruction_file_path: path.map(Into::into),
         max_bytes: u64::from(budget),
         fencing: if form & 16 == 0 { Fencing::AsWritten } else { Fencing::Indented },
-        escaping: if form & 32 == 0 { Escaping::AsWritten } else { Escaping::AtSigns },
+        escaping: match form & 32 {
+            0 if form % 2 == 0 => Escaping::AsWritten,
+            0 => Escaping::LeadingSlash,
+            _ => Escaping::AtSigns,
+        },
         trimming: if form & 64 == 0 { Trimming::BothEnds } else { Trimming::End },
     }
 }

@@ -12,25 +12,27 @@ mod preset;
 mod request;
 mod session;
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::io;
 use std::net::{Ipv4Addr, TcpListener};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use convoke_core::Diagnostic;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 pub use self::client::ClientSettings;
+pub(super) use self::inert::ESCAPING;
 pub use self::permit::Permit;
 pub use self::preset::{PRESETS, Preset};
 pub use self::session::{Session, SessionSettings};
 use super::{Context, ProgramCall, start_failure};
-use crate::diagnostics;
 use crate::stream::acp::Acp;
 use crate::team_tools::{McpServer, SERVER};
-use crate::turn_input::{Permissions, Trust};
+use crate::turn_input::{Limits, Permissions, Trust};
 use crate::vendor::Vendor;
 use crate::verdict::Failure;
+use crate::{claude_settings, diagnostics};
 
 /// Prepares a call.
 pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
@@ -39,10 +41,11 @@ pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
         return super::gemini::call(context);
     }
     let own = preset.map_or(&[][..], |preset| preset.args);
-    let args = own.iter().map(OsString::from).chain(context.users_args());
+    let (users, claude_settings) = split_settings(context.vendor, &context.definition.args);
+    let args = own.iter().map(OsString::from).chain(users.into_iter().map(OsString::from));
     let settings = SessionSettings {
         model: context.model().map(str::to_owned),
-        meta: meta(context),
+        meta: meta(context.vendor, context.turn_input.trust, claude_settings),
         ..settings(context)
     };
     let turn_input = context.turn_input;
@@ -69,6 +72,40 @@ pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
         ports.push(port);
     }
     Ok(ProgramCall { ports, ..program_call(context, args, &prompt, settings) })
+}
+
+/// A start of an agent with nothing but a prompt, as a person would start it.
+pub struct TypedStart {
+    /// The arguments.
+    pub args: Vec<String>,
+    /// The turn.
+    pub session: Session,
+}
+
+impl TypedStart {
+    /// Prepares the start of an agent with the user's own arguments.
+    pub fn new(preset: &'static Preset, users: &[String], prompt: &str, cwd: &Path) -> Self {
+        let (users, claude_settings) = split_settings(preset.vendor, users);
+        let (blocks, _) = inert::blocks(prompt, preset.scans_last_block);
+        let settings = SessionSettings {
+            prompt: blocks.into_iter().map(Cow::into_owned).collect(),
+            cwd: cwd.to_owned(),
+            meta: meta(preset.vendor, Trust::Trusted, claude_settings),
+            ..SessionSettings::default()
+        };
+        let reader = Acp::new(Limits::default().reply_bytes)
+            .reporting_errors_as_text(preset.reports_errors_as_text);
+        let own = preset.args.iter().map(|argument| (*argument).to_owned());
+        Self { args: own.chain(users).collect(), session: Session::new(reader, settings) }
+    }
+}
+
+/// Separates the settings of Claude Code from the arguments of its adapter, which takes them with the session.
+fn split_settings(vendor: Option<Vendor>, args: &[String]) -> (Vec<String>, Option<String>) {
+    match vendor {
+        Some(Vendor::Claude) => claude_settings::split(args),
+        _ => (args.to_vec(), None),
+    }
 }
 
 /// Returns a free TCP port of this machine.
@@ -121,7 +158,7 @@ pub(super) fn program_call(
     let preset = context.definition.preset;
     let (blocks, note) =
         inert::blocks(prompt, preset.is_some_and(|preset| preset.scans_last_block));
-    settings.prompt = blocks.into_iter().map(std::borrow::Cow::into_owned).collect();
+    settings.prompt = blocks.into_iter().map(Cow::into_owned).collect();
     let reports_errors_as_text = preset.is_some_and(|preset| preset.reports_errors_as_text);
     let reader = Acp::new(context.turn_input.limits.reply_bytes)
         .reporting_errors_as_text(reports_errors_as_text);
@@ -152,15 +189,22 @@ fn environment(context: &Context<'_>) -> Vec<(OsString, OsString)> {
     env
 }
 
-/// Returns the extension fields for Claude's adapter, which limit the settings that it loads: those of an untrusted
-/// project can hold hooks, which are commands.
-fn meta(context: &Context<'_>) -> Option<Value> {
-    let is_untrusted = context.turn_input.trust == Trust::Untrusted;
-    if context.vendor != Some(Vendor::Claude) || !is_untrusted {
+/// Returns the extension fields for Claude's adapter: settings that its arguments would give to Claude Code, and a limit
+/// on those that it loads, because the settings of an untrusted project can hold hooks, which are commands.
+fn meta(vendor: Option<Vendor>, trust: Trust, settings: Option<String>) -> Option<Value> {
+    if vendor != Some(Vendor::Claude) {
         return None;
     }
-    let options = json!({ "settingSources": ["user"], "strictMcpConfig": true });
-    Some(json!({ "claudeCode": { "options": options } }))
+    let mut options = Map::new();
+    if trust == Trust::Untrusted {
+        options.insert("settingSources".to_owned(), json!(["user"]));
+        options.insert("strictMcpConfig".to_owned(), true.into());
+    }
+    if let Some(settings) = settings {
+        let object = serde_json::from_str(&settings).ok().filter(Value::is_object);
+        options.insert("settings".to_owned(), object.unwrap_or_else(|| settings.into()));
+    }
+    (!options.is_empty()).then(|| json!({ "claudeCode": { "options": options } }))
 }
 
 #[cfg(test)]

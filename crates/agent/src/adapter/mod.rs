@@ -87,6 +87,7 @@ pub struct Host {
 pub fn escaping(agent_type: &str) -> Escaping {
     match AgentType::normalize(agent_type) {
         AgentType::GoogleGemini => gemini::ESCAPING,
+        _ if agent_type == AgentKind::Acp.name() => acp::ESCAPING,
         _ => Escaping::AsWritten,
     }
 }

@@ -13,7 +13,7 @@ use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::timeout;
 
-use super::guardian::{ALLOW, Guardian, INTERRUPT, KILL, LEASE_OVER};
+use super::guardian::{ALLOW, Guardian, INTERRUPT, KILL, LEASE_OVER, TERMINATE};
 use super::{Launch, platform};
 use crate::verdict::Exit;
 
@@ -143,6 +143,11 @@ impl GuardedChild {
     pub async fn interrupt(&mut self) {
         // A lost guardian is noticed elsewhere.
         let _ = self.control.write_all(&[INTERRUPT]).await;
+    }
+
+    /// Asks the child to end.
+    pub async fn terminate(&mut self) {
+        let _ = self.control.write_all(&[TERMINATE]).await;
     }
 
     /// Kills the child and everything that it started.

@@ -2,7 +2,7 @@
 //!
 //! The guardian is the same binary in another mode, which [`run_if_asked`] enters. It is the subreaper of everything
 //! that the agent leaves behind, tool shells in other sessions included. Over a socket it receives commands to
-//! interrupt or to kill the agent, and reports the exit status. When the socket closes, Convoke is gone, and the
+//! interrupt, to terminate or to kill the agent, and reports the exit status. When the socket closes, Convoke is gone, and the
 //! guardian kills everything.
 //!
 //! Between guardian and agent is a keeper: a third process of the same binary, in its own session. It is a subreaper
@@ -38,6 +38,8 @@ const AGENT: &str = "__convoke-agent";
 
 /// The command to interrupt the agent.
 pub(super) const INTERRUPT: u8 = b'i';
+/// The command to ask the agent to end.
+pub(super) const TERMINATE: u8 = b't';
 /// The command to kill everything.
 pub(super) const KILL: u8 = b'k';
 /// The command to kill everything after a time, which follows in milliseconds as four bytes, the highest first. The next
@@ -175,6 +177,7 @@ fn guard(socket: &Path, program: &OsStr, args: impl Iterator<Item = OsString>) -
                 break;
             }
             Ok(GuardianEvent::Command(INTERRUPT)) => drop(killpg(agent, Signal::SIGINT)),
+            Ok(GuardianEvent::Command(TERMINATE)) => drop(killpg(agent, Signal::SIGTERM)),
             Err(RecvTimeoutError::Timeout) => {
                 is_lease_over = true;
                 break;

@@ -116,6 +116,11 @@ pub trait Dialogue: Send {
         None
     }
 
+    /// Returns the time for the program to exit after its turn, where it is not the usual one.
+    fn exit_limit(&self) -> Option<Duration> {
+        None
+    }
+
     /// Returns the input that ends an agent that has replied and left background tasks.
     fn dismiss(&mut self, _sink: &mut Sink<'_>) -> Input {
         Input::last(Vec::new())

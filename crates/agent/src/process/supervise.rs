@@ -28,7 +28,7 @@ use crate::stream::lines::{Line, Lines, MAX_VALUES};
 use crate::stream::{Sink, TurnPhase, is_unconnected, reason_in_words};
 use crate::turn::{TurnResult, TurnSide};
 use crate::turn_input::{Lease, Limits};
-use crate::verdict::{Ending, FailureReason, TerminationCause};
+use crate::verdict::{Ending, Exit, FailureReason, TerminationCause, Verdict};
 
 /// The size of the tail of the error output that is kept.
 const STDERR_KEPT: usize = 16 << 10;
@@ -47,7 +47,8 @@ const END_LIMIT: Duration = Duration::from_secs(45);
 /// The time limit for remaining output after all processes have ended.
 const DRAIN_LIMIT: Duration = Duration::from_secs(5);
 
-/// Starts a program, runs the dialogue, and returns when it and all that it started have ended.
+/// Starts a program, runs the dialogue, and returns when it and all that it started have ended. Nothing is started for a
+/// turn that is cancelled already.
 pub async fn supervise(
     launch: &Launch,
     guardian: &Guardian,
@@ -57,6 +58,9 @@ pub async fn supervise(
     lease: Option<Lease>,
     side: &TurnSide,
 ) -> Result<TurnResult, StartError> {
+    if side.is_cancelled() {
+        return Ok(TurnResult::new(Verdict::Withdrawn));
+    }
     let (held, pipes) = GuardedChild::start(launch, guardian).await?;
     let Pipes { stdin, mut stdout, mut stderr } = pipes;
     let mut watch = Watch::new(held, stdin, dialogue, side.redactor(), *limits);
@@ -148,11 +152,12 @@ fn in_time(time: Duration) -> Instant {
     Instant::now() + time.min(LONGEST)
 }
 
-/// The steps of stopping an agent: ask, interrupt, kill.
+/// The steps of stopping an agent: ask, interrupt, kill. One that stays after its turn is terminated, then killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum StopStep {
     Running,
     Leaving,
+    Terminated,
     Asked,
     Interrupted,
     Killed,
@@ -187,6 +192,8 @@ struct Watch<'d> {
     out_open: bool,
     stop_step: StopStep,
     stop: Option<TerminationCause>,
+    /// Whether the program stayed after its turn, or after it had closed its output, and was ended.
+    is_dismissed: bool,
 }
 
 impl<'d> Watch<'d> {
@@ -227,6 +234,7 @@ impl<'d> Watch<'d> {
             out_open: true,
             stop_step: StopStep::Running,
             stop: None,
+            is_dismissed: false,
         }
     }
 
@@ -286,7 +294,9 @@ impl<'d> Watch<'d> {
                     let wait = i64::try_from(self.limits.ask.as_millis()).unwrap_or(i64::MAX);
                     question.shorten();
                     self.asked.push(question.clone());
-                    *expires_at = now().0.saturating_add(wait);
+                    // A question that needs no person is over at once.
+                    let is_put = self.approvals.decide(question).is_none();
+                    *expires_at = now().0.saturating_add(if is_put { wait } else { 0 });
                 }
                 EventKind::PermissionAnswered { id, .. } => self.withdrawn.push(id.clone()),
                 _ => {}
@@ -360,7 +370,8 @@ impl<'d> Watch<'d> {
         if self.stop_step == StopStep::Running {
             self.stop_step = StopStep::Leaving;
             self.input = None;
-            self.deadline = in_time(LINGER.max(self.limits.grace));
+            let usual = LINGER.max(self.limits.grace);
+            self.deadline = in_time(self.dialogue.exit_limit().unwrap_or(usual));
         }
     }
 
@@ -407,6 +418,14 @@ impl<'d> Watch<'d> {
         }
     }
 
+    /// Ends a program that stays after its turn.
+    async fn terminate(&mut self) {
+        self.is_dismissed = true;
+        self.held.terminate().await;
+        self.stop_step = StopStep::Terminated;
+        self.deadline = in_time(self.limits.grace);
+    }
+
     async fn interrupt(&mut self) {
         self.held.interrupt().await;
         self.stop_step = StopStep::Interrupted;
@@ -435,7 +454,8 @@ impl<'d> Watch<'d> {
                 _ => self.stop(TerminationCause::TimedOut).await,
             },
             StopStep::Asked => self.interrupt().await,
-            StopStep::Leaving | StopStep::Interrupted => self.kill().await,
+            StopStep::Leaving => self.terminate().await,
+            StopStep::Terminated | StopStep::Interrupted => self.kill().await,
             // The guardian does not answer; closing the socket is the last resort.
             StopStep::Killed | StopStep::Ended => {
                 return Some(ChildEnd::unknown());
@@ -459,7 +479,8 @@ impl<'d> Watch<'d> {
         }
         let stderr = String::from_utf8_lossy(&bytes).into_owned();
         let stderr = self.redactor.redact(&stderr).into_owned();
-        let ending = Ending { exit: report.exit, stop: self.stop, stderr: &stderr };
+        let exit = if self.is_dismissed { Exit::Dismissed } else { report.exit };
+        let ending = Ending { exit, stop: self.stop, stderr: &stderr };
         let mut result = self.read(|dialogue, sink| dialogue.finish(&ending, sink));
         let mut notes = Vec::new();
         if report.left > 0 {

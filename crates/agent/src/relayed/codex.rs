@@ -1,4 +1,4 @@
-//! Codex: a setting of the command line names the base URL of its provider.
+//! Codex: a setting of the command line names the base URL of its provider. Its adapter takes settings from a variable.
 //!
 //! A provider of our own would change the request: the built-in one gets other items, tools and headers.
 
@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use convoke_files::FileKind;
 use convoke_files::limit::read_named_text;
+use serde_json::{Map, Value};
 use toml::Table;
 
 use super::{CannotRelay, CodexSignIn, ModelEndpoint, Pointed, Pointer, Started};
@@ -24,7 +25,13 @@ pub(super) fn endpoint(
 ) -> Result<ModelEndpoint, CannotRelay> {
     let arguments: Vec<OsString> = started.arguments.iter().map(OsString::from).collect();
     let config = config(started);
-    let chosen = provider(&arguments, &config);
+    let adapter = adapter_config(started);
+    let of_adapter = |name: &str| Some(adapter.get(name)?.as_str()?.to_owned());
+    let chosen = started
+        .text("MODEL_PROVIDER")
+        .filter(|_| started.is_adapter)
+        .or_else(|| of_adapter("model_provider"))
+        .or_else(|| provider(&arguments, &config));
     let unsupported = |why: String| Err(CannotRelay::Unsupported(why));
     match chosen.as_deref() {
         None | Some("openai") => {}
@@ -62,7 +69,8 @@ pub(super) fn endpoint(
     }
     let pointer =
         Pointer::CodexSettings { names: vec!["openai_base_url".to_owned()], without_sockets: None };
-    let own = args_setting(&arguments, "openai_base_url")
+    let own = of_adapter("openai_base_url")
+        .or_else(|| args_setting(&arguments, "openai_base_url"))
         .or_else(|| Some(config.get("openai_base_url")?.as_str()?.to_owned()))
         .or_else(|| started.text("OPENAI_BASE_URL"));
     let has_key = started.variable("CODEX_API_KEY").is_some();
@@ -96,6 +104,13 @@ pub(super) fn point(
     base_url: &str,
 ) -> Pointed {
     let mut arguments = started.arguments.to_vec();
+    if started.is_adapter {
+        let mut config = adapter_config(started);
+        config.extend(names.iter().map(|name| (name.clone(), base_url.into())));
+        config.extend(without_sockets.map(|name| (name.to_owned(), false.into())));
+        let config = Value::Object(config).to_string();
+        return Pointed { arguments, env: vec![(ADAPTER_CONFIG.into(), config.into())] };
+    }
     for name in names {
         arguments.extend(["-c".to_owned(), format!("{name}=\"{base_url}\"")]);
     }
@@ -105,6 +120,14 @@ pub(super) fn point(
     // 0.98 reads the variable, and later versions the setting.
     let env = vec![("OPENAI_BASE_URL".into(), base_url.into())];
     Pointed { arguments, env }
+}
+
+/// The variable with the settings of the adapter's sessions, as JSON.
+const ADAPTER_CONFIG: &str = "CODEX_CONFIG";
+
+fn adapter_config(started: &Started<'_>) -> Map<String, Value> {
+    let text = started.text(ADAPTER_CONFIG).filter(|_| started.is_adapter);
+    text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
 }
 
 fn config(started: &Started<'_>) -> Table {

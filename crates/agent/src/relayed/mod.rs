@@ -18,6 +18,8 @@ use crate::vendor::Vendor;
 pub struct Started<'a> {
     /// The CLI.
     pub vendor: Vendor,
+    /// Whether it is an adapter that runs the CLI and speaks the Agent Client Protocol.
+    pub is_adapter: bool,
     /// The arguments that the user configured.
     pub arguments: &'a [String],
     /// Its environment.

@@ -36,7 +36,8 @@ impl Machine {
         all.push(("HOME".into(), self.home.path().into()));
         let arguments: Vec<String> = arguments.iter().map(|it| (*it).to_owned()).collect();
         let (env, cwd) = (&all[..], self.project.path());
-        check(&Started { vendor, arguments: &arguments, env, cwd, trust: Trust::Untrusted })
+        let (is_adapter, trust) = (false, Trust::Untrusted);
+        check(&Started { vendor, is_adapter, arguments: &arguments, env, cwd, trust })
     }
 
     fn base_url(

@@ -116,6 +116,10 @@ impl Dialogue for Watched {
         self.dialogue.silence_limit()
     }
 
+    fn exit_limit(&self) -> Option<Duration> {
+        self.dialogue.exit_limit()
+    }
+
     fn on_silence(&mut self) -> Option<Input> {
         self.dialogue.on_silence()
     }

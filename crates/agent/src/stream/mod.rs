@@ -307,7 +307,7 @@ impl TurnProgress {
         }
         if verdict == Verdict::Done
             && ending.stop.is_none()
-            && !matches!(ending.exit, Exit::Code(0) | Exit::Unknown)
+            && !matches!(ending.exit, Exit::Code(0) | Exit::Dismissed | Exit::Unknown)
         {
             let message = format!("the turn is done, but the program ended with {}", ending.exit);
             self.warn(Diagnostic::new(diagnostics::AGENT_EXIT_DISAGREES, message), sink);

@@ -37,10 +37,14 @@ pub(crate) fn explain_ending(ending: &Ending<'_>) -> Failure {
         }
         _ => reason_in_words(&words).unwrap_or(FailureReason::Incomplete),
     };
+    let end = match ending.exit {
+        Exit::Dismissed => "closed its output".to_owned(),
+        exit => format!("ended with {exit}"),
+    };
     let message = if words.is_empty() {
-        format!("ended with {} before the turn was complete", ending.exit)
+        format!("{end} before the turn was complete")
     } else {
-        format!("ended with {}: {words}", ending.exit)
+        format!("{end}: {words}")
     };
     Failure::new(reason, message)
 }

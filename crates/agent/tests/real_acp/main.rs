@@ -136,9 +136,12 @@ impl TestHost {
         let mut turn_input = TurnInput::new(prompt, self.work.path());
         turn_input.limits.turn = Duration::from_mins(5);
         turn_input.limits.retries = 1;
-        if self.installed == GEMINI {
-            turn_input.model = Some("gemini-2.5-flash".to_owned());
-        }
+        let model = match self.installed {
+            GEMINI => Some("gemini-2.5-flash"),
+            CODEX => Some("gpt-5.5"),
+            _ => None,
+        };
+        turn_input.model = model.map(str::to_owned);
         turn_input
     }
 

@@ -302,3 +302,37 @@ async fn mode_and_model_are_chosen_by_name() {
         (&"session/set_model".into(), &"big".into())
     );
 }
+
+#[tokio::test]
+async fn a_program_that_stays_after_its_turn_is_ended_and_that_is_no_disagreement() {
+    let test = TestHost::new();
+    // It ends only when it is asked to, as one with an MCP server of its own does.
+    let words = "trap 'echo asked >ended; exit 7' TERM; begin; say done
+        answer 3 '{\"stopReason\":\"end_turn\"}'; while :; do sleep 0.05; done";
+    let result = run(&test, words, test.turn_input("x")).await;
+    assert_eq!((&result.verdict, result.reply.as_str()), (&Verdict::Done, "done"), "{result:?}");
+    assert!(!codes(&result).contains(&"agent.exit-disagrees"), "{result:?}");
+    assert_eq!(std::fs::read_to_string(test.path().join("ended")).unwrap(), "asked\n");
+}
+
+#[tokio::test]
+async fn an_agent_that_closes_its_output_in_a_turn_is_told_so() {
+    let test = TestHost::new();
+    let words = "begin; exec >&-; while :; do sleep 0.05; done";
+    let mut turn_input = test.turn_input("x");
+    turn_input.limits.grace = Duration::from_millis(100);
+    let result = run(&test, words, turn_input).await;
+    assert_eq!(reason(&result), Some(FailureReason::Incomplete), "{result:?}");
+    let told = result.verdict.to_string();
+    assert!(told.contains("closed its output before the turn was complete"), "{told}");
+}
+
+#[tokio::test]
+async fn a_turn_that_was_cancelled_before_it_began_starts_no_program() {
+    let test = TestHost::new();
+    let turn = script(&test, "touch started; begin; done_with").start(test.turn_input("x"));
+    turn.canceller().cancel();
+    let result = turn.result().await;
+    assert_eq!(result.verdict, Verdict::Withdrawn, "{result:?}");
+    assert!(!test.path().join("started").exists());
+}

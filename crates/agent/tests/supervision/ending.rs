@@ -116,7 +116,9 @@ async fn two_hundred_cancelled_turns_leave_no_process() {
             let count = usize::try_from(round / 2 % 4).unwrap();
             test.has_pids(count).await;
             turn.canceller().cancel();
-            assert_eq!(turn.result().await.verdict, Verdict::Cancelled);
+            let verdict = turn.result().await.verdict;
+            let is_early = count == 0 && verdict == Verdict::Withdrawn;
+            assert!(verdict == Verdict::Cancelled || is_early, "{verdict:?}");
             let left: Vec<i32> = test.pids().into_iter().filter(|&pid| runs(pid)).collect();
             assert!(left.is_empty(), "round {round} left {left:?}");
         });

@@ -111,7 +111,7 @@ mod tests {
                 diff: Some("-one\n+two\n".to_owned()),
                 is_command: true,
             },
-            answers: PermissionAnswer::ALL.to_vec(),
+            answers: PermissionAnswer::OFFERED.to_vec(),
             expires_at: 0,
         }
     }

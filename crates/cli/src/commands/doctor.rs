@@ -1,5 +1,7 @@
 //! `convoke doctor`: shows which agents are installed and signed in, and what would fail.
 
+mod acp_agents;
+
 use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -12,8 +14,8 @@ use convoke_agent::process::guardian::Guardian;
 use convoke_agent::turn_input::Trust;
 use convoke_agent::vendor::SignInStatus;
 use convoke_inspect::doctor::{
-    AcpReport, AgentReport, Depth, Evidence, Finding, Level, Limit, MachineReport, examine,
-    try_turn,
+    AcpAgent, AcpReport, AgentReport, Depth, Evidence, Finding, Level, Limit, MachineReport,
+    examine, try_turn,
 };
 use convoke_inspect::{HostEnvironment, diagnostics};
 use convoke_session::Store as _;
@@ -54,11 +56,11 @@ pub struct Arguments {
 
 /// Runs `convoke doctor`.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
-    let (vendors, presets) = chosen(&arguments.agent)?;
     let host_environment = host_environment::of_process()?;
+    let (vendors, acp) = chosen(&arguments.agent, &host_environment)?;
     let depth = if arguments.ask { Depth::Ask } else { Depth::Look };
     let trust = trust_here(&host_environment);
-    let mut report = examine(&vendors, &presets, &host_environment, trust, depth);
+    let mut report = examine(&vendors, &acp, &host_environment, trust, depth);
     try_turns(&mut report, arguments.verify, &host_environment)?;
     report.findings.extend(broken_configuration(&host_environment));
     report.findings.extend(leftover_workspaces(&host_environment)?);
@@ -176,27 +178,33 @@ fn broken_team_file(host_environment: &HostEnvironment) -> Option<TeamFileReport
 }
 
 /// Returns the agents to check: all, or the named ones.
-fn chosen(names: &[String]) -> Result<(Vec<Vendor>, Vec<&'static Preset>), UsageError> {
-    // `gemini` is reported once.
-    let is_apart =
-        |preset: &&Preset| Vendor::ALL.iter().all(|it| it.facts().command != preset.command);
+fn chosen(
+    names: &[String],
+    host_environment: &HostEnvironment,
+) -> Result<(Vec<Vendor>, Vec<AcpAgent>), UsageError> {
+    let all = acp_agents::all(host_environment);
     if names.is_empty() {
-        return Ok((Vendor::ALL.to_vec(), PRESETS.iter().filter(is_apart).collect()));
+        return Ok((Vendor::ALL.to_vec(), all));
     }
-    let (mut vendors, mut presets) = (Vec::new(), Vec::new());
+    let (mut vendors, mut chosen) = (Vec::new(), Vec::new());
     for name in names {
-        match (name.parse::<Vendor>(), Preset::named(name)) {
+        let found = all.iter().find(|agent| agent.name == *name).cloned();
+        let found = found.or_else(|| Preset::named(name).map(acp_agents::known));
+        match (name.parse::<Vendor>(), found) {
             (Ok(vendor), _) => vendors.push(vendor),
-            (Err(_), Some(preset)) => presets.push(preset),
+            (Err(_), Some(agent)) => chosen.push(agent),
             (Err(_), None) => {
                 let known = Vendor::ALL.iter().map(ToString::to_string);
-                let known = known.chain(PRESETS.iter().map(|preset| preset.name.to_owned()));
+                let own = all.iter().filter(|agent| agent.preset.is_none());
+                let known = known
+                    .chain(PRESETS.iter().map(|preset| preset.name.to_owned()))
+                    .chain(own.map(|agent| agent.name.clone()));
                 let known = known.collect::<Vec<_>>().join(", ");
                 return Err(UsageError(format!("unknown agent `{name}`; the agents are {known}")));
             }
         }
     }
-    Ok((vendors, presets))
+    Ok((vendors, chosen))
 }
 
 fn show(
@@ -236,18 +244,20 @@ fn verdict(report: &MachineReport, depth: Depth, paint: Paint) -> String {
         .iter()
         .filter(|agent| agent.is_usable())
         .map(|agent| agent.agent.to_string())
-        .chain(report.acp.iter().map(|agent| agent.agent.to_owned()))
         .collect();
+    let acp = report.acp.iter().filter(|agent| agent.program.is_some());
+    let acp: Vec<&str> = acp.map(|agent| agent.agent.as_str()).collect();
     let is_in_the_way = report.findings.iter().any(|found| found.level == Level::Problem);
-    let sentence = match &usable[..] {
-        [] => paint.bad("No agent could run a turn."),
+    let sentence = match (&usable[..], &acp[..]) {
+        ([], []) => paint.bad("No agent could run a turn."),
         _ if is_in_the_way => {
             paint.bad("No agent could run a turn until the problem of this machine is fixed.")
         }
-        [one] => paint.good(&format!("{one} should be able to run a turn.")),
-        [first @ .., last] => {
-            let first = first.join(", ");
-            paint.good(&format!("{first} and {last} should be able to run a turn."))
+        ([], acp) => paint.good(&format!("{} can run a turn if signed in.", list(acp))),
+        (usable, []) => paint.good(&format!("{} should be able to run a turn.", list(usable))),
+        (usable, acp) => {
+            let (usable, acp) = (list(usable), list(acp));
+            paint.good(&format!("{usable} should be able to run a turn, and {acp} if signed in."))
         }
     };
     let done = match depth {
@@ -255,6 +265,14 @@ fn verdict(report: &MachineReport, depth: Depth, paint: Paint) -> String {
         Depth::Ask => "Each program was asked for its status; no model was called.\n",
     };
     format!("{sentence}\n{}", paint.faint(done))
+}
+
+fn list(names: &[impl AsRef<str>]) -> String {
+    let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
+    match &names[..] {
+        [first @ .., last] if !first.is_empty() => format!("{} and {last}", first.join(", ")),
+        names => names.concat(),
+    }
 }
 
 struct Page<'a> {
@@ -283,10 +301,15 @@ impl Page<'_> {
     }
 
     fn acp_agent(&self, report: &AcpReport) -> String {
-        let mut text = format!("{} (ACP)\n", self.paint.strong(report.agent));
-        text += &self.line("program", &self.path(&report.program));
-        text +=
-            &self.line("sign-in", &format!("not known before its first turn. {}", report.sign_in));
+        let mut text = format!("{} (ACP)\n", self.paint.strong(&report.agent));
+        if let Some(program) = &report.program {
+            let how = report.sign_in.unwrap_or_default();
+            text += &self.line("program", &self.path(program));
+            text += &self.line("sign-in", format!("not known before its first turn. {how}").trim());
+        }
+        for finding in &report.findings {
+            text += &self.finding(finding);
+        }
         text + "\n"
     }
 

@@ -11,7 +11,7 @@ pub mod origin;
 pub mod project;
 mod references;
 pub mod rehearsal_servers;
-mod resolved_agent;
+pub(crate) mod resolved_agent;
 mod resolved_team;
 pub mod sample;
 pub mod sessions;

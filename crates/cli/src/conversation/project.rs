@@ -171,8 +171,7 @@ impl Project {
             let MemberKind::Agent(settings) = &mut member.kind else { continue };
             let Some(definition) = catalog.get(&settings.agent) else { continue };
             let format = match definition.kind {
-                // The protocol has no system text.
-                AgentKind::Acp | AgentKind::StandIn => AgentKind::Plain,
+                AgentKind::StandIn => AgentKind::Plain,
                 kind => kind,
             };
             format.name().clone_into(&mut settings.agent);

@@ -27,7 +27,7 @@ impl References for ProjectReferences<'_> {
 
     fn check(&self, settings: &AgentSettings, setting: &str) -> Result<(), BadReference> {
         if let Some(Unused { problem, fix }) =
-            self.definition(settings).and_then(|agent| agent.kind.unused(setting))
+            self.definition(settings).and_then(|agent| agent.unused(setting))
         {
             return Err(BadReference { code: TeamFileCode::UnusedSetting, problem, fix });
         }

@@ -10,15 +10,15 @@ use crate::outcome::UsageError;
 
 /// A member's agent and its permissions.
 #[derive(Debug)]
-pub(super) struct ResolvedAgent {
-    pub(super) definition: Definition,
+pub(crate) struct ResolvedAgent {
+    pub(crate) definition: Definition,
     pub(super) permissions: Permissions,
     /// The settings of the team file that take effect.
     pub(super) settings: AgentSettings,
 }
 
 /// Resolves an agent. Settings that need trust and have none are left out, with a diagnostic for each.
-pub(super) fn resolve_agent(
+pub(crate) fn resolve_agent(
     project: &Project,
     catalog: &Catalog,
     member: &str,

@@ -19,6 +19,7 @@ use convoke_core::Diagnostic;
 use convoke_files::absolute;
 use convoke_inspect::HostEnvironment;
 use convoke_inspect::capture::UserHome;
+use convoke_inspect::diagnostics::RECORD_UNAVAILABLE;
 use convoke_inspect::explained::TurnInstructions;
 use convoke_inspect::installed::version_on_disk;
 use convoke_inspect::record::{ProgramHome, Recording, RecordingAgent, RelayingAgent};
@@ -99,7 +100,7 @@ impl AgentResolver<'_> {
                 }
                 AgentBackend::Agents => {
                     let host = self.host(&resolved.definition, &model_keys)?;
-                    match self.recording(&name, &resolved) {
+                    match self.recording(&name, &resolved, &mut diagnostics) {
                         Some((program, recording)) => {
                             let definition = resolved.definition.clone();
                             Arc::new(RelayingAgent { definition, host, program, recording })
@@ -309,10 +310,20 @@ impl AgentResolver<'_> {
         &self,
         name: &MemberName,
         resolved: &ResolvedAgent,
+        diagnostics: &mut Vec<Diagnostic>,
     ) -> Option<(PathBuf, Recording)> {
         self.record.or(resolved.settings.record)?;
         let definition = &resolved.definition;
-        let vendor = definition.kind.vendor()?;
+        let Some(vendor) = definition.vendor() else {
+            if matches!(definition.kind, AgentKind::Acp | AgentKind::Plain) {
+                let program = definition.program();
+                let message = format!(
+                    "the requests of {name} are not recorded: `{program}` cannot be pointed to a relay"
+                );
+                diagnostics.push(Diagnostic::new(RECORD_UNAVAILABLE, message));
+            }
+            return None;
+        };
         let mut secrets = self.environment();
         secrets.extend(definition.env.iter().map(|(name, value)| (name.into(), value.into())));
         let program = self.host_environment.program(OsStr::new(definition.program()));

@@ -204,7 +204,8 @@ fn a_prompt_is_cancelled_at_any_time_and_twice() {
         wait_for("a process is left", || running(&context).is_empty());
     }
     // The session goes on.
-    assert!(editor.prompt(&session, "/who").0.contains("**max**"));
+    let who = editor.prompt(&session, "/who").0;
+    assert!(who.contains("**max**: slow") && !who.contains("Next:"), "{who}");
     assert!(editor.prompt(&session, "/who is it").0.contains("takes no text"));
     editor.close();
 }
@@ -237,6 +238,7 @@ fn an_editor_that_disconnects_during_a_turn_leaves_no_process() {
 fn questions_reach_the_editor_and_whatever_is_no_answer_is_a_no() {
     for (outcome, said) in [
         (json!({"result": {"outcome": {"outcome": "selected", "optionId": "once"}}}), "allowed"),
+        (json!({"result": {"outcome": {"outcome": "selected", "optionId": "no"}}}), "refused"),
         (json!({"result": {"outcome": {"outcome": "selected", "optionId": "never"}}}), "refused"),
         (json!({"result": {"outcome": {"outcome": "cancelled"}}}), "refused"),
         (json!({"error": {"code": -32601, "message": "no"}}), "refused"),
@@ -268,6 +270,72 @@ fn questions_reach_the_editor_and_whatever_is_no_answer_is_a_no() {
         assert!(words.contains(said), "{words}");
         editor.close();
     }
+}
+
+#[test]
+fn a_refusal_holds_once_and_what_the_session_decided_is_not_asked_again() {
+    let agent = "kind = \"acp\"\ncommand = \"asking\"\npermissions = \"ask\"\n";
+    let context = with_agent("asking", ASKING, agent);
+    let mut editor = Editor::start(&context, &[]);
+    let session = editor.open(&context);
+    for (option, is_asked, said) in [
+        ("no", true, "refused"),
+        ("none of them", true, "refused"),
+        ("session", true, "allowed"),
+        ("", false, "allowed"),
+    ] {
+        let id = editor.send_prompt(&session, "build it");
+        let mut before = Vec::new();
+        let response = loop {
+            let message = editor.next();
+            if message["method"] == "session/request_permission" {
+                let options = message["params"]["options"].as_array().unwrap();
+                let kinds: Vec<&str> =
+                    options.iter().map(|option| option["kind"].as_str().unwrap()).collect();
+                let all = ["allow_once", "allow_always", "reject_once", "reject_always"];
+                assert_eq!(kinds, all);
+                let outcome = json!({"outcome": {"outcome": "selected", "optionId": option}});
+                let answer = json!({"jsonrpc": "2.0", "id": message["id"], "result": outcome});
+                editor.write(&answer.to_string());
+            }
+            if message["id"] == id && message["method"].is_null() {
+                break message;
+            }
+            before.push(message);
+        };
+        assert_eq!(response["result"]["stopReason"], "end_turn", "{response}");
+        let asked = before.iter().filter(|it| it["method"] == "session/request_permission");
+        assert_eq!(asked.count(), usize::from(is_asked), "{option}");
+        assert!(!before.iter().any(|it| it["method"] == "$/cancel_request"), "{before:?}");
+        let words = words(&before, "agent_message_chunk");
+        assert!(words.contains(said), "{option}: {words}");
+    }
+    editor.close();
+}
+
+#[test]
+fn what_cannot_be_done_is_told() {
+    let context = TestContext::new().file("convoke.toml", TEAM);
+    let mut editor = Editor::start(&context, &["--rehearse"]);
+    let (_, refused) = editor.request("session/new", &json!({"cwd": "/nonexistent/directory"}));
+    assert_eq!(refused["error"]["code"], -32602, "{refused}");
+    let session = editor.open(&context);
+    let image = json!([{"type": "image", "data": "AAAA", "mimeType": "image/png"}]);
+    let (_, refused) =
+        editor.request("session/prompt", &json!({"sessionId": session, "prompt": image}));
+    assert!(refused["error"]["message"].as_str().unwrap().contains("image"), "{refused}");
+    let (said, _) = editor.prompt(&session, "/task Ship it");
+    assert!(said.contains("nobody was asked"), "{said}");
+    editor.prompt(&session, "@max hello");
+    // A session belongs to the directory that it began in.
+    let elsewhere = TestContext::new();
+    let params = json!({"sessionId": session, "cwd": elsewhere.path(), "mcpServers": []});
+    let (_, loaded) = editor.request("session/load", &params);
+    assert!(loaded["error"].is_null(), "{loaded}");
+    let (said, _) = editor.prompt(&session, "@max again");
+    let directory = context.path().canonicalize().unwrap();
+    assert!(said.contains(&format!("belongs to {}", directory.display())), "{said}");
+    editor.close();
 }
 
 #[test]

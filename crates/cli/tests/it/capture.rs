@@ -148,7 +148,7 @@ fn bad_usage_is_named_and_explained() {
         context.run(&["capture"]),
         context.run(&["capture", "--", "nosuch", "hello"]),
         context.run(&["capture", "--", "tar", "hello"]),
-        context.run(&capture(&["--as", "copilot"])),
+        context.run(&capture(&["--as", "cursor"])),
         context.run(&capture(&["--env", "NAME"])),
         context.run(&capture(&["--script", "bad.toml"])),
         context.run(&capture(&["--script", "none.toml"])),
@@ -225,4 +225,71 @@ fn nothing_is_written_into_the_project_or_the_home() {
     let before = [list("."), list("home")];
     context.run(&capture(&[]));
     assert_eq!([list("."), list("home")], before);
+}
+
+/// Speaks ACP, and sends the text of its prompt to the model that it is pointed to.
+const FAKE_ACP: &str = r#"#!/bin/bash
+url=${COPILOT_PROVIDER_BASE_URL#http://}
+host=${url%%/*}
+answer() { echo '{"jsonrpc":"2.0","id":'"$id"',"result":'"$1"'}'; }
+while read -r line; do
+    id=$(printf %s "$line" | sed 's/.*"id":\([0-9]*\).*/\1/')
+    case $line in
+    *'"initialize"'*) answer '{"protocolVersion":1,"agentCapabilities":{}}' ;;
+    *'"session/new"'*) answer '{"sessionId":"s1"}' ;;
+    *'"session/prompt"'*)
+        text=$(printf %s "$line" | sed 's/.*"text":"\([^"]*\)".*/\1/')
+        printf %s '{"model":"m","stream":true,"messages":[{"role":"system","content":"You are a program."},{"role":"user","content":"'"$text"'"}]}' >"$TMPDIR/body"
+        exec 3<>"/dev/tcp/${host%:*}/${host#*:}"
+        printf "POST /${url#*/}/chat/completions HTTP/1.1\r\nhost: $host\r\nconnection: close\r\n" >&3
+        printf "content-type: application/json\r\ncontent-length: $(wc -c <"$TMPDIR/body")\r\n\r\n" >&3
+        cat "$TMPDIR/body" >&3
+        cat <&3 >/dev/null
+        exec 3>&-
+        echo '{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s1","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Hello."}}}}'
+        answer '{"stopReason":"end_turn","usage":{"inputTokens":9,"outputTokens":1,"totalTokens":10}}'
+        ;;
+    esac
+done
+"#;
+
+#[test]
+fn an_acp_agent_is_prompted_over_its_protocol() {
+    let context = context().program("copilot", FAKE_ACP);
+    for (options, words, given) in [
+        (&["--json", "--"][..], &["copilot", "Explain this."][..], "Explain this."),
+        (&["--json"], &["copilot"], "Hello."),
+        (&["--json", "--as", "copilot", "--"], &["./bin/copilot", "Explain."], "Explain."),
+    ] {
+        let program = context.path().join("bin/copilot");
+        let words = words.iter().map(|word| match *word {
+            "./bin/copilot" => program.to_str().expect("a path"),
+            word => word,
+        });
+        let arguments: Vec<&str> =
+            std::iter::once("capture").chain(options.iter().copied()).chain(words).collect();
+        let output = context.output(&arguments, b"");
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        let report: Value = serde_json::from_slice(&output.stdout).expect(&error);
+        assert_eq!(
+            (&report["agent"], &report["ended"]["how"]),
+            (&json!("copilot"), &json!("done"))
+        );
+        assert_eq!(report["ended"]["output"], "Hello.");
+        let entries = report["account"]["ledger"]["entries"].as_array().expect("entries");
+        let yours = entries.iter().filter(|entry| entry["source"]["kind"] == "setting");
+        let bytes: u64 = yours.map(|entry| entry["keptBytes"].as_u64().expect("bytes")).sum();
+        assert_eq!(bytes, given.len() as u64, "{arguments:?} {report}");
+    }
+    let wrong = |arguments: &[&str]| {
+        let output = context.output(&[&["capture"], arguments].concat(), b"");
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        String::from_utf8(output.stderr).expect("text")
+    };
+    assert!(wrong(&["kimi", "x"]).contains("npm install -g @moonshot-ai/kimi-code"));
+    assert!(wrong(&["--home", "home", "--", "copilot", "x"]).contains("cannot be copied"));
+    let live = context.output(&["capture", "--live", "--", "copilot", "x"], b"");
+    assert_eq!(live.status.code(), Some(1));
+    let why = String::from_utf8(live.stderr).expect("text");
+    assert!(why.contains("copilot cannot be pointed to a relay"), "{why}");
 }

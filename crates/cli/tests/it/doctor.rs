@@ -167,8 +167,35 @@ fn an_acp_agent_is_listed_where_it_is_installed() {
     let context = machine().program("copilot", "#!/bin/sh\nexit 1\n");
     let shown = examine(&context, &["--agent", "copilot,kimi"]);
     assert!(shown.contains("copilot (ACP)") && shown.contains("/login"), "{shown}");
-    assert!(shown.contains("copilot should be able to run a turn."), "{shown}");
+    assert!(shown.contains("copilot can run a turn if signed in."), "{shown}");
     assert!(!shown.contains("kimi"), "{shown}");
+}
+
+#[test]
+fn acp_agents_of_ones_own_are_listed_with_what_is_missing() {
+    let agents = "[agent.mine]\nkind = \"acp\"\ncommand = \"my-agent\"\n\n\
+                  [agent.gone]\nkind = \"acp\"\ncommand = \"/nonexistent/agent\"\n";
+    let team = "[[member]]\nname = \"max\"\nagent = \"acp\"\ncommand = \"./agents/max\"\n\n\
+                [[member]]\nname = \"kim\"\nagent = \"mine\"\n\n\
+                [[member]]\nname = \"lee\"\nagent = \"qwen\"\n";
+    let context = machine()
+        .file("config/agents.toml", agents)
+        .file("convoke.toml", team)
+        .program("my-agent", "#!/bin/sh\nexit 1\n");
+    let config = context.path().join("config");
+    let context = context.env("CONVOKE_CONFIG_DIR", &config.to_string_lossy());
+    let untrusted = examine(&context, &["--agent", "mine,gone,max,qwen"]);
+    assert!(untrusted.contains("mine (ACP)"), "{untrusted}");
+    assert!(untrusted.contains("`/nonexistent/agent` is not an executable file"), "{untrusted}");
+    assert!(untrusted.contains("no program is named that may run here"), "{untrusted}");
+    assert!(untrusted.contains("npm install -g @qwen-code/qwen-code"), "{untrusted}");
+    assert!(untrusted.contains("mine can run a turn if signed in."), "{untrusted}");
+    context.output(&["trust", "--yes"], b"");
+    let trusted = examine(&context, &["--agent", "max"]);
+    assert!(trusted.contains("agents/max` is not an executable file"), "{trusted}");
+    let output = context.output(&["doctor", "--agent", "gone", "--json"], b"");
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["acp"][0]["findings"][0]["code"], "doctor.not-installed");
 }
 
 /// Claude Code of a version that nobody knows: one flag is gone, and one event has another name.

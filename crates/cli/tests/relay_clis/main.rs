@@ -35,8 +35,8 @@ const REFRESH: &str = "rt-relay-zyxwvutsrqponmlk9876543210";
 fn masked(agent: &str, body: &[u8]) -> Value {
     let mut body: Value = serde_json::from_slice(body).unwrap();
     let places: &[&str] = match agent {
-        "claude" => &["/metadata/user_id"],
-        "codex" => &["/client_metadata", "/prompt_cache_key"],
+        "claude" | "claude-acp" => &["/metadata/user_id"],
+        "codex" | "codex-acp" => &["/client_metadata", "/prompt_cache_key"],
         _ => &["/project", "/user_prompt_id", "/request/session_id"],
     };
     for place in places {
@@ -151,4 +151,46 @@ fn codex_0_166_is_recorded_as_it_arrived() {
 #[test]
 fn gemini_is_recorded_as_it_arrived() {
     what_is_recorded_is_what_arrived("gemini-0.61.0", "gemini");
+}
+
+#[test]
+fn claude_over_acp_is_recorded_as_it_arrived() {
+    what_is_recorded_is_what_arrived("claude-agent-acp-0.99.1", "claude-acp");
+}
+
+#[test]
+fn gemini_over_acp_is_recorded_as_it_arrived() {
+    what_is_recorded_is_what_arrived("gemini-0.61.0", "gemini-acp");
+}
+
+#[test]
+fn codex_over_acp_is_recorded_as_it_arrived() {
+    let cli = "codex-acp-2.6.0";
+    let Some(user) = User::new(cli, "codex-acp", "read-only") else { return };
+    let server = ModelServer::start(None);
+    let directory = user.home.path().join(".codex");
+    std::fs::create_dir(&directory).unwrap();
+    let config = format!("openai_base_url = \"{}/v1\"\n", server.url());
+    std::fs::write(directory.join("config.toml"), config).unwrap();
+    let key = json!({ "auth_mode": "apikey", "OPENAI_API_KEY": KEY });
+    std::fs::write(directory.join("auth.json"), key.to_string()).unwrap();
+    is_recorded(&user, &server, cli, "codex-acp");
+}
+
+/// A program whose endpoint is unknown runs, and is not recorded: that is said.
+#[test]
+fn an_agent_that_cannot_be_pointed_to_a_relay_is_named() {
+    let Some(user) = User::new("copilot-1.0.102", "copilot", "read-only") else { return };
+    let team = "record = \"wire\"\n[[member]]\nname = \"max\"\nagent = \"copilot\"\n";
+    std::fs::write(user.project.path().join("convoke.toml"), team).unwrap();
+    let shown = user.command(&["run", "--record", "wire", "Hello."]).output().unwrap();
+    let shown = String::from_utf8_lossy(&shown.stderr).into_owned()
+        + &String::from_utf8_lossy(&shown.stdout);
+    assert!(shown.contains("`copilot` cannot be pointed to a relay"), "{shown}");
+    let member = "[[member]]\nname = \"max\"\nagent = \"copilot\"\nrecord = \"wire\"\n";
+    std::fs::write(user.project.path().join("convoke.toml"), member).unwrap();
+    let checked = user.command(&["check"]).output().unwrap();
+    assert_eq!(checked.status.code(), Some(2));
+    let why = String::from_utf8_lossy(&checked.stderr).into_owned();
+    assert!(why.contains("whose requests cannot be recorded"), "{why}");
 }

@@ -59,7 +59,9 @@ impl ModelServer {
     pub fn environment(&self, agent: &str) -> Vec<(&'static str, String)> {
         let key = KEY.to_owned();
         match agent {
-            "claude" => vec![("ANTHROPIC_API_KEY", key), ("ANTHROPIC_BASE_URL", self.url())],
+            "claude" | "claude-acp" => {
+                vec![("ANTHROPIC_API_KEY", key), ("ANTHROPIC_BASE_URL", self.url())]
+            }
             "codex" => {
                 vec![("CODEX_API_KEY", key), ("OPENAI_BASE_URL", format!("{}/v1", self.url()))]
             }

@@ -19,6 +19,9 @@ pub fn installed(cli: &str) -> Option<PathBuf> {
     None
 }
 
+/// The version of Node.js that the adapters need.
+const NODE: &str = "node-22.23.3";
+
 pub struct User {
     pub home: TempDir,
     pub project: TempDir,
@@ -31,7 +34,9 @@ impl User {
     /// Returns a user with one member, an agent that may do what its permissions say.
     pub fn new(cli: &str, agent: &str, permissions: &str) -> Option<Self> {
         let directory = installed(cli)?;
-        let path = format!("{}:{}", directory.display(), std::env::var("PATH").unwrap());
+        let node = if agent.ends_with("-acp") { installed(NODE)? } else { PathBuf::new() };
+        let others = std::env::var("PATH").unwrap();
+        let path = format!("{}:{}:{others}", directory.display(), node.display());
         let user = Self {
             home: TempDir::new().unwrap(),
             project: TempDir::new().unwrap(),
@@ -40,7 +45,7 @@ impl User {
             env: Vec::new(),
         };
         let mut team = format!("[[member]]\nname = \"max\"\nagent = \"{agent}\"\n");
-        if agent == "codex" {
+        if agent.starts_with("codex") {
             // Its usual model has other tools.
             team += "model = \"gpt-5.5\"\n";
         }

@@ -14,6 +14,7 @@ use crate::agent_type::AgentType;
 use crate::budget::{self, BudgetTooSmall};
 use crate::diagnostic::Diagnostic;
 use crate::diagnostics;
+use crate::escape::{Escaping, begins_with_slash};
 use crate::fragment::Fragments;
 use crate::input::AssemblerInput;
 use crate::ledger::Ledger;
@@ -64,13 +65,64 @@ pub fn assemble<'a>(
     input: &'a AssemblerInput<'a>,
 ) -> Result<AssemblerOutput<'a>, BudgetTooSmall> {
     let fragments = Fragments::new(format, input);
+    let guarded = match input.escaping {
+        Escaping::LeadingSlash => with_first_header(format, &fragments),
+        Escaping::AsWritten | Escaping::AtSigns => *format,
+    };
+    let is_guarded = guarded != *format;
+    let format = &guarded;
     let plan = budget::plan(format, &fragments, input.max_bytes)?;
     let mut diagnostics = plan.diagnostics();
     diagnostics.extend(escaped(fragments.escapes(plan.dropped)));
+    if is_guarded {
+        let message = "a line is sent before the `/` at the start, so that it is not a command";
+        diagnostics.push(Diagnostic::new(diagnostics::CONTENT_ESCAPED, message).with_count(1));
+    }
     let rendered = render::render(format, fragments, &plan);
     let render::Rendered { prompt, system_flag, ledger, forged } = rendered;
     diagnostics.extend(forged);
     Ok(AssemblerOutput { prompt, system_flag, ledger, diagnostics })
+}
+
+/// The headers that keep a prompt from beginning with `/`, where its format has none.
+const FIRST_HEADERS: Headers = Headers {
+    system: "Instructions:",
+    task: "Team Task:",
+    context: "Conversation so far:",
+    message: "The message is:",
+};
+
+/// Returns the format with a header for each section with which the prompt would begin with `/`. Context may be dropped,
+/// so that the message may be the first section too.
+fn with_first_header(format: &Format, fragments: &Fragments<'_>) -> Format {
+    fn begins<'a>(mut texts: impl Iterator<Item = &'a str>) -> Option<bool> {
+        texts.find_map(begins_with_slash)
+    }
+    let mut headers = format.headers;
+    let add = |header: &mut &'static str, first: &'static str| {
+        if header.is_empty() {
+            *header = first;
+        }
+    };
+    let is_inline = format.system == SystemPlace::Inline;
+    let system = fragments.system.iter().chain(&fragments.file).filter(|_| is_inline);
+    let is_system_first = begins(system.map(|fragment| &*fragment.text));
+    let is_task_first = begins(fragments.task.iter().map(|fragment| &*fragment.text));
+    match (is_system_first, is_task_first) {
+        (Some(true), _) => add(&mut headers.system, FIRST_HEADERS.system),
+        (None, Some(true)) => add(&mut headers.task, FIRST_HEADERS.task),
+        (None, None) => {
+            let mut speakers = fragments.context.messages.iter().map(|message| &*message.from);
+            if speakers.any(|speaker| begins_with_slash(speaker) == Some(true)) {
+                add(&mut headers.context, FIRST_HEADERS.context);
+            }
+            if begins(fragments.message.iter().map(|fragment| &*fragment.text)) == Some(true) {
+                add(&mut headers.message, FIRST_HEADERS.message);
+            }
+        }
+        _ => {}
+    }
+    Format { headers, ..*format }
 }
 
 fn escaped(count: usize) -> Option<Diagnostic> {

@@ -159,7 +159,7 @@ pub fn message<'a>(input: &'a AssemblerInput<'_>) -> &'a str {
 /// Escapes a text, by replacement.
 pub fn escaped(escaping: Escaping, text: &str) -> String {
     match escaping {
-        Escaping::AsWritten => text.to_owned(),
+        Escaping::AsWritten | Escaping::LeadingSlash => text.to_owned(),
         // The second step takes back what the first did to escapes that were there.
         Escaping::AtSigns => text.replace('@', "\\@").replace("\\\\@", "\\@"),
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use convoke_agent::adapter::OneShot;
 use convoke_agent::permission::Approvals;
 use convoke_agent::process::guardian::Guardian;
-use convoke_agent::process::{Launch, PrivateDir, supervise};
+use convoke_agent::process::{Dialogue, Launch, PrivateDir, supervise};
 use convoke_agent::stream::plain::Plain;
 use convoke_agent::turn_input::Limits;
 use convoke_agent::verdict::{Failure, FailureReason};
@@ -23,7 +23,6 @@ pub(super) struct Child<'a> {
     pub cwd: &'a Path,
     /// The directory for temporary files.
     pub temporary: &'a Path,
-    pub stdin: String,
     pub time_limit: Duration,
 }
 
@@ -52,13 +51,19 @@ pub enum ChildEnd {
 /// The size of the output that is kept to explain failures.
 const OUTPUT_KEPT: usize = 64 << 10;
 
+/// Returns the dialogue with a program that reads standard input and writes standard output.
+pub(super) fn one_shot(stdin: impl Into<String>) -> Box<dyn Dialogue> {
+    Box::new(OneShot::new(Plain::new(OUTPUT_KEPT), stdin.into()))
+}
+
 /// Runs a program to its end, or until `enough` is over.
 pub(super) async fn run(
     child: &Child<'_>,
+    dialogue: Box<dyn Dialogue>,
     guardian: &Guardian,
     enough: impl Future<Output = ()>,
 ) -> ChildEnd {
-    let turn = start(child, guardian);
+    let turn = start(child, dialogue, guardian);
     let canceller = turn.canceller();
     let result = turn.result();
     let (mut result, mut enough) = (std::pin::pin!(result), std::pin::pin!(enough));
@@ -84,7 +89,7 @@ pub(super) async fn run(
     }
 }
 
-fn start(child: &Child<'_>, guardian: &Guardian) -> AgentTurn {
+fn start(child: &Child<'_>, mut dialogue: Box<dyn Dialogue>, guardian: &Guardian) -> AgentTurn {
     let (turn, side) = AgentTurn::open(Redactor::for_env(&child.environment));
     let limits = Limits {
         turn: child.time_limit,
@@ -94,9 +99,10 @@ fn start(child: &Child<'_>, guardian: &Guardian) -> AgentTurn {
         grace: Duration::ZERO,
         ..Limits::default()
     };
-    let mut dialogue = OneShot::new(Plain::new(OUTPUT_KEPT), child.stdin.as_str());
     let (guardian, temporary) = (guardian.clone(), child.temporary.to_owned());
     let approvals = Approvals::default();
+    // Nobody is there to answer a question.
+    approvals.set_attended(false);
     let mut launch = Launch {
         program: child.program.clone(),
         args: child.arguments.clone(),
@@ -111,9 +117,9 @@ fn start(child: &Child<'_>, guardian: &Guardian) -> AgentTurn {
         let result = match PrivateDir::create(&temporary) {
             Ok(private) => {
                 private.path().clone_into(&mut launch.private_dir);
+                let dialogue = dialogue.as_mut();
                 let ended =
-                    supervise(&launch, &guardian, &mut dialogue, &limits, &approvals, None, &side)
-                        .await;
+                    supervise(&launch, &guardian, dialogue, &limits, &approvals, None, &side).await;
                 ended.unwrap_or_else(|error| failed(error.to_string()))
             }
             Err(error) => failed(error.to_string()),

@@ -4,15 +4,19 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
+use convoke_agent::adapter::acp::TypedStart;
 use convoke_agent::endpoint;
-use convoke_agent::process::PrivateDir;
+use convoke_agent::process::{Dialogue, PrivateDir};
 use convoke_agent::turn_input::Trust;
 use convoke_core::Diagnostic;
 use convoke_redact::Redactor;
 use convoke_rehearsal::{Answered, Recorded};
 use convoke_wire::{Exchange, ReceivedAnswer, RequestKind, SentRequest};
 
-use super::{Capture, CaptureError, CaptureOptions, Found, UserHome, as_text, child, ownership};
+use super::{
+    Capture, CaptureError, CaptureOptions, CapturedAgent, Found, UserHome, as_text, child,
+    ownership, split_prompt,
+};
 use crate::diagnostics;
 use crate::explained::explained_with;
 use crate::host_environment::HostEnvironment;
@@ -24,17 +28,31 @@ pub async fn capture_live(
     options: CaptureOptions,
     host_environment: &HostEnvironment,
 ) -> Result<Capture, CaptureError> {
-    let Found { name, arguments, path, vendor } =
-        Found::find(&options.command, options.vendor, host_environment)?;
+    let found = Found::find(&options.command, options.agent, host_environment)?;
+    let users_words = found.words()?;
+    let Found { name, arguments, path, agent } = found;
+    let Some(vendor) = agent.vendor() else {
+        let why = format!("{agent} cannot be pointed to a relay");
+        return Err(CaptureError::Relay(why));
+    };
     let private = PrivateDir::create(&std::env::temp_dir()).map_err(CaptureError::Home)?;
-    let arguments = endpoint::headless(vendor, arguments);
-    let words: Vec<String> = arguments.iter().map(as_text).collect::<Result<_, _>>()?;
+    let (words, prompt) = match agent {
+        CapturedAgent::Cli(vendor) => {
+            let arguments = endpoint::headless(vendor, arguments);
+            (arguments.iter().map(as_text).collect::<Result<_, _>>()?, None)
+        }
+        CapturedAgent::Acp(preset) => {
+            let (words, prompt) = split_prompt(users_words.clone(), &options.stdin);
+            (words, Some((preset, prompt)))
+        }
+    };
     let mut env: Vec<(OsString, OsString)> =
         host_environment.environment.clone().into_iter().collect();
     env.extend(options.environment);
     let program = relayed_program::Program {
         path: path.clone(),
         vendor,
+        is_adapter: prompt.as_ref().is_some_and(|(preset, _)| preset.is_adapter()),
         arguments: words.clone(),
         env: env.clone(),
         cwd: host_environment.cwd.clone(),
@@ -50,18 +68,27 @@ pub async fn capture_live(
     // The bodies that the relay keeps have no secrets; the fields beside them must have none either.
     let redactor = Redactor::for_env(&env);
     env.extend(relayed.pointed.env);
+    let pointed = relayed.pointed.arguments;
+    let (arguments, dialogue) = match &prompt {
+        Some((preset, prompt)) => {
+            env.extend(preset.env.iter().map(|(name, value)| (name.into(), value.into())));
+            let started = TypedStart::new(preset, &pointed, prompt, &host_environment.cwd);
+            (started.args, Box::new(started.session) as Box<dyn Dialogue>)
+        }
+        None => (pointed, child::one_shot(options.stdin.as_str())),
+    };
     let run = child::Child {
         program: path.clone(),
-        arguments: relayed.pointed.arguments.iter().map(OsString::from).collect(),
+        arguments: arguments.into_iter().map(OsString::from).collect(),
         environment: env,
         cwd: &host_environment.cwd,
         temporary: private.path(),
-        stdin: options.stdin.clone(),
         time_limit: options.time_limit,
     };
     let (relay, mut exchanges) = (relayed.relay, relayed.exchanges);
     let run = async {
-        let ended = child::run(&run, &options.guardian, std::future::pending()).await;
+        let pending = std::future::pending();
+        let ended = child::run(&run, dialogue, &options.guardian, pending).await;
         relay.shutdown().await;
         ended
     };
@@ -85,19 +112,21 @@ pub async fn capture_live(
     };
     let (ended, ()) = tokio::join!(run, take);
     let user = UserHome::new(vendor, host_environment);
+    // The prompt of an ACP agent is one of the user's words.
+    let shown = if prompt.is_some() { users_words } else { words };
     let redacted: Vec<String> =
-        words.iter().map(|word| redactor.redact(word).into_owned()).collect();
+        shown.iter().map(|word| redactor.redact(word).into_owned()).collect();
     let given = ownership::Given {
         arguments: &redacted,
         stdin: &redactor.redact(&options.stdin),
         cwd: &host_environment.cwd,
         configuration_from: Some(&user),
     };
-    let program = Installed::on_disk(&path, vendor);
-    let version = program.version.as_deref();
-    let report = explained_with(vendor, version, &host_environment.cwd, &user, &words);
+    let program = Installed::captured(&path, agent);
+    let version = program.version.as_deref().filter(|_| prompt.is_none());
+    let report = explained_with(vendor, version, &host_environment.cwd, &user, &shown);
     let mut yours =
-        ownership::candidates(&given, vendor, &requests, private.path(), report.as_ref());
+        ownership::candidates(&given, Some(vendor), &requests, private.path(), report.as_ref());
     for text in &mut yours {
         redactor.redact_in_place(&mut text.text);
     }

@@ -18,7 +18,7 @@ use serde_json::Value;
 
 use super::account::Account;
 use super::home::UserHome;
-use super::{Capture, CaptureError, CaptureOptions, Start, capture};
+use super::{Capture, CaptureError, CaptureOptions, CapturedAgent, Start, capture};
 use crate::diagnostics;
 use crate::explained::{explained, explained_with};
 use crate::host_environment::HostEnvironment;
@@ -57,7 +57,7 @@ pub enum MeasurePurpose {
 #[derive(Debug, Clone)]
 pub struct Measured {
     /// The program.
-    pub program: Installed,
+    pub program: Installed<CapturedAgent>,
     /// The body, with the user's own paths in place of the private home.
     pub body: Vec<u8>,
     /// The parts that the model reads.
@@ -94,7 +94,7 @@ pub async fn measure(
     let program = std::iter::once(program.into_os_string());
     let options = CaptureOptions {
         command: program.chain(options.arguments).collect(),
-        vendor: Some(vendor),
+        agent: Some(CapturedAgent::Cli(vendor)),
         stdin: options.prompt,
         environment: Vec::new(),
         configuration_from: Some(user.home.clone()),
@@ -188,7 +188,8 @@ impl Capture {
         let version = self.program.version.as_deref();
         let report = explained_with(vendor, version, &self.cwd, user, &self.command[1..]);
         let (requests, home) = (&self.requests, &self.home);
-        let yours = super::ownership::candidates(&given, vendor, requests, home, report.as_ref());
+        let yours =
+            super::ownership::candidates(&given, Some(vendor), requests, home, report.as_ref());
         self.yours = yours;
     }
 

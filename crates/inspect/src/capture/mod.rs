@@ -4,15 +4,17 @@
 //! no account, nothing leaves the machine, and the user's configuration is not written.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use convoke_agent::Vendor;
+use convoke_agent::adapter::Preset;
+use convoke_agent::adapter::acp::TypedStart;
 use convoke_agent::endpoint::measured::{self as measured_start, Conditions};
 use convoke_agent::endpoint::{self, EndpointError, ModelServer};
-use convoke_agent::process::PrivateDir;
 use convoke_agent::process::guardian::Guardian;
+use convoke_agent::process::{Dialogue, PrivateDir};
 use convoke_core::Diagnostic;
 use convoke_rehearsal::{Answered, Recorded, Script, StartError, start};
 use convoke_wire::RequestKind;
@@ -22,6 +24,7 @@ use crate::installed::{Installed, version_in};
 use crate::{diagnostics, explained};
 
 pub(crate) mod account;
+mod agent;
 mod child;
 mod diff;
 mod git;
@@ -33,6 +36,7 @@ pub(crate) mod ownership;
 mod saved;
 
 pub use account::{Account, Share};
+pub use agent::{CapturedAgent, UnknownAgent};
 pub use child::ChildEnd;
 pub use diff::{Change, Difference, Side, compare};
 pub use home::{HomeError, UserHome};
@@ -46,9 +50,9 @@ pub use saved::{Existing, SavedError, is_saved, load, save};
 pub struct CaptureOptions {
     /// The command.
     pub command: Vec<OsString>,
-    /// The CLI, if it cannot be recognised by the name of the command.
-    pub vendor: Option<Vendor>,
-    /// The standard input.
+    /// The agent, if it cannot be recognised by the name of the command.
+    pub agent: Option<CapturedAgent>,
+    /// The standard input; the prompt of an ACP agent. Without one, its last argument is the prompt.
     pub stdin: String,
     /// Additional variables.
     pub environment: Vec<(OsString, OsString)>,
@@ -71,22 +75,39 @@ struct Found<'o> {
     name: &'o OsString,
     arguments: &'o [OsString],
     path: PathBuf,
-    vendor: Vendor,
+    agent: CapturedAgent,
 }
 
 impl<'o> Found<'o> {
     fn find(
         command: &'o [OsString],
-        vendor: Option<Vendor>,
+        agent: Option<CapturedAgent>,
         host_environment: &HostEnvironment,
     ) -> Result<Self, CaptureError> {
         let (name, arguments) = command.split_first().ok_or(CaptureError::NoCommand)?;
+        // An ACP agent has a name that its program may not have.
+        if let (Some(preset), None) = (name.to_str().and_then(Preset::named), agent) {
+            let path = host_environment.program(OsStr::new(preset.command));
+            let path = path.ok_or(CaptureError::NoProgram(preset))?;
+            return Ok(Self { name, arguments, path, agent: CapturedAgent::Acp(preset) });
+        }
         let not_found = || CaptureError::NotFound(name.to_string_lossy().into_owned());
         let path = host_environment.program(name).ok_or_else(not_found)?;
-        let vendor = vendor.or_else(|| Vendor::from_program(&path));
-        let vendor = vendor.ok_or_else(|| CaptureError::Unknown(path.clone()))?;
-        Ok(Self { name, arguments, path, vendor })
+        let agent = agent.or_else(|| CapturedAgent::of(&path));
+        let agent = agent.ok_or_else(|| CaptureError::Unknown(path.clone()))?;
+        Ok(Self { name, arguments, path, agent })
     }
+
+    /// Returns the arguments as text.
+    fn words(&self) -> Result<Vec<String>, CaptureError> {
+        self.arguments.iter().map(as_text).collect()
+    }
+}
+
+/// Separates the prompt of an ACP agent from its arguments.
+fn split_prompt(mut words: Vec<String>, stdin: &str) -> (Vec<String>, String) {
+    let prompt = if stdin.is_empty() { words.pop() } else { Some(stdin.to_owned()) };
+    (words, prompt.unwrap_or_default())
 }
 
 /// The start of a captured program.
@@ -102,7 +123,7 @@ pub enum Start {
 #[derive(Debug, Clone)]
 pub struct Capture {
     /// The program.
-    pub program: Installed,
+    pub program: Installed<CapturedAgent>,
     /// The command that was run.
     pub command: Vec<String>,
     /// The working directory.
@@ -124,37 +145,52 @@ pub async fn capture(
     options: CaptureOptions,
     host_environment: &HostEnvironment,
 ) -> Result<Capture, CaptureError> {
-    let Found { name, arguments, path, vendor } =
-        Found::find(&options.command, options.vendor, host_environment)?;
+    let found = Found::find(&options.command, options.agent, host_environment)?;
+    let users_words = found.words()?;
+    let Found { name, arguments, path, agent } = found;
+    let vendor = agent.vendor();
     let home = PrivateDir::create(&std::env::temp_dir()).map_err(CaptureError::Home)?;
     let mut notes = Vec::new();
-    let user = options.configuration_from.as_deref().map(|home| UserHome {
-        directory: options.directory.unwrap_or_else(|| home.join(vendor.facts().directory)),
-        home: home.to_owned(),
-    });
-    if let Some(from) = &user {
+    let user = match (options.configuration_from.as_deref(), vendor) {
+        (Some(home), Some(vendor)) => Some(UserHome {
+            directory: options.directory.unwrap_or_else(|| home.join(vendor.facts().directory)),
+            home: home.to_owned(),
+        }),
+        (Some(_), None) => return Err(CaptureError::NoConfiguration(agent)),
+        (None, _) => None,
+    };
+    if let (Some(from), Some(vendor)) = (&user, vendor) {
         let left = home::copy_configuration(vendor, from, home.path(), &host_environment.cwd)?;
         git::copy_configuration(&from.home, home.path(), host_environment)
             .map_err(CaptureError::Home)?;
         notes.extend(left.iter().map(|path| notes::left_out(path)));
     }
     let server = start(options.script).await?;
-    endpoint::configure(vendor, &server.base_url(), home.path()).map_err(|error| {
+    agent.configure(&server.base_url(), home.path()).map_err(|error| {
         // Name the file by its original path.
         let from = user.as_ref().map_or(home.path(), |from| &from.home);
         CaptureError::Endpoint(error.seen_from(home.path(), from))
     })?;
 
     let model_server = ModelServer { base_url: &server.base_url(), proxy_url: &server.proxy_url() };
-    let mut environment = environment(vendor, model_server, home.path(), host_environment);
-    let (arguments, own_environment) = match options.start {
-        Start::Typed => (endpoint::headless(vendor, arguments), Vec::new()),
-        Start::Measured(conditions) => {
+    let mut environment = environment(agent, model_server, home.path(), host_environment);
+    let one_shot = || child::one_shot(options.stdin.as_str());
+    let (arguments, own_environment, dialogue) = match (agent, options.start) {
+        (CapturedAgent::Acp(preset), _) => {
+            let (users, prompt) = split_prompt(users_words.clone(), &options.stdin);
+            let started = TypedStart::new(preset, &users, &prompt, &host_environment.cwd);
+            let arguments = started.args.into_iter().map(OsString::from).collect();
+            (arguments, Vec::new(), Box::new(started.session) as Box<dyn Dialogue>)
+        }
+        (CapturedAgent::Cli(vendor), Start::Typed) => {
+            (endpoint::headless(vendor, arguments), Vec::new(), one_shot())
+        }
+        (CapturedAgent::Cli(vendor), Start::Measured(conditions)) => {
             let users = &host_environment.environment;
             let variables = measured_start::environment(vendor, conditions, users);
             let arguments =
                 measured_start::arguments(vendor, conditions, model_server, home.path(), arguments);
-            (arguments.map_err(CaptureError::Endpoint)?, variables)
+            (arguments.map_err(CaptureError::Endpoint)?, variables, one_shot())
         }
     };
     for (name, value) in own_environment {
@@ -170,7 +206,6 @@ pub async fn capture(
         environment: environment.into_iter().collect(),
         cwd: &host_environment.cwd,
         temporary: &home.path().join("tmp"),
-        stdin: options.stdin.clone(),
         time_limit: options.time_limit,
     };
     let enough = async {
@@ -183,39 +218,50 @@ pub async fn capture(
             }
         }
     };
-    let ended = child::run(&run, &options.guardian, enough).await;
+    let ended = child::run(&run, dialogue, &options.guardian, enough).await;
     let requests = server.requests();
 
     // Asked in the same environment, before the server ends.
-    let mut program = Installed::on_disk(&path, vendor);
+    let mut program = Installed::captured(&path, agent);
     let was_stopped = matches!(ended, ChildEnd::TimedOut | ChildEnd::Interrupted);
     if program.version.is_none() && !was_stopped {
         let arguments = vec!["--version".into()];
-        let question = child::Child { arguments, cwd: home.path(), stdin: String::new(), ..run };
-        let answer = child::run(&question, &options.guardian, std::future::pending()).await;
+        let question = child::Child { arguments, cwd: home.path(), ..run };
+        let pending = std::future::pending();
+        let answer = child::run(&question, child::one_shot(""), &options.guardian, pending).await;
         if let ChildEnd::Done { output } = answer {
             program.version = version_in(&output);
         }
     }
     server.shutdown().await;
-    let explained = explained::explained(vendor, program.version.as_deref(), host_environment);
-    notes.extend(notes::trust_supplied(vendor, explained.as_ref(), host_environment));
+    let version = program.version.as_deref().filter(|_| matches!(agent, CapturedAgent::Cli(_)));
+    if let CapturedAgent::Cli(vendor) = agent {
+        let explained = explained::explained(vendor, version, host_environment);
+        notes.extend(notes::trust_supplied(vendor, explained.as_ref(), host_environment));
+    }
     let words = std::iter::once(name).chain(&arguments);
-    let words: Vec<String> = words.map(as_text).collect::<Result<_, _>>()?;
+    let mut words: Vec<String> = words.map(as_text).collect::<Result<_, _>>()?;
+    // The words of an ACP agent's start are not the user's, and its prompt is no argument.
+    let given_words = match agent {
+        CapturedAgent::Cli(_) => words[1..].to_vec(),
+        CapturedAgent::Acp(_) => users_words,
+    };
+    if let (CapturedAgent::Acp(_), true, Some(prompt)) =
+        (agent, options.stdin.is_empty(), given_words.last())
+    {
+        words.push(prompt.clone());
+    }
     let given = ownership::Given {
-        arguments: &words[1..],
+        arguments: &given_words,
         stdin: &options.stdin,
         cwd: &host_environment.cwd,
         configuration_from: user.as_ref(),
     };
-    let own = UserHome::below(vendor, home.path());
-    let report = explained::explained_with(
-        vendor,
-        program.version.as_deref(),
-        &host_environment.cwd,
-        user.as_ref().unwrap_or(&own),
-        &words[1..],
-    );
+    let report = vendor.and_then(|vendor| {
+        let own = UserHome::below(vendor, home.path());
+        let user = user.as_ref().unwrap_or(&own);
+        explained::explained_with(vendor, version, &host_environment.cwd, user, &given_words)
+    });
     notes.extend(report.iter().flat_map(notes::cuts));
     let yours = ownership::candidates(&given, vendor, &requests, home.path(), report.as_ref());
     Ok(Capture {
@@ -236,7 +282,7 @@ fn as_text(word: &OsString) -> Result<String, CaptureError> {
 }
 
 fn environment(
-    vendor: Vendor,
+    agent: CapturedAgent,
     server: ModelServer<'_>,
     home: &Path,
     host_environment: &HostEnvironment,
@@ -244,8 +290,7 @@ fn environment(
     let kept = host_environment.environment.iter();
     let kept = kept.filter(|(name, _)| endpoint::is_kept(name));
     let kept = kept.map(|(name, value)| (name.clone(), value.clone()));
-    let own = endpoint::environment(vendor, server, home).into_iter();
-    kept.chain(own.map(|(name, value)| (name.into(), value))).collect()
+    kept.chain(agent.environment(server, home)).collect()
 }
 
 impl Capture {
@@ -312,6 +357,12 @@ pub enum CaptureError {
     /// The program does not exist.
     #[error("program `{0}` not found, as a path or on `PATH`")]
     NotFound(String),
+    /// The program of an ACP agent does not exist.
+    #[error("program `{}` of {} not found on `PATH`; `npm install -g {}` installs it", .0.command, .0.name, .0.package)]
+    NoProgram(&'static Preset),
+    /// The configuration of an ACP agent is not copied.
+    #[error("--home: the configuration of {0} cannot be copied")]
+    NoConfiguration(CapturedAgent),
     /// A CLI is not installed.
     #[error("{0} is not on the PATH; install it, or name another --agent")]
     NotInstalled(Vendor),
@@ -327,7 +378,7 @@ pub enum CaptureError {
     #[error("a file that it reads was changed while it ran; run it again")]
     Changed,
     /// The program is not a known CLI.
-    #[error("{} is none of claude, codex and gemini; if it is one under another name, say so with --as", .0.display())]
+    #[error("{} is no agent that Convoke knows; if it is one under another name, say so with --as: {}", .0.display(), agent::names())]
     Unknown(PathBuf),
     /// The private home could not be created.
     #[error("cannot create a private home")]

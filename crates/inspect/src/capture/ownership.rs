@@ -91,7 +91,7 @@ pub(crate) struct Given<'a> {
 /// Returns the texts that may be the user's. `report` lists what the program loads.
 pub(crate) fn candidates(
     given: &Given<'_>,
-    vendor: Vendor,
+    vendor: Option<Vendor>,
     requests: &[Recorded],
     private_home: &Path,
     report: Option<&AgentReport>,
@@ -107,7 +107,7 @@ pub(crate) fn candidates(
         }
         files.push(given.cwd.join(argument));
     }
-    if vendor == Vendor::Codex {
+    if vendor == Some(Vendor::Codex) {
         codex_settings(given, &mut yours, &mut files);
     }
     // A loaded file is searched for in the forms that the program gives it: verbatim, trimmed or cut.
@@ -119,12 +119,13 @@ pub(crate) fn candidates(
     }));
     let home = given.configuration_from.map_or(private_home, |from| &from.home);
     let around = explain(&Disk, &Session::new(given.cwd, home), &Edition::ALL);
-    let of_program = around.agents.iter().filter(|it| it.agent == vendor.facts().command);
+    let command = vendor.map(|vendor| vendor.facts().command);
+    let of_program = around.agents.iter().filter(|it| Some(it.agent) == command);
     let listed: Vec<&AgentReport> = report.map_or_else(|| of_program.collect(), |it| vec![it]);
     yours.extend(listed.into_iter().flat_map(descriptions));
     files.extend(instruction_files(&around));
-    files.extend(skills(given, vendor));
-    if let Some(from) = given.configuration_from {
+    files.extend(vendor.iter().flat_map(|vendor| skills(given, *vendor)));
+    if let (Some(from), Some(vendor)) = (given.configuration_from, vendor) {
         let names = vendor.facts().configuration.iter();
         files.extend(names.map(|name| from.directory.join(name)));
     }
@@ -134,7 +135,7 @@ pub(crate) fn candidates(
         if !path.starts_with(private_home) {
             return Some(path);
         }
-        let mut places = given.configuration_from?.places(vendor, private_home).into_iter();
+        let mut places = given.configuration_from?.places(vendor?, private_home).into_iter();
         places.find_map(|(private, users)| Some(users.join(path.strip_prefix(private).ok()?)))
     }));
     files.sort();

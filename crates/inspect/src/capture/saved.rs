@@ -13,9 +13,8 @@ use convoke_rehearsal::{Answered, Recorded};
 use convoke_wire::{RequestKind, Usage};
 use serde::{Deserialize, Serialize};
 
-use super::{Capture, ChildEnd, UserText};
+use super::{Capture, CapturedAgent, ChildEnd, UserText};
 use crate::installed::Installed;
-use convoke_agent::Vendor;
 
 const VERSION: u64 = 1;
 const MANIFEST: &str = "capture.json";
@@ -145,7 +144,7 @@ pub fn load(directory: &Path) -> Result<Capture, SavedError> {
     }
     let manifest: Manifest =
         serde_json::from_value(value).map_err(|error| SavedError::invalid(&path, &error))?;
-    let agent: Vendor =
+    let agent: CapturedAgent =
         manifest.agent.parse().map_err(|error| SavedError::invalid(&path, &error))?;
     let mut requests = Vec::new();
     for request in manifest.requests {

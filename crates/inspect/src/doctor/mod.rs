@@ -7,7 +7,6 @@ use serde::Serialize;
 use crate::host_environment::HostEnvironment;
 use crate::installed::Installed;
 use convoke_agent::Vendor;
-use convoke_agent::adapter::Preset;
 use convoke_agent::turn_input::Trust;
 
 mod acp;
@@ -20,7 +19,7 @@ mod sandbox;
 mod sign_in;
 mod trial;
 
-pub use acp::AcpReport;
+pub use acp::{AcpAgent, AcpReport};
 pub use finding::{Finding, Level};
 pub use instructions::{InstructionFile, Instructions};
 pub use machine::Limit;
@@ -46,7 +45,7 @@ pub struct MachineReport {
     pub version: u32,
     /// The agents.
     pub agents: Vec<AgentReport>,
-    /// The ACP agents that are installed.
+    /// The ACP agents that are installed or configured.
     pub acp: Vec<AcpReport>,
     /// The limits of this machine.
     pub limits: Vec<Limit>,
@@ -94,7 +93,8 @@ impl MachineReport {
 
     fn note_if_no_agent_is_usable(&mut self) {
         let is_noted = self.findings.iter().any(|it| *it == finding::no_agent());
-        let is_usable = self.agents.iter().any(AgentReport::is_usable) || !self.acp.is_empty();
+        let is_usable = self.agents.iter().any(AgentReport::is_usable)
+            || self.acp.iter().any(|agent| agent.program.is_some());
         if !is_noted && !is_usable {
             self.findings.insert(0, finding::no_agent());
         }
@@ -103,14 +103,15 @@ impl MachineReport {
     /// Returns every finding, the agents' first.
     pub fn all_findings(&self) -> impl Iterator<Item = &Finding> {
         let agents = self.agents.iter().flat_map(|agent| &agent.findings);
-        agents.chain(&self.findings)
+        let acp = self.acp.iter().flat_map(|agent| &agent.findings);
+        agents.chain(acp).chain(&self.findings)
     }
 }
 
 /// Examines the agents and the machine; `trust` is that of the working directory.
 pub fn examine(
     vendors: &[Vendor],
-    presets: &[&'static Preset],
+    acp: &[AcpAgent],
     host_environment: &HostEnvironment,
     trust: Trust,
     depth: Depth,
@@ -122,7 +123,7 @@ pub fn examine(
     let limits = machine::limits(host_environment, &mut findings);
     let network = network::examine(host_environment, &mut findings);
     let sandbox = sandbox::examine(host_environment, &mut findings);
-    let acp = acp::examine(presets, host_environment);
+    let acp = acp::examine(acp, host_environment);
     let mut report = MachineReport { version: 1, agents, acp, limits, network, sandbox, findings };
     report.note_if_no_agent_is_usable();
     report

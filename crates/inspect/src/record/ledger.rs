@@ -86,7 +86,7 @@ impl HandedOver {
             status: 200,
             usage: None,
         };
-        ownership::candidates(&given, self.vendor, &[request], private_home, None)
+        ownership::candidates(&given, Some(self.vendor), &[request], private_home, None)
     }
 
     fn shares(&self, ledger: &Ledger<'_>) -> Vec<OwnerShare> {

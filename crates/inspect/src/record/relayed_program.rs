@@ -18,6 +18,8 @@ use crate::asking::ask;
 pub(crate) struct Program {
     pub path: PathBuf,
     pub vendor: Vendor,
+    /// Whether it is an adapter that runs the CLI.
+    pub is_adapter: bool,
     pub arguments: Vec<String>,
     pub env: Vec<(OsString, OsString)>,
     pub cwd: PathBuf,
@@ -73,21 +75,28 @@ impl Program {
     }
 
     fn started(&self) -> Started<'_> {
-        let Self { vendor, arguments, env, cwd, trust, .. } = self;
-        Started { vendor: *vendor, arguments, env, cwd, trust: *trust }
+        let Self { vendor, is_adapter, arguments, env, cwd, trust, .. } = self;
+        let (vendor, is_adapter, trust) = (*vendor, *is_adapter, *trust);
+        Started { vendor, is_adapter, arguments, env, cwd, trust }
+    }
+
+    /// Returns the arguments with which an adapter of Codex runs Codex itself.
+    fn cli(&self) -> &'static [&'static str] {
+        if self.is_adapter { &["cli"] } else { &[] }
     }
 
     /// Returns the endpoint, after the programs that know of it were asked.
     fn endpoint(&self) -> Result<ModelEndpoint, String> {
         let sign_in = || {
             let env = self.env.iter().cloned();
-            let answer = ask(&self.path, &["login", "status"], env, &self.cwd)?;
+            let question = [self.cli(), &["login", "status"]].concat();
+            let answer = ask(&self.path, &question, env, &self.cwd)?;
             CodexSignIn::parse(&answer.output)
         };
         let endpoint =
             relayed::endpoint(&self.started(), sign_in).map_err(|error| error.to_string())?;
         if endpoint.may_be_bound {
-            residency::ask(&self.path, &self.env, &self.cwd)?;
+            residency::ask(&self.path, self.cli(), &self.env, &self.cwd)?;
         }
         Ok(endpoint)
     }

@@ -116,6 +116,7 @@ impl RelayingAgent {
         let program = Program {
             path: self.program.clone(),
             vendor: self.recording.vendor,
+            is_adapter: self.definition.is_adapter(),
             arguments: self.definition.args.clone(),
             env: self.environment(),
             cwd: turn_input.cwd.clone(),

@@ -21,10 +21,15 @@ const SINCE: (u64, u64) = (0, 156);
 
 /// Asks Codex whether the workspace of its account is bound to a region; the error is why its requests
 /// cannot be relayed.
-pub(super) fn ask(program: &Path, env: &[(OsString, OsString)], cwd: &Path) -> Result<(), String> {
+pub(super) fn ask(
+    program: &Path,
+    arguments: &[&str],
+    env: &[(OsString, OsString)],
+    cwd: &Path,
+) -> Result<(), String> {
     let unknown =
         || "cannot find out whether the ChatGPT workspace is bound to a region".to_owned();
-    let (initialized, account) = converse(program, env, cwd).ok_or_else(unknown)?;
+    let (initialized, account) = converse(program, arguments, env, cwd).ok_or_else(unknown)?;
     check(&initialized, &account)
 }
 
@@ -81,8 +86,14 @@ fn version(initialized: &Value) -> Option<(u64, u64)> {
 }
 
 /// Returns the answers to `initialize` and `account/read`.
-fn converse(program: &Path, env: &[(OsString, OsString)], cwd: &Path) -> Option<(Value, Value)> {
+fn converse(
+    program: &Path,
+    arguments: &[&str],
+    env: &[(OsString, OsString)],
+    cwd: &Path,
+) -> Option<(Value, Value)> {
     let mut child = Command::new(program)
+        .args(arguments)
         .arg("app-server")
         .env_clear()
         .envs(env.iter().cloned())

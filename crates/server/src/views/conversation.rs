@@ -285,6 +285,7 @@ fn answer_label(answer: PermissionAnswer) -> &'static str {
     match answer {
         PermissionAnswer::Once => "Allow once",
         PermissionAnswer::Session => "Allow in this session",
+        PermissionAnswer::No => "Do not allow once",
         PermissionAnswer::Never => "Do not allow",
     }
 }

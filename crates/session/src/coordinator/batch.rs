@@ -205,6 +205,10 @@ impl<S: Store> Coordinator<S> {
             let agent_turn = member_agent.agent.start(turn_input);
             self.controls.attend(turn.id, attempt.number, agent_turn.answerer());
             let canceller = agent_turn.canceller();
+            // A turn that was cancelled before it began starts no program.
+            if self.controls.stop_request() != StopRequest::None {
+                canceller.cancel();
+            }
             let runner = TurnRunner {
                 turn: turn.id,
                 agent_turn,

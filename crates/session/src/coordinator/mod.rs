@@ -381,6 +381,34 @@ impl<S: Store> Coordinator<S> {
         Ok(())
     }
 
+    /// Cancels the turns of agents that wait. Nothing is started for them.
+    pub async fn cancel_waiting(&mut self) -> Result<(), CoordinatorError> {
+        self.refresh().await?;
+        let mut next = self.conversation.clone();
+        let team = self.team_agents.team();
+        let waiting = next.queue.waiting().iter().filter(|turn| !team.is_person(&turn.member));
+        let waiting: Vec<TurnId> = waiting.map(|turn| turn.id).collect();
+        if waiting.is_empty() {
+            return Ok(());
+        }
+        let mut commit = self.commit_of(&next);
+        let at = commit.at;
+        let cancelled: Vec<Turn> =
+            waiting.into_iter().filter_map(|turn| next.queue.remove(turn)).collect();
+        commit.turns.extend(cancelled.iter().cloned().map(|turn| Turn {
+            state: TurnState::Cancelled,
+            problem: Some("cancelled before it began".to_owned()),
+            ended_at: Some(at),
+            ..turn
+        }));
+        self.commit(commit).await?;
+        self.conversation = next;
+        for turn in cancelled {
+            self.emit(at, SessionEventKind::TurnDropped { turn: turn.id, member: turn.member });
+        }
+        Ok(())
+    }
+
     /// Returns the reason why no turn can run here now.
     fn pause(&mut self) -> Option<Pause> {
         let stop = match self.controls.stop_request() {

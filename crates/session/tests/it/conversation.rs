@@ -179,6 +179,23 @@ async fn the_first_interrupt_cancels_the_turn_and_the_second_leaves() {
 }
 
 #[tokio::test]
+async fn turns_that_wait_can_be_cancelled_without_starting_their_agents() {
+    let test = TestSession::new("", &[("max", says(&["a"])), ("sarah", says(&["b"]))]).await;
+    let mut coordinator = test.begin().await;
+    coordinator.accept(NewMessage::new("kailai", "go [NEXT: max, sarah]")).await.unwrap();
+    coordinator.cancel_waiting().await.unwrap();
+    assert!(coordinator.waiting().is_empty());
+    let turns = test.store.turns_after(test.session, TurnId(0), 9).await.unwrap();
+    assert!(turns.iter().all(|turn| turn.state == TurnState::Cancelled), "{turns:?}");
+    assert_eq!(coordinator.run().await.unwrap(), StopReason::Idle { person: "kailai".into() });
+    assert!(test.prompts("max").is_empty() && test.prompts("sarah").is_empty());
+    // It can be tried again, like any turn that was cancelled.
+    coordinator.retry(TurnId(2)).await.unwrap();
+    coordinator.run().await.unwrap();
+    assert_eq!(test.transcript(), ["kailai: go", "sarah: b"]);
+}
+
+#[tokio::test]
 async fn an_agent_that_takes_too_long_is_a_failed_turn() {
     let steps = vec![Step::Say("slow".to_owned()), Step::Wait(Duration::from_mins(10))];
     let test = TestSession::new("[limits]\nturn-timeout = \"1s\"\n", &[("max", does(steps))]).await;

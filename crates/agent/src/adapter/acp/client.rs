@@ -418,7 +418,7 @@ fn exit_status(exit: Exit) -> Value {
             let name = Signal::try_from(number).map(|signal| signal.as_str().to_owned());
             (None, Some(name.unwrap_or_else(|_| number.to_string())))
         }
-        Exit::Unknown => (None, None),
+        Exit::Dismissed | Exit::Unknown => (None, None),
     };
     json!({ "exitCode": code, "signal": signal })
 }

@@ -3,13 +3,18 @@
 //! A prompt whose first character, blanks aside, is `/` is a command for some: it is swallowed, answered by the
 //! program, or refused. A line in front of it makes it text for all of them. Claude's adapter also reads files
 //! that the last block names with `@`, so that a fixed sentence follows the prompt there.
+//!
+//! An assembled prompt is escaped already ([`super::super::escaping`]); other callers may send any text.
 
 use std::borrow::Cow;
 
-use convoke_core::Diagnostic;
+use convoke_core::{Diagnostic, Escaping, begins_with_slash};
 
 use crate::adapter::CLAUDE_TAIL;
 use crate::diagnostics;
+
+/// The escaping of prompts for ACP agents.
+pub(in crate::adapter) const ESCAPING: Escaping = Escaping::LeadingSlash;
 
 /// The line before a prompt that a program would take for a command.
 const LEAD: &str = "The message is:\n";
@@ -19,8 +24,7 @@ pub(super) fn blocks(
     prompt: &str,
     scans_last_block: bool,
 ) -> (Vec<Cow<'_, str>>, Option<Diagnostic>) {
-    let is_command = prompt.trim_start_matches(is_blank).starts_with('/');
-    let (text, note) = if is_command {
+    let (text, note) = if begins_with_slash(prompt) == Some(true) {
         let message =
             "a line was inserted before the `/` at the start, so that it is not a command";
         let note = Diagnostic::new(diagnostics::AGENT_TEXT_ESCAPED, message).with_count(1);
@@ -30,11 +34,6 @@ pub(super) fn blocks(
     };
     let tail = scans_last_block.then_some(Cow::Borrowed(CLAUDE_TAIL));
     (std::iter::once(text).chain(tail).collect(), note)
-}
-
-/// Programs trim what their language calls white space.
-fn is_blank(c: char) -> bool {
-    c.is_whitespace() || c.is_control() || c == '\u{feff}'
 }
 
 #[cfg(test)]

@@ -27,8 +27,8 @@ pub struct Preset {
     /// The user's variables that it signs in with; `*` at the beginning or the end stands for any characters.
     pub(crate) variables: &'static [&'static str],
     /// The variables that it is started with.
-    pub(crate) env: &'static [(&'static str, &'static str)],
-    /// The settings that point the program to a model server, if those of its CLI do not.
+    pub env: &'static [(&'static str, &'static str)],
+    /// The settings that point the program to a model server, beside those of its CLI.
     pub(crate) endpoint: Option<&'static PresetEndpoint>,
     /// The option that names a file of MCP servers, where the program ignores those of a session.
     pub(crate) servers_option: Option<&'static str>,
@@ -177,17 +177,10 @@ pub static PRESETS: [Preset; 8] = [
     },
 ];
 
+/// It signs in with a file only. Its configuration file leads to the server, as that of its CLI does.
 const CODEX: PresetEndpoint = PresetEndpoint {
-    variables: &[("CODEX_HOME", "{home}/.codex"), ("REHEARSAL_KEY", "rehearsal")],
-    files: &[(
-        ".codex/config.toml",
-        "model = \"gpt-5.5\"\nmodel_provider = \"rehearsal\"\n\
-         [model_providers.rehearsal]\nname = \"rehearsal\"\nbase_url = \"{base}/v1\"\n\
-         env_key = \"REHEARSAL_KEY\"\nwire_api = \"responses\"\n\
-         request_max_retries = 1\nstream_max_retries = 1\n\
-         [analytics]\nenabled = false\n\
-         [features]\nplugins = false\napps = false\nremote_plugin = false\n",
-    )],
+    variables: &[],
+    files: &[(".codex/auth.json", r#"{ "auth_mode": "apikey", "OPENAI_API_KEY": "rehearsal" }"#)],
 };
 
 const COPILOT: PresetEndpoint = PresetEndpoint {
@@ -264,6 +257,11 @@ impl Preset {
     /// Finds a preset by its name.
     pub fn named(name: &str) -> Option<&'static Self> {
         PRESETS.iter().find(|preset| preset.name == name)
+    }
+
+    /// Returns whether the program is an adapter that runs a vendor's CLI.
+    pub fn is_adapter(&self) -> bool {
+        self.vendor.is_some_and(|vendor| vendor.facts().command != self.command)
     }
 
     /// Returns the session mode that fits the permissions of a turn, where the default of the program does

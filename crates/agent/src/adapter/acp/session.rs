@@ -29,6 +29,8 @@ const VERSION: u64 = 1;
 const START_TIMEOUT: Duration = Duration::from_mins(2);
 /// The silence after which a loaded session has repeated its history: some repeat it after their response.
 const REPLAY_SILENCE: Duration = Duration::from_millis(500);
+/// The time for a program to exit after its turn; the slowest takes 2 seconds.
+const EXIT_LIMIT: Duration = Duration::from_millis(2500);
 /// The maximum number of questions that are open at the same time.
 const OPEN_QUESTIONS: usize = 64;
 /// The JSON-RPC errors of a method that is not known, and of a request that its sender withdrew.
@@ -662,6 +664,10 @@ impl Dialogue for Session {
             Step::Repeating => Some(REPLAY_SILENCE),
             Step::Prompt => None,
         }
+    }
+
+    fn exit_limit(&self) -> Option<Duration> {
+        Some(EXIT_LIMIT)
     }
 
     fn on_silence(&mut self) -> Option<Input> {

@@ -192,6 +192,10 @@ impl Server {
         if !cwd.is_absolute() {
             return Err(Refusal::new(INVALID_PARAMS, "`cwd` must be an absolute path"));
         }
+        if !cwd.is_dir() {
+            let message = format!("`cwd` is no directory: {}", cwd.display());
+            return Err(Refusal::new(INVALID_PARAMS, message));
+        }
         let named = text(params, "sessionId");
         if stored.is_some() && named.len() < SESSION_ID {
             return Err(Refusal::new(INVALID_PARAMS, "`sessionId` must be the id of a session"));
@@ -231,7 +235,12 @@ impl Server {
         };
         let prompt = prompt::Prompt::from_blocks(blocks);
         if prompt.text.trim().is_empty() {
-            return Err(Refusal::new(INVALID_PARAMS, "the prompt has no text"));
+            let left_out = prompt.left_out.join(", ");
+            let message = match left_out.as_str() {
+                "" => "the prompt has no text".to_owned(),
+                _ => format!("the prompt has no text, and members read nothing else: {left_out}"),
+            };
+            return Err(Refusal::new(INVALID_PARAMS, message));
         }
         if session.is_busy() {
             if prompt.text.trim() == "/cancel" {

@@ -75,6 +75,7 @@ impl Output {
         let options = json!([
             { "optionId": "once", "name": "Allow once", "kind": "allow_once" },
             { "optionId": "session", "name": "Allow in this session", "kind": "allow_always" },
+            { "optionId": "no", "name": "Refuse", "kind": "reject_once" },
             { "optionId": "never", "name": "Refuse in this session", "kind": "reject_always" },
         ]);
         let params = json!({ "sessionId": session, "toolCall": call, "options": options });
@@ -82,7 +83,7 @@ impl Output {
         self.write(&json!({ "jsonrpc": "2.0", "id": number, "method": method, "params": params }));
     }
 
-    /// Passes on the editor's answer to a question. Anything else refuses it.
+    /// Passes on the editor's answer to a question. Whatever is no answer refuses this question only.
     pub(super) fn answered(&self, id: &Value, outcome: &Result<Value, Value>) {
         let Some(number) = id.as_u64() else { return };
         let Some((controls, question)) = self.0.open.borrow_mut().remove(&number) else { return };
@@ -90,7 +91,8 @@ impl Output {
         let answer = match chosen.and_then(Value::as_str) {
             Some("once") => PermissionAnswer::Once,
             Some("session") => PermissionAnswer::Session,
-            _ => PermissionAnswer::Never,
+            Some("never") => PermissionAnswer::Never,
+            _ => PermissionAnswer::No,
         };
         controls.answer(&question, answer);
     }

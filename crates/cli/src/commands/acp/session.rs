@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::fmt::Write as _;
+use std::path::Path;
 use std::rc::Rc;
 
 use convoke_chat::{InputParser, PromptView, UserAction, read_last_prompt};
@@ -90,6 +91,11 @@ impl EditorSession {
         };
         let mut notes: Vec<String> =
             conversation.diagnostics.iter().map(|diagnostic| diagnostic.message.clone()).collect();
+        let directory = &conversation.project.directory;
+        let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        if options.session.is_some() && !real(&host_environment.cwd).starts_with(real(directory)) {
+            notes.push(format!("this session belongs to {}", real(directory).display()));
+        }
         if servers > 0 {
             notes.push(format!("MCP servers of the editor are not passed on: {servers}"));
         }
@@ -216,9 +222,12 @@ impl Replies {
             for note in std::mem::take(&mut self.notes) {
                 self.say(&format!("*{note}*\n\n"));
             }
-            let outcome = self.reply(&prompt.text).await;
-            // A cancelled prompt ends as cancelled, whatever its turns did.
-            let outcome = if self.state.is_cancelled.get() { Ok("cancelled") } else { outcome };
+            let mut outcome = self.reply(&prompt.text).await;
+            if self.state.is_cancelled.get() {
+                // Whatever came of a prompt that was cancelled, its end is that.
+                self.cancel_waiting().await;
+                outcome = Ok("cancelled");
+            }
             self.state.is_busy.set(false);
             let response = match outcome {
                 Ok(reason) => Ok(json!({ "stopReason": reason })),
@@ -323,14 +332,31 @@ impl Replies {
         Ok("end_turn")
     }
 
+    /// Cancels the turns that wait after a prompt was cancelled. In a shared session they may be other people's.
+    async fn cancel_waiting(&mut self) {
+        let coordinator = &mut self.conversation.coordinator;
+        if coordinator.store().shared().is_none() {
+            let cancelled = coordinator.cancel_waiting().await;
+            cancelled.unwrap_or_else(|error| self.notes.push(error.to_string()));
+        }
+    }
+
     /// Runs the conversation until it stops, and writes its events.
     async fn drive(&mut self) -> anyhow::Result<&'static str> {
+        if self.state.is_cancelled.get() {
+            return Ok("cancelled");
+        }
         let Self { id, conversation, events, output, state, .. } = self;
         let controls = conversation.coordinator.controls();
         let mut updates = Updates::default();
-        let mut show = |event: &SessionEventKind| {
+        let mut has_turns = false;
+        let mut show = |SessionEvent { at, kind: event, .. }: &SessionEvent| {
+            has_turns |= matches!(event, SessionEventKind::TurnStarted { .. });
             match event {
-                SessionEventKind::PermissionAsked { member, question, .. } => {
+                // A question that a rule or an earlier answer answers is over when it is asked.
+                SessionEventKind::PermissionAsked { member, question, expires_at, .. }
+                    if *expires_at > at.0 =>
+                {
                     output.ask(id, member.as_str(), question, controls.clone());
                 }
                 SessionEventKind::PermissionAnswered { id: question, .. } => {
@@ -354,15 +380,19 @@ impl Replies {
             }
             tokio::select! {
                 biased;
-                Some(event) = events.recv() => show(&event.kind),
+                Some(event) = events.recv() => show(&event),
                 stop = &mut running => break stop?,
             }
         };
         while let Some(event) = events.try_recv() {
-            show(&event.kind);
+            show(&event);
         }
         if let StopReason::Addressed { person, .. } = &stop {
             self.speaker.clone_from(person);
+        }
+        if !has_turns && matches!(stop, StopReason::Idle { .. }) {
+            let note = "*Stored; nobody was asked to answer.*";
+            output.update(id, &chunk("agent_message_chunk", note, None));
         }
         match stop {
             StopReason::Idle { .. } | StopReason::Addressed { .. } => Ok("end_turn"),
@@ -382,7 +412,12 @@ impl Replies {
         let coordinator = &self.conversation.coordinator;
         let team = coordinator.team_agents().team();
         let members = team.members.iter().map(|member| match member.agent() {
-            Some(settings) => format!("- **{}**: {}", member.name, settings.agent),
+            // The team names the format of the prompt.
+            Some(settings) => {
+                let named = coordinator.team_agents().requirements.get(&member.name);
+                let agent = named.map_or(&settings.agent, |it| &it.agent);
+                format!("- **{}**: {agent}", member.name)
+            }
             None => format!("- **{}**: a person", member.name),
         });
         let mut text = members.collect::<Vec<_>>().join("\n");

@@ -9,14 +9,13 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 use clap::Args;
-use convoke_agent::Vendor;
 use convoke_agent::process::guardian::Guardian;
 use convoke_core::Diagnostic;
 use convoke_files::FileKind;
 use convoke_files::limit::{read_named_text, read_stream_text};
 use convoke_inspect::capture::{
-    self, Capture, CaptureError, CaptureOptions, Difference, Existing, SavedError, Start, compare,
-    is_saved, load, save,
+    self, Capture, CaptureError, CaptureOptions, CapturedAgent, Difference, Existing, SavedError,
+    Start, compare, is_saved, load, save,
 };
 use convoke_rehearsal::Script;
 use serde_json::json;
@@ -30,15 +29,16 @@ use convoke_inspect::diagnostics;
 mod difference;
 mod table;
 
-/// Show what a CLI sends to its model, without an account or network.
+/// Show what an agent sends to its model, without an account or network.
 ///
-/// Runs the CLI in the current directory, with a private home directory and against a model server on this
+/// Runs the program in the current directory, with a private home directory and against a model server on this
 /// machine, and shows each part of its request. Your configuration is not changed.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   convoke capture -- claude \"hello\"
   convoke capture --home ~ --save before -- codex \"hello\"
   convoke capture --stdin prompt.md -- gemini -m gemini-2.5-pro
+  convoke capture -- copilot \"hello\"
   convoke capture --live -- claude \"hello\"
   convoke capture --diff before after")]
 pub struct Arguments {
@@ -51,9 +51,9 @@ pub struct Arguments {
     /// Copy the CLI's configuration (never its credentials) from this home directory into the private one
     #[arg(long, value_name = "DIR")]
     home: Option<PathBuf>,
-    /// The kind of CLI: claude, codex or gemini [default: from the command's name]
+    /// The agent: claude, codex, gemini, or the name of an ACP agent [default: from the command's name]
     #[arg(long = "as", value_name = "AGENT")]
-    vendor: Option<String>,
+    agent: Option<String>,
     /// Run the command with your own sign-in, and record what it sends on its way to its real model
     #[arg(long, conflicts_with_all = ["home", "script", "diff"])]
     live: bool,
@@ -138,13 +138,13 @@ fn is_bare(arguments: &Arguments) -> bool {
 }
 
 fn capture_options(arguments: &Arguments) -> anyhow::Result<CaptureOptions> {
-    let vendor = arguments.vendor.as_ref().map(|name| name.parse::<Vendor>()).transpose();
+    let agent = arguments.agent.as_ref().map(|name| name.parse::<CapturedAgent>()).transpose();
     let script = arguments.script.as_deref().map(Script::load).transpose();
     let stdin = arguments.stdin.as_deref().map(read_stdin).transpose()?;
     let environment = arguments.environment.iter().map(variable);
     Ok(CaptureOptions {
         command: arguments.command.clone(),
-        vendor: vendor.map_err(|error| UsageError(error.to_string()))?,
+        agent: agent.map_err(|error| UsageError(format!("--as: {error}")))?,
         stdin: match stdin {
             Some(stdin) => stdin,
             None if is_bare(arguments) => BARE_PROMPT.to_owned(),
@@ -246,6 +246,8 @@ fn explain(error: CaptureError) -> anyhow::Error {
     match error {
         CaptureError::NoCommand
         | CaptureError::NotFound(_)
+        | CaptureError::NoProgram(_)
+        | CaptureError::NoConfiguration(_)
         | CaptureError::Unknown(_)
         | CaptureError::NotText(_)
         | CaptureError::Copy(_)

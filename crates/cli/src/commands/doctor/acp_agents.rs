@@ -1,0 +1,78 @@
+//! The ACP agents that `doctor` looks for: those that are known by name, those of the user's `agents.toml`, and those of
+//! the team here.
+
+use convoke_agent::Vendor;
+use convoke_agent::adapter::{PRESETS, Preset};
+use convoke_agent::config::{AgentKind, Catalog, Definition};
+use convoke_inspect::HostEnvironment;
+use convoke_inspect::doctor::AcpAgent;
+use convoke_team::Member;
+
+use crate::conversation::home::Home;
+use crate::conversation::project::{Project, UserConfiguration, find_team_file};
+use crate::conversation::resolved_agent::resolve_agent;
+
+/// Returns the agents of every kind. A configuration or team file with errors, which is reported apart, has none.
+pub(super) fn all(host_environment: &HostEnvironment) -> Vec<AcpAgent> {
+    let user = UserConfiguration::load(&Home::new(host_environment)).ok();
+    let mut agents: Vec<AcpAgent> = PRESETS.iter().filter(|it| is_apart(it)).map(known).collect();
+    let Some(user) = user else { return agents };
+    agents.extend(of_user(&user.catalog));
+    let project = find_team_file(host_environment).and_then(|it| Project::read(&it, &user).ok());
+    let Some(project) = project else { return agents };
+    for member in &project.team.members {
+        let Some(found) = of_member(member, &project, &user.catalog) else { continue };
+        match agents.iter_mut().find(|it| it.name == found.name) {
+            Some(known) => known.is_configured = true,
+            None => agents.push(found),
+        }
+    }
+    agents
+}
+
+/// Returns an agent that is known by name, which is reported where it is installed.
+pub(super) fn known(preset: &'static Preset) -> AcpAgent {
+    AcpAgent {
+        name: preset.name.to_owned(),
+        program: Some(preset.command.to_owned()),
+        preset: Some(preset),
+        is_configured: false,
+    }
+}
+
+/// A program that is a CLI too is reported as such.
+fn is_apart(preset: &Preset) -> bool {
+    Vendor::ALL.iter().all(|vendor| vendor.facts().command != preset.command)
+}
+
+fn of_user(catalog: &Catalog) -> impl Iterator<Item = AcpAgent> {
+    let built_in = Catalog::built_in();
+    catalog.iter().filter_map(move |(name, definition)| {
+        let is_own = built_in.get(name).is_none_or(|it| it.command != definition.command);
+        let is_acp = definition.kind == AgentKind::Acp;
+        (is_own && is_acp).then(|| configured(name.to_owned(), definition))
+    })
+}
+
+/// Returns the agent of a member: by its name, or by the member's where the team file names its program.
+fn of_member(member: &Member, project: &Project, catalog: &Catalog) -> Option<AcpAgent> {
+    let settings = member.agent()?;
+    let resolved =
+        resolve_agent(project, catalog, member.name.as_str(), settings, &mut Vec::new()).ok()?;
+    let mut definition = resolved.definition;
+    // A path of the team file is one of its directory.
+    if let Some(command) = definition.command.as_mut().filter(|it| it.contains('/')) {
+        *command = project.directory.join(&*command).display().to_string();
+    }
+    if definition.kind != AgentKind::Acp || definition.preset.is_some_and(|it| !is_apart(it)) {
+        return None;
+    }
+    let has_own = settings.command.is_some() || settings.agent == AgentKind::Acp.name();
+    let name = if has_own { member.name.to_string() } else { settings.agent.clone() };
+    Some(configured(name, &definition))
+}
+
+fn configured(name: String, definition: &Definition) -> AcpAgent {
+    let program = (!definition.needs_command()).then(|| definition.program().to_owned());
+    AcpAgent { name, program, preset: definition.preset, is_configured: true }
+}
