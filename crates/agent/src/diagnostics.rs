@@ -61,6 +61,12 @@ convoke_core::diagnostic_codes! {
     AGENT_INSTRUCTIONS_UNREAD = "agent.instructions-unread", Loss,
         "The directory is not trusted, so an agent is started in a way that withholds instruction files of the project.",
         "Trust the directory: `convoke trust`.";
+    AGENT_COMMANDS_CHANGED = "agent.commands-changed", Loss,
+        "A file that names commands for agents or git changed since the directory was trusted; the agent is started as if it were not trusted.",
+        "Look at the file, then run `convoke trust`, which shows what changed.";
+    PERMISSION_PROGRAM_RULES = "permission.program-rules", Loss,
+        "An agent that asks a person has rules of its program's own that allow commands or tools, and follows them without a question.",
+        "Move the rules to your `permissions.toml`, or remove them.";
     SANDBOX_PARTIAL = "sandbox.partial", Note,
         "Part of what a member's permissions mean is not enforced; the message names it.",
         "`convoke docs permissions` says what that means; `require-sandbox = true` refuses turns where this system enforces less than it could.";

@@ -30,6 +30,7 @@ pub(crate) use self::codex::SQLITE_DIRECTORY as CODEX_SQLITE_DIRECTORY;
 pub use self::codex::key_variable as codex_key_variable;
 pub(crate) use self::codex::provider as codex_provider;
 pub(crate) use self::diff::unified;
+pub(crate) use self::git::split_header as split_git_header;
 pub use self::one_shot::OneShot;
 pub use self::stand_in::{Script, StandIn, Step};
 pub use self::trial::{Trial, trial};
@@ -311,6 +312,16 @@ fn start_failure(message: impl Into<String>) -> Failure {
     Failure::new(FailureReason::Start, message)
 }
 
+/// Returns the diagnostic of a program that asks, about rules of its own that it follows without a question.
+fn program_rules(program: &str, files: &[PathBuf]) -> Option<Diagnostic> {
+    let named: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
+    let message = format!(
+        "{program} does what its own rules allow without a question: {}",
+        named.join(", ")
+    );
+    (!named.is_empty()).then(|| Diagnostic::new(diagnostics::PERMISSION_PROGRAM_RULES, message))
+}
+
 /// Prepares the call of a program.
 fn prepare(context: &Context<'_>) -> Result<ProgramCall, Failure> {
     let given = [("model", context.model()), ("session", context.resume())];
@@ -368,7 +379,7 @@ impl CliAgent {
         let mut call = prepare(&context)?;
         let sandbox = context.sandbox(&call);
         let partial = sandbox.report().map_err(start_failure)?;
-        let policy = sandbox
+        let (policy, reach) = sandbox
             .prepare()
             .map_err(|error| start_failure(format!("cannot prepare the sandbox: {error}")))?;
         let is_plain = self.definition.kind == AgentKind::Plain;
@@ -376,7 +387,6 @@ impl CliAgent {
         if policy.is_some() {
             call.dialogue = Box::new(Watched::new(call.dialogue, sandbox.permissions, is_plain));
         }
-        let reach = sandbox.reach();
         drop(sandbox);
         call.diagnostics.splice(..0, partial);
         for diagnostic in &call.diagnostics {

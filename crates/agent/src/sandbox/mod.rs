@@ -26,8 +26,10 @@ use std::path::{Path, PathBuf};
 use convoke_core::Diagnostic;
 
 pub(crate) use self::confine::{CONFINE, confine};
+use self::carve::RealPaths;
 pub use self::gap::Gap;
 pub(crate) use self::policy::Policy;
+pub use self::secrets::Secrets;
 use self::policy::{FilePath, Network, Writes};
 use self::sign_in::SignIn;
 use crate::diagnostics;
@@ -262,46 +264,53 @@ impl Sandbox<'_> {
     }
 
     /// Makes what the program writes to, and writes its policy into the private directory. Returns the
-    /// policy's file; `None` if nothing is enforced.
-    pub fn prepare(&self) -> io::Result<Option<PathBuf>> {
-        let Enforcer::Landlock { abi } = self.enforcer else {
-            return Ok(None);
+    /// policy's file, `None` if nothing is enforced; and the paths that count for what Convoke does in the agent's name.
+    pub fn prepare(&self) -> io::Result<(Option<PathBuf>, Reach)> {
+        let mut real = RealPaths::default();
+        let mut all = |paths: Vec<PathBuf>| paths.iter().map(|path| real.of(path)).collect();
+        let reach = Reach {
+            hidden: all(self.hidden()),
+            shown: all(self.shown().map(Path::to_owned).collect()),
+            kept: all(self.kept()),
         };
-        let Some(policy) = self.policy(abi)? else {
-            return Ok(None);
+        let Enforcer::Landlock { abi } = self.enforcer else {
+            return Ok((None, reach));
+        };
+        let Some(policy) = self.policy(abi, &reach, &mut real)? else {
+            return Ok((None, reach));
         };
         let path = self.private_dir.join("confine.json");
         state::make_file(&path, &policy.to_text()?)?;
-        Ok(Some(path))
+        Ok((Some(path), reach))
     }
 
-    fn policy(&self, abi: u8) -> io::Result<Option<Policy>> {
+    fn policy(
+        &self,
+        abi: u8,
+        reach: &Reach,
+        real: &mut RealPaths,
+    ) -> io::Result<Option<Policy>> {
         let is_full = self.permissions == Permissions::Full;
-        let hidden = self.hidden();
-        if is_full && hidden.is_empty() {
+        if is_full && reach.hidden.is_empty() {
             return Ok(None);
         }
+        let paths = |paths: &[PathBuf]| paths.iter().map(|it| FilePath::from(it.as_path())).collect();
+        let writes = if is_full {
+            Writes::Everywhere
+        } else {
+            let roots: Vec<PathBuf> = self.written()?.iter().map(|path| real.of(path)).collect();
+            Writes::Beneath { roots: paths(&roots), except: paths(&reach.kept) }
+        };
         Ok(Some(Policy {
             abi,
-            shown: self.shown().map(FilePath::from).collect(),
-            hidden: hidden.into_iter().map(FilePath::from).collect(),
-            writes: if is_full { Writes::Everywhere } else { self.writes()? },
+            shown: paths(&reach.shown),
+            hidden: paths(&reach.hidden),
+            writes,
             network: self.network(),
             unix_sockets: is_full || self.additions.unix_sockets,
             env: Vec::new(),
             scoped: !is_full,
         }))
-    }
-
-    /// Returns the paths that count for what Convoke does in the agent's name.
-    pub fn reach(&self) -> Reach {
-        let mut real = carve::RealPaths::default();
-        let mut all = |paths: Vec<PathBuf>| paths.iter().map(|path| real.of(path)).collect();
-        Reach {
-            hidden: all(self.hidden()),
-            shown: all(self.shown().map(Path::to_owned).collect()),
-            kept: all(self.kept()),
-        }
     }
 
     /// Returns the paths that can be read although they are in a hidden directory.
@@ -340,7 +349,8 @@ impl Sandbox<'_> {
         SignIn::of(self.vendor?, self.directory.as_deref()?)
     }
 
-    fn writes(&self) -> io::Result<Writes> {
+    /// Makes what the program writes to, and returns it.
+    fn written(&self) -> io::Result<Vec<PathBuf>> {
         let mut roots = vec![self.private_dir.to_owned()];
         if let (Some(vendor), Some(directory)) = (self.vendor, &self.directory) {
             roots.extend(state::prepare(vendor, directory, self.cwd, self.session.as_deref())?);
@@ -362,10 +372,7 @@ impl Sandbox<'_> {
             roots.push(self.cwd.to_owned());
         }
         roots.extend(self.additions.writable.iter().cloned());
-        Ok(Writes::Beneath {
-            roots: roots.into_iter().map(FilePath::from).collect(),
-            except: self.kept().into_iter().map(FilePath::from).collect(),
-        })
+        Ok(roots)
     }
 
     fn network(&self) -> Network {

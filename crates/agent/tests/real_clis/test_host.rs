@@ -255,8 +255,6 @@ pub fn environment_at(address: &str, server: &Rehearsal, home: &Path) -> Vec<(Os
         ("PATH".into(), path),
         ("HOME".into(), home.into()),
         ("CODEX_HOME".into(), home.join("codex").into()),
-        // Without it a root user may not let claude do everything.
-        ("IS_SANDBOX".into(), "1".into()),
         ("NO_PROXY".into(), "127.0.0.1,localhost".into()),
     ];
     std::fs::create_dir_all(home.join("codex")).unwrap();

@@ -309,7 +309,10 @@ pub enum CaptureError {
     /// The program does not exist.
     #[error("program `{0}` not found, as a path or on `PATH`")]
     NotFound(String),
-    /// A CLI is not installed.
+    /// The only program of the CLI's name lies in the project.
+    #[error("{} lies in the project, where an agent could have put it, and is not run; install it elsewhere", .0.display())]
+    InProject(PathBuf),
+    /// The CLI is not installed.
     #[error("{0} is not on the PATH; install it, or name another --agent")]
     NotInstalled(Vendor),
     /// The program would follow a file of a project that its user has not trusted.

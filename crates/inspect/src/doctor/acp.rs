@@ -24,7 +24,7 @@ pub(super) fn examine(
     host_environment: &HostEnvironment,
 ) -> Vec<AcpReport> {
     let installed = presets.iter().filter_map(|preset| {
-        let program = host_environment.programs(preset.command).into_iter().next()?;
+        let program = host_environment.agent_program(preset.command)?;
         Some(AcpReport { agent: preset.name, program, sign_in: preset.sign_in })
     });
     installed.collect()
