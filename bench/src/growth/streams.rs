@@ -202,7 +202,7 @@ const fn events(
 
 /// Reads the output of an agent in the pieces of a pipe.
 fn output(text: &str, reader: &mut dyn EventReader) {
-    let mut lines = Lines::new(REPLY);
+    let mut lines = Lines::json(REPLY);
     for piece in text.as_bytes().chunks(64 << 10) {
         lines.push(piece, &mut |line: Line<'_>| {
             reader.line_lacks(line.left_out);

@@ -39,7 +39,7 @@ fn measure(name: &str, bytes: &[u8], reader: impl Fn() -> Box<dyn Reader>) {
         events = 0;
         let begin = Instant::now();
         let mut reader = reader();
-        let mut lines = Lines::new(64 << 20);
+        let mut lines = Lines::json(64 << 20);
         let mut sink = |event: Event<'_>| {
             black_box(&event);
             events += 1;
@@ -50,7 +50,7 @@ fn measure(name: &str, bytes: &[u8], reader: impl Fn() -> Box<dyn Reader>) {
         best_read = best_read.min(begin.elapsed().as_secs_f64());
 
         let begin = Instant::now();
-        let mut lines = Lines::new(64 << 20);
+        let mut lines = Lines::json(64 << 20);
         for chunk in bytes.chunks(CHUNK) {
             lines.push(chunk, |line| {
                 black_box(line);

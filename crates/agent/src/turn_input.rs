@@ -171,7 +171,7 @@ impl Default for Limits {
             background: Duration::from_mins(10),
             ask: Duration::from_mins(10),
             grace: Duration::from_secs(3),
-            line_bytes: 32 << 20,
+            line_bytes: 16 << 20,
             output_bytes: 512 << 20,
             reply_bytes: 4 << 20,
             event_bytes: 32 << 20,

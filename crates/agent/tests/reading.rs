@@ -447,7 +447,7 @@ proptest::proptest! {
 }
 
 fn read_chunks(mut reader: Box<dyn Reader>, bytes: &[u8], chunk: usize) -> TurnResult {
-    let mut lines = Lines::new(512);
+    let mut lines = Lines::json(512);
     for chunk in bytes.chunks(chunk) {
         lines.push(chunk, |line| reader.line(line.bytes, &mut |_| {}));
     }

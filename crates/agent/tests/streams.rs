@@ -197,7 +197,7 @@ fn differences(truth: &Truth, recording: &Recording, turn: &ReadTurn) -> Vec<Str
 /// Returns the line, counted from 1, at which the agent came to rest for good.
 fn over(recording: &Recording) -> Option<usize> {
     let mut reader = recording.reader()?;
-    let mut lines = Lines::new(64 << 20);
+    let mut lines = Lines::json(64 << 20);
     let (mut number, mut over) = (0, None);
     let mut read = |line: Line<'_>| {
         reader.line(line.bytes, &mut |_| {});

@@ -16,7 +16,7 @@ pub struct SseEvent {
 pub enum Data {
     /// All of it.
     Whole(String),
-    /// It was over the limit and was skipped.
+    /// It was over a limit and was skipped.
     Oversized,
 }
 
@@ -36,7 +36,7 @@ pub struct SseReader {
 }
 
 impl SseReader {
-    /// Creates a reader that holds no event of more than `limit` bytes.
+    /// Creates a reader that holds no event of more than `limit` bytes or a fixed number of values.
     pub fn new(limit: usize) -> Self {
         Self {
             limit,
@@ -146,13 +146,41 @@ impl SseReader {
     fn take_event(&mut self) -> SseEvent {
         self.has_data = false;
         let data = std::mem::take(&mut self.data);
+        let is_oversized = std::mem::take(&mut self.oversized) || has_too_many_values(&data);
         SseEvent {
             name: std::mem::take(&mut self.name),
-            data: if std::mem::take(&mut self.oversized) {
+            data: if is_oversized {
                 Data::Oversized
             } else {
                 Data::Whole(into_text(data))
             },
+        }
+    }
+}
+
+/// The maximum number of values in the data of an event; a parsed value takes many times the memory of its text.
+const MAX_VALUES: usize = 100_000;
+
+/// Returns whether JSON has more values than may be parsed.
+fn has_too_many_values(json: &[u8]) -> bool {
+    if json.len() <= MAX_VALUES {
+        return false;
+    }
+    let (mut count, mut rest) = (0, json);
+    loop {
+        let text = memchr::memchr(b'"', rest).unwrap_or(rest.len());
+        count += rest[..text].iter().filter(|byte| matches!(byte, b',' | b'[' | b'{')).count();
+        if count > MAX_VALUES || text == rest.len() {
+            return count > MAX_VALUES;
+        }
+        rest = &rest[text + 1..];
+        // The end of the string; a backslash hides the byte after it.
+        while let Some(at) = memchr::memchr2(b'"', b'\\', rest) {
+            let is_end = rest[at] == b'"';
+            rest = rest.get(at + if is_end { 1 } else { 2 }..).unwrap_or_default();
+            if is_end {
+                break;
+            }
         }
     }
 }
@@ -232,6 +260,21 @@ mod tests {
         for size in [1, 7, 1000] {
             let pieces: Vec<&[u8]> = long.as_bytes().chunks(size).collect();
             assert_eq!(read(&pieces, 100), [("big".to_owned(), None), event("small", "x")]);
+        }
+    }
+
+    #[test]
+    fn an_event_of_too_many_values_is_skipped_and_a_long_text_is_not() {
+        let text = format!("[\"{}\\\"{}\"]", "[,{".repeat(MAX_VALUES), ",".repeat(MAX_VALUES));
+        for (data, is_whole) in [
+            (format!("[{}0]", "0,".repeat(MAX_VALUES)), false),
+            ("{".repeat(MAX_VALUES + 1), false),
+            (text, true),
+            (format!("[\"{}", "\\\\,".repeat(MAX_VALUES)), true),
+        ] {
+            let stream = format!("event: x\ndata: {data}\n\n");
+            let expected = is_whole.then_some(data);
+            assert!(read(&[stream.as_bytes()], 1 << 20) == [("x".to_owned(), expected)]);
         }
     }
 

@@ -45,7 +45,7 @@ fn read(output: &[u8], size: usize) -> (TurnResult, TurnPhase, Vec<u8>) {
         written.extend(input.bytes);
     };
     write(session.open());
-    let mut lines = Lines::new(LINE_LIMIT);
+    let mut lines = Lines::json(LINE_LIMIT);
     let mut line = |line: Line<'_>| {
         session.reader_mut().line_lacks(line.left_out);
         let mut asked = Vec::new();

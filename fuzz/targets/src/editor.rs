@@ -36,7 +36,7 @@ fn messages(input: &[u8], size: usize) -> Vec<String> {
             None => format!("noise, {} left out", line.left_out),
         });
     };
-    let mut lines = Lines::new(LINE_LIMIT);
+    let mut lines = Lines::json(LINE_LIMIT);
     for piece in input.chunks(size) {
         lines.push(piece, &mut line);
     }

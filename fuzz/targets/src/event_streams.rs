@@ -29,7 +29,7 @@ pub fn event_streams(bytes: &[u8]) -> bool {
 /// Reads an output in pieces, and returns the result, the phase before the end, and the session's id.
 fn read(format: u8, output: &[u8], size: usize) -> (TurnResult, TurnPhase, Option<String>) {
     let mut reader = reader(format);
-    let mut lines = Lines::new(LINE_LIMIT);
+    let mut lines = Lines::json(LINE_LIMIT);
     let mut line = |line: Line<'_>| {
         reader.line_lacks(line.left_out);
         reader.line(line.bytes, &mut |_| {});

@@ -9,15 +9,17 @@ pub(super) mod question;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use convoke_core::Diagnostic;
 use convoke_files::FileKind;
 use convoke_files::limit::read_named_text;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use self::question::Questions;
+use self::question::{LineRole, Questions};
 use super::{Context, ProgramCall, start_failure};
 use crate::claude_settings;
+use crate::diagnostics;
 use crate::process::{Decision, Dialogue, Input};
 use crate::sandbox::sign_in::{self, SignIn};
 use crate::start::Start;
@@ -241,9 +243,16 @@ impl Dialogue for Conversation {
         if self.stopping && self.reader.waits_for_tasks() {
             return Input::last(control_request(END_SESSION));
         }
-        let is_asked = self.questions.as_mut().is_some_and(|it| it.read(line, sink));
-        let bytes = if is_asked { None } else { refuse_question(line) }.unwrap_or_default();
-        Input { bytes, last: self.reader.needs_no_input() }
+        let is_cut = self.reader.progress().is_line_cut();
+        let questions = self.questions.as_mut();
+        let role = questions.map_or(LineRole::Other, |it| it.read(line, is_cut, sink));
+        let refusal = if role == LineRole::Question { None } else { refuse_question(line) };
+        if role == LineRole::TooLarge {
+            let message = "a question about a tool is too large to be asked, and was refused";
+            let denied = Diagnostic::new(diagnostics::AGENT_TOOL_DENIED, message);
+            self.reader.progress_mut().warn(denied, sink);
+        }
+        Input { bytes: refusal.unwrap_or_default(), last: self.reader.needs_no_input() }
     }
 
     fn interrupt(&mut self) -> Option<Input> {

@@ -372,7 +372,9 @@ impl Dialogue for Conversation {
                 self.give_up(reason, &message)
             }
             Message::Request { id, method } => {
-                let is_asked = self.questions.as_mut().is_some_and(|it| it.ask(&id, line, sink));
+                let is_cut = self.reader.progress().is_line_cut();
+                let questions = self.questions.as_mut().filter(|_| !is_cut);
+                let is_asked = questions.is_some_and(|it| it.ask(&id, line, sink));
                 if is_asked { Input::nothing() } else { Input::more(refusal(&id, &method)) }
             }
         };

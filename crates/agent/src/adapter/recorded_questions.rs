@@ -60,7 +60,7 @@ fn every_question_of_claude_is_asked_and_answered_in_a_form_that_it_takes() {
         let mut questions = ClaudeQuestions::default();
         for message in lines.iter().filter(|line| line["dir"] == "<-").map(|line| &line["msg"]) {
             let mut found: Option<PermissionQuestion> = None;
-            questions.read(message.to_string().as_bytes(), &mut |event| {
+            questions.read(message.to_string().as_bytes(), false, &mut |event| {
                 if let EventKind::PermissionAsked { question, .. } = event.kind {
                     found = Some(question);
                 }
@@ -71,7 +71,7 @@ fn every_question_of_claude_is_asked_and_answered_in_a_form_that_it_takes() {
             count += 1;
             assert!(!question.summary.is_empty() && !question.tool.is_empty(), "{name}");
             for decision in [Decision::Allowed, Decision::Refused] {
-                questions.read(message.to_string().as_bytes(), &mut |_| {});
+                questions.read(message.to_string().as_bytes(), false, &mut |_| {});
                 let answer = questions.answer(&question.id, decision);
                 let answer: Value = serde_json::from_slice(&answer).unwrap();
                 assert!(allowed.contains(&form(&answer)), "{name}: {answer}");

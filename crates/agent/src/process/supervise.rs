@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use convoke_core::Diagnostic;
+use convoke_core::figures::{count, thousands};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::ChildStdin;
 use tokio::sync::mpsc;
@@ -23,7 +24,7 @@ use crate::event::{Event, EventKind};
 use crate::id::now;
 use crate::permission::{AnsweredBy, Approvals, PermissionAnswer, PermissionQuestion};
 use crate::redaction::redact_notice;
-use crate::stream::lines::{Line, Lines};
+use crate::stream::lines::{Line, Lines, MAX_VALUES};
 use crate::stream::{Sink, TurnPhase, is_unconnected, reason_in_words};
 use crate::turn::{TurnResult, TurnSide};
 use crate::turn_input::{Lease, Limits};
@@ -198,6 +199,8 @@ impl<'d> Watch<'d> {
         // A separate task, so that a child that does not read cannot block reading from it.
         tokio::spawn(feed(stdin, inputs, unread.clone()));
         let turn_end = in_time(limits.turn);
+        let lines = if dialogue.reader().is_text() { Lines::text } else { Lines::json };
+        let lines = lines(limits.line_bytes);
         Self {
             held,
             input: Some(input),
@@ -209,8 +212,8 @@ impl<'d> Watch<'d> {
             asked: Vec::new(),
             withdrawn: Vec::new(),
             questions: Vec::new(),
-            lines: Lines::new(limits.line_bytes),
-            error_lines: Lines::new(ERROR_LINE),
+            lines,
+            error_lines: Lines::json(ERROR_LINE),
             events: EventBudget::new(&limits),
             waiting: VecDeque::new(),
             stderr: VecDeque::new(),
@@ -246,7 +249,7 @@ impl<'d> Watch<'d> {
         if self.count(chunk.len()).await && !chunk.is_empty() {
             return;
         }
-        let mut lines = std::mem::replace(&mut self.lines, Lines::new(0));
+        let mut lines = std::mem::replace(&mut self.lines, Lines::text(0));
         if chunk.is_empty() {
             lines.finish(|line| self.line(line));
         } else {
@@ -361,7 +364,7 @@ impl<'d> Watch<'d> {
     }
 
     async fn error_output(&mut self, chunk: &[u8]) {
-        let mut lines = std::mem::replace(&mut self.error_lines, Lines::new(0));
+        let mut lines = std::mem::replace(&mut self.error_lines, Lines::text(0));
         lines.push(chunk, |line| {
             let line = String::from_utf8_lossy(line.bytes);
             self.read(|dialogue, sink| dialogue.error_line(&line, sink));
@@ -467,9 +470,10 @@ impl<'d> Watch<'d> {
         }
         if self.lines.too_long() > 0 {
             let message = format!(
-                "{} lines over {} bytes were shortened",
-                self.lines.too_long(),
-                self.limits.line_bytes
+                "{} over {} bytes or {} values: shortened",
+                count(self.lines.too_long(), "line"),
+                thousands(self.limits.line_bytes as u64),
+                thousands(MAX_VALUES as u64)
             );
             notes.push(
                 Diagnostic::new(diagnostics::AGENT_LINE_TOO_LONG, message)

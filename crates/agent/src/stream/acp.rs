@@ -31,9 +31,6 @@ const QUIET: &[&str] = &[
     "user_message_chunk",
 ];
 
-/// The maximum number of values in a message; parsed, each takes more memory than most take in the line.
-const MOST_VALUES: usize = 100_000;
-
 /// The JSON-RPC error of an agent that wants to be signed in.
 const AUTH_REQUIRED: i64 = -32000;
 
@@ -66,11 +63,8 @@ pub enum Message {
 }
 
 impl Message {
-    /// Parses a line; `None` if it is no message, or has too many values.
+    /// Parses a line; `None` if it is not a message.
     pub fn parse(line: &str) -> Option<Self> {
-        if line.len() > MOST_VALUES && has_too_many_values(line) {
-            return None;
-        }
         let Ok(Value::Object(mut fields)) = serde_json::from_str(line) else { return None };
         let mut take = |name: &str| fields.remove(name).filter(|value| !value.is_null());
         let (id, method, error) = (take("id"), take("method"), take("error"));
@@ -392,21 +386,6 @@ pub fn failure(error: &Value) -> Failure {
 
 fn failed(reason: FailureReason, message: &str) -> Verdict {
     Verdict::Failed(Failure::new(reason, message))
-}
-
-/// Returns whether a line of JSON has more values than are parsed.
-fn has_too_many_values(line: &str) -> bool {
-    let (mut count, mut is_text, mut is_escaped) = (0, false, false);
-    for byte in line.bytes() {
-        match byte {
-            _ if is_escaped => is_escaped = false,
-            b'\\' if is_text => is_escaped = true,
-            b'"' => is_text = !is_text,
-            b',' | b'[' | b'{' if !is_text => count += 1,
-            _ => {}
-        }
-    }
-    count > MOST_VALUES
 }
 
 /// Returns the text of a content block.

@@ -62,6 +62,11 @@ pub trait Reader: Send {
     /// Returns the progress of the turn, to change it.
     fn progress_mut(&mut self) -> &mut TurnProgress;
 
+    /// Returns whether the output is text; that of most agents is lines of JSON.
+    fn is_text(&self) -> bool {
+        false
+    }
+
     /// Sets the number of bytes that were cut from the next line.
     fn line_lacks(&mut self, bytes: u64) {
         self.progress_mut().line_lacks(bytes);
@@ -165,6 +170,11 @@ impl TurnProgress {
     /// Sets the number of bytes that were cut from the next line.
     pub(crate) fn line_lacks(&mut self, bytes: u64) {
         self.line_lacks = bytes;
+    }
+
+    /// Returns whether a part of the current line was cut.
+    pub(crate) fn is_line_cut(&self) -> bool {
+        self.line_lacks > 0
     }
 
     /// Makes the next text begin a new reply.

@@ -40,6 +40,10 @@ impl Reader for Plain {
         self.add(&line, sink);
     }
 
+    fn is_text(&self) -> bool {
+        true
+    }
+
     fn phase(&self) -> TurnPhase {
         TurnPhase::Running
     }

@@ -1,10 +1,12 @@
 //! Shortens JSON lines over the limit so that they still parse.
 //!
 //! The string that crosses the limit is cut and closed, later strings are kept up to a small size, and the structure
-//! around them is kept. A line that is still too long is closed after its last complete value. Text that is not JSON is
-//! truncated.
+//! around them is kept. A line that is still too long, or has too many values, is closed after its last complete value.
+//! Text that is not JSON is truncated.
 
 use memchr::memchr2;
+
+use super::lines::MAX_VALUES;
 
 /// The number of bytes beyond the limit for what follows the cut string.
 const TAIL: usize = 64 << 10;
@@ -18,6 +20,7 @@ pub(super) struct Shortener {
     limit: usize,
     left_out: u64,
     is_json: bool,
+    values: usize,
     /// The open brackets.
     open: Vec<u8>,
     string: Option<StringState>,
@@ -40,14 +43,24 @@ struct StringState {
 }
 
 impl Shortener {
-    /// Creates a shortener for a line of which `limit` bytes are kept.
-    pub fn new(limit: usize, beginning: &[u8]) -> Self {
+    /// Creates a shortener for a line that is JSON if it begins as such; about `limit` bytes are kept.
+    pub fn json(limit: usize, beginning: &[u8]) -> Self {
         let first = beginning.iter().find(|byte| !byte.is_ascii_whitespace());
+        Self::new(limit, matches!(first, Some(b'{' | b'[')), beginning)
+    }
+
+    /// Creates a shortener for a line of text of which `limit` bytes are kept.
+    pub fn text(limit: usize, beginning: &[u8]) -> Self {
+        Self::new(limit, false, beginning)
+    }
+
+    fn new(limit: usize, is_json: bool, beginning: &[u8]) -> Self {
         let mut shortener = Self {
             kept: Vec::new(),
             limit,
             left_out: 0,
-            is_json: matches!(first, Some(b'{' | b'[')),
+            is_json,
+            values: 0,
             open: Vec::new(),
             string: None,
             whole: None,
@@ -102,8 +115,9 @@ impl Shortener {
             b',' => self.whole = Some((self.kept.len(), self.open.len())),
             _ => {}
         }
+        self.values += usize::from(matches!(byte, b'{' | b'[' | b','));
         self.kept.push(byte);
-        if self.kept.len() > self.limit + TAIL {
+        if self.kept.len() > self.limit + TAIL || self.values > MAX_VALUES {
             self.close();
         }
     }
@@ -226,7 +240,7 @@ mod tests {
     /// Shortens a line that arrives in chunks.
     fn shorten(line: &[u8], limit: usize, chunk: usize) -> Option<(Vec<u8>, u64)> {
         let mut chunks = line.chunks(chunk);
-        let mut shortener = Shortener::new(limit, chunks.next().unwrap_or_default());
+        let mut shortener = Shortener::json(limit, chunks.next().unwrap_or_default());
         chunks.for_each(|bytes| shortener.push(bytes));
         shortener.finish()
     }

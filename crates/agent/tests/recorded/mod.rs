@@ -186,7 +186,7 @@ impl Recording {
     /// Reads other bytes in place of those that were recorded.
     pub fn read_bytes(&self, output: &[u8], chunk: usize) -> Option<ReadTurn> {
         let mut reader = self.reader()?;
-        let mut lines = Lines::new(64 << 20);
+        let mut lines = Lines::json(64 << 20);
         for bytes in output.chunks(chunk) {
             lines.push(bytes, |line| reader.line(line.bytes, &mut |_| {}));
         }

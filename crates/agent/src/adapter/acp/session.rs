@@ -346,6 +346,11 @@ impl Session {
         line: &str,
         sink: &mut Sink<'_>,
     ) -> Input {
+        // A file or a command must not be written or run in part.
+        if self.reader.progress().is_line_cut() {
+            self.reader.unknown(&format!("{method} over the limits"), line, sink);
+            return refuse(id, &Refusal::new(INVALID_PARAMS, "the message is too large"));
+        }
         if method == "session/request_permission" {
             return self.ask(id, params, line, sink);
         }

@@ -13,9 +13,12 @@ use crate::permission::{AnsweredBy, PermissionAnswer, PermissionQuestion};
 use crate::process::Decision;
 use crate::stream::Sink;
 
-/// The open questions, with the input that an approval has to repeat.
+/// The maximum size of the inputs of all open questions.
+const HELD: usize = 32 << 20;
+
+/// The open questions, with the input that an approval has to repeat, as JSON.
 #[derive(Debug, Default)]
-pub(in crate::adapter) struct Questions(HashMap<String, Value>);
+pub(in crate::adapter) struct Questions(HashMap<String, String>);
 
 #[derive(Deserialize)]
 struct Line {
@@ -34,14 +37,31 @@ struct Request {
     description: Option<String>,
 }
 
+/// What a line is for the questions.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::adapter) enum LineRole {
+    /// A question that was reported, or its withdrawal.
+    Question,
+    /// A question that is too large to be asked.
+    TooLarge,
+    /// Anything else.
+    Other,
+}
+
 impl Questions {
-    /// Reports a question or its withdrawal. Returns whether the line was either.
-    pub(in crate::adapter) fn read(&mut self, line: &[u8], sink: &mut Sink<'_>) -> bool {
+    /// Reports a question or its withdrawal. An approval repeats the input of the tool, so a line that was cut cannot be
+    /// asked.
+    pub(in crate::adapter) fn read(
+        &mut self,
+        line: &[u8],
+        is_cut: bool,
+        sink: &mut Sink<'_>,
+    ) -> LineRole {
         if !line.starts_with(br#"{"type":"control_"#) {
-            return false;
+            return LineRole::Other;
         }
         let Ok(line) = serde_json::from_slice::<Line>(line) else {
-            return false;
+            return LineRole::Other;
         };
         let id = line.request_id;
         match (line.r#type.as_str(), line.request.subtype.as_str()) {
@@ -50,16 +70,20 @@ impl Questions {
                     let (answer, by) = (PermissionAnswer::Never, AnsweredBy::Withdrawn);
                     sink(Event::own(EventKind::PermissionAnswered { id, answer, by }));
                 }
-                true
+                LineRole::Question
             }
             ("control_request", "can_use_tool") => {
                 let question = question(&id, &line.request);
-                self.0.insert(id, line.request.input);
+                let held: usize = self.0.values().map(String::len).sum();
+                if is_cut || held + question.input.len() > HELD {
+                    return LineRole::TooLarge;
+                }
+                self.0.insert(id, question.input.clone());
                 let expires_at = 0;
                 sink(Event::own(EventKind::PermissionAsked { question, expires_at }));
-                true
+                LineRole::Question
             }
-            _ => false,
+            _ => LineRole::Other,
         }
     }
 
@@ -69,17 +93,16 @@ impl Questions {
             return Vec::new();
         };
         let response = match decision {
-            Decision::Allowed => json!({ "behavior": "allow", "updatedInput": input }),
+            Decision::Allowed => format!(r#"{{"behavior":"allow","updatedInput":{input}}}"#),
             Decision::Refused => {
-                json!({ "behavior": "deny", "message": "The user did not allow this." })
+                json!({ "behavior": "deny", "message": "The user did not allow this." }).to_string()
             }
             Decision::Withdrawn => return Vec::new(),
         };
-        let answer = json!({
-            "type": "control_response",
-            "response": { "subtype": "success", "request_id": id, "response": response },
-        });
-        format!("{answer}\n").into_bytes()
+        let id = json!(id);
+        let response =
+            format!(r#"{{"subtype":"success","request_id":{id},"response":{response}}}"#);
+        format!("{{\"type\":\"control_response\",\"response\":{response}}}\n").into_bytes()
     }
 }
 
@@ -143,12 +166,12 @@ mod tests {
     fn asked(line: &str) -> (PermissionQuestion, Questions) {
         let mut questions = Questions::default();
         let mut found = None;
-        let is_read = questions.read(line.as_bytes(), &mut |event| {
+        let is_read = questions.read(line.as_bytes(), false, &mut |event| {
             if let EventKind::PermissionAsked { question, .. } = event.kind {
                 found = Some(question);
             }
         });
-        assert!(is_read);
+        assert_eq!(is_read, LineRole::Question);
         (found.unwrap(), questions)
     }
 
@@ -209,11 +232,29 @@ mod tests {
         let (_, mut questions) = asked(BASH);
         let mut told = Vec::new();
         let line = br#"{"type":"control_cancel_request","request_id":"r1"}"#;
-        assert!(questions.read(line, &mut |event| told.push(event.into_owned())));
+        let role = questions.read(line, false, &mut |event| told.push(event.into_owned()));
+        assert_eq!(role, LineRole::Question);
         assert!(matches!(
             &told[..],
             [Event { kind: EventKind::PermissionAnswered { by: AnsweredBy::Withdrawn, .. }, .. }]
         ));
         assert!(questions.answer("r1", Decision::Allowed).is_empty());
+    }
+
+    #[test]
+    fn a_question_that_was_cut_or_is_too_large_is_not_asked() {
+        let line = |id: &str, bytes: usize| {
+            let input = json!({ "content": "x".repeat(bytes) });
+            let request = json!({ "subtype": "can_use_tool", "tool_name": "Bash", "input": input });
+            format!(r#"{{"type":"control_request","request_id":"{id}","request":{request}}}"#)
+        };
+        let mut questions = Questions::default();
+        let mut read = |line: &str, is_cut| questions.read(line.as_bytes(), is_cut, &mut |_| {});
+        assert_eq!(read(&line("1", 10), true), LineRole::TooLarge);
+        assert_eq!(read(&line("2", HELD - 100), false), LineRole::Question);
+        assert_eq!(read(&line("3", 100), false), LineRole::TooLarge);
+        questions.answer("2", Decision::Refused);
+        let mut asked = |line: &str| questions.read(line.as_bytes(), false, &mut |_| {});
+        assert_eq!(asked(&line("4", 100)), LineRole::Question);
     }
 }

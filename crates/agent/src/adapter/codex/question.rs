@@ -12,6 +12,8 @@ use crate::stream::Sink;
 
 /// The maximum number of patches whose changes are kept for later questions.
 const CHANGES_KEPT: usize = 64;
+/// The maximum size of those changes.
+const CHANGED_BYTES: usize = 32 << 20;
 
 /// The open questions, and the changes that later ones refer to.
 #[derive(Debug, Default)]
@@ -58,12 +60,16 @@ impl Questions {
                 sink(Event::own(EventKind::PermissionAnswered { id, answer, by }));
             }
         } else if holds(b"\"item/started\"") && holds(b"\"fileChange\"") {
-            let mut line: Line = serde_json::from_slice(line).unwrap_or_default();
-            let item = line.params["item"].take();
-            let changes = serde_json::from_value(item["changes"].clone()).unwrap_or_default();
-            if self.changes.len() < CHANGES_KEPT {
-                self.changes.insert(item["id"].as_str().unwrap_or_default().to_owned(), changes);
+            let kept = self.changes.values().flatten().map(|change| change.diff.len());
+            if self.changes.len() >= CHANGES_KEPT
+                || kept.sum::<usize>() + line.len() > CHANGED_BYTES
+            {
+                return;
             }
+            let mut line: Line = serde_json::from_slice(line).unwrap_or_default();
+            let mut item = line.params["item"].take();
+            let changes = serde_json::from_value(item["changes"].take()).unwrap_or_default();
+            self.changes.insert(item["id"].as_str().unwrap_or_default().to_owned(), changes);
         }
     }
 

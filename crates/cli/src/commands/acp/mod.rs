@@ -286,7 +286,7 @@ fn read_messages() -> Receiver<String> {
     let (sender, messages) = channel(READ_AHEAD);
     std::thread::spawn(move || {
         let mut input = io::stdin().lock();
-        let mut lines = Lines::new(LONGEST_MESSAGE);
+        let mut lines = Lines::json(LONGEST_MESSAGE);
         let mut buffer = vec![0; 64 << 10];
         let mut is_read = true;
         while is_read {
