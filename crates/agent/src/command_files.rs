@@ -215,7 +215,9 @@ mod tests {
         }
         let before = trusted(dir.path(), "");
         assert_eq!(before.check(dir.path()), None);
-        for name in ["AGENTS.md", "CLAUDE.md", "src/main.rs", ".claude/plans/b.md", "other/.mcp.json"] {
+        for name in
+            ["AGENTS.md", "CLAUDE.md", "src/main.rs", ".claude/plans/b.md", "other/.mcp.json"]
+        {
             write(&dir.path().join(name), "b");
         }
         assert_eq!(before.check(dir.path()), None, "instructions and sources are no commands");

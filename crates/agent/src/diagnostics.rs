@@ -70,6 +70,12 @@ convoke_core::diagnostic_codes! {
     SANDBOX_PARTIAL = "sandbox.partial", Note,
         "Part of what a member's permissions mean is not enforced; the message names it.",
         "`convoke docs permissions` says what that means; `require-sandbox = true` refuses turns where this system enforces less than it could.";
+    SANDBOX_PATH_MISSING = "sandbox.path-missing", Note,
+        "A path that an agent may change does not exist, and the agent cannot create it.",
+        "Create it, or remove it from `writable` in agents.toml.";
+    SANDBOX_VARIABLES_WITHHELD = "sandbox.variables-withheld", Note,
+        "An agent failed that was not given variables whose names mark secrets.",
+        "Name those that it needs as `variables` of the agent in agents.toml.";
     SANDBOX_STOPPED = "sandbox.stopped", Loss,
         "The sandbox stopped a tool of the agent, which may have gone on without it.",
         "Widen the member's permissions, or add the path or port to the agent in agents.toml, if it should be allowed.";

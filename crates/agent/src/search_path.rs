@@ -21,7 +21,8 @@ impl SearchPath {
     /// Returns the directories of `path` that are absolute and not in the project around a working directory.
     pub fn outside_project(path: &OsStr, cwd: &Path, home: Option<&Path>) -> Self {
         let root = git::project_root(&Disk, cwd, home).unwrap_or_else(|| cwd.to_owned());
-        let is_home = home.is_some_and(|home| home.starts_with(&root) || home.starts_with(real(&root)));
+        let is_home =
+            home.is_some_and(|home| home.starts_with(&root) || home.starts_with(real(&root)));
         let project = (!is_home).then(|| [root.clone(), real(&root)]);
         let all = std::env::split_paths(path).filter(|directory| directory.is_absolute());
         let mut found = Self { directories: Vec::new(), project };
@@ -83,8 +84,10 @@ mod tests {
         std::fs::create_dir(&links).unwrap();
         std::os::unix::fs::symlink(root.join("home/shop/bin/x"), links.join("x")).unwrap();
         std::os::unix::fs::symlink(root.join("home/shop/bin"), root.join("linked")).unwrap();
-        let entries = ["home/shop/bin", "linked", "links", "home/.local/bin"].map(|it| root.join(it));
-        let path = std::env::join_paths(entries.iter().map(PathBuf::as_path).chain([Path::new("bin")]));
+        let entries =
+            ["home/shop/bin", "linked", "links", "home/.local/bin"].map(|it| root.join(it));
+        let path =
+            std::env::join_paths(entries.iter().map(PathBuf::as_path).chain([Path::new("bin")]));
         let path = path.unwrap();
         let home = root.join("home");
         let found = SearchPath::outside_project(&path, &cwd, Some(&home));

@@ -148,7 +148,12 @@ impl ModelAgent {
             let mut variables = self.host.env.iter().rev();
             variables.find(|(key, _)| key == name).map(|(_, value)| value.as_os_str())
         };
-        let secrets = Secrets::of_user(machine.home.as_deref(), &turn_input.cwd, variable, &self.host.private);
+        let secrets = Secrets::of_user(
+            machine.home.as_deref(),
+            &turn_input.cwd,
+            variable,
+            &self.host.private,
+        );
         let toolbox = match api.tools {
             ApiTools::None => None,
             ApiTools::Read => {

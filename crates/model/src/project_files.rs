@@ -245,9 +245,11 @@ mod tests {
         for trust in [Trust::Trusted, Trust::Untrusted] {
             let variable = |name: &str| (name == "KUBECONFIG").then_some(kube.as_os_str());
             let secrets = Secrets::of_user(Some(&home), &project, variable, &[]);
-            let files = ProjectFiles::open(&project, Some(&home), trust, home.join(".convoke"), None)
-                .without(secrets);
-            let read = |name: &str| files.read_text(&project.join(name), FileKind::Instructions).ok();
+            let files =
+                ProjectFiles::open(&project, Some(&home), trust, home.join(".convoke"), None)
+                    .without(secrets);
+            let read =
+                |name: &str| files.read_text(&project.join(name), FileKind::Instructions).ok();
             for name in ["AGENTS.md", "directory/id", "config"] {
                 assert_eq!(read(name), None, "{name}");
                 let refused = files.take_refused();

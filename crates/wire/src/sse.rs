@@ -149,11 +149,7 @@ impl SseReader {
         let is_oversized = std::mem::take(&mut self.oversized) || has_too_many_values(&data);
         SseEvent {
             name: std::mem::take(&mut self.name),
-            data: if is_oversized {
-                Data::Oversized
-            } else {
-                Data::Whole(into_text(data))
-            },
+            data: if is_oversized { Data::Oversized } else { Data::Whole(into_text(data)) },
         }
     }
 }

@@ -71,7 +71,8 @@ impl GitConfig {
             if key.is_empty() || key.starts_with(['#', ';']) {
                 continue;
             }
-            let is_harmless = |(name, keys): &(&str, &[&str])| *name == section && keys.contains(&&*key);
+            let is_harmless =
+                |(name, keys): &(&str, &[&str])| *name == section && keys.contains(&&*key);
             if HARMLESS.iter().any(is_harmless) {
                 continue;
             }

@@ -25,12 +25,12 @@ use std::path::{Path, PathBuf};
 
 use convoke_core::Diagnostic;
 
-pub(crate) use self::confine::{CONFINE, confine};
 use self::carve::RealPaths;
+pub(crate) use self::confine::{CONFINE, confine};
 pub use self::gap::Gap;
 pub(crate) use self::policy::Policy;
-pub use self::secrets::Secrets;
 use self::policy::{FilePath, Network, Writes};
+pub use self::secrets::Secrets;
 use self::sign_in::SignIn;
 use crate::diagnostics;
 use crate::turn_input::Permissions;
@@ -248,8 +248,13 @@ impl Sandbox<'_> {
             ));
         }
         let gaps = self.enforcer.gaps(self.permissions, self.settings.route, &self.additions);
-        let list =
-            |gaps: &[Gap]| gaps.iter().map(|gap| gap.as_str()).collect::<Vec<_>>().join("; ");
+        let words = |gap: &Gap| match (gap, self.other_ports()) {
+            (Gap::Network, Some(ports)) => {
+                format!("{gap}; TCP {ports} of addresses in your configuration")
+            }
+            _ => gap.to_string(),
+        };
+        let list = |gaps: &[Gap]| gaps.iter().map(words).collect::<Vec<_>>().join("; ");
         let open: Vec<Gap> = gaps.iter().copied().filter(|gap| !gap.is_everywhere()).collect();
         if self.settings.required && !open.is_empty() {
             return Err(format!(
@@ -261,6 +266,16 @@ impl Sandbox<'_> {
         let message =
             format!("{} enforces `{permissions}`; not enforced: {}", self.enforcer, list(&gaps));
         Ok((!gaps.is_empty()).then(|| Diagnostic::new(diagnostics::SANDBOX_PARTIAL, message)))
+    }
+
+    /// Returns a diagnostic about paths that may be changed and do not exist: a rule holds for what is there.
+    pub fn missing(&self) -> Option<Diagnostic> {
+        let confined = self.enforcer.is_kernel() && self.permissions < Permissions::Full;
+        let paths = self.additions.writable.iter().filter(|path| confined && !path.exists());
+        let names: Vec<String> = paths.map(|path| path.display().to_string()).collect();
+        let message =
+            format!("does not exist, and cannot be created by the agent: {}", names.join(", "));
+        (!names.is_empty()).then(|| Diagnostic::new(diagnostics::SANDBOX_PATH_MISSING, message))
     }
 
     /// Makes what the program writes to, and writes its policy into the private directory. Returns the
@@ -284,17 +299,13 @@ impl Sandbox<'_> {
         Ok((Some(path), reach))
     }
 
-    fn policy(
-        &self,
-        abi: u8,
-        reach: &Reach,
-        real: &mut RealPaths,
-    ) -> io::Result<Option<Policy>> {
+    fn policy(&self, abi: u8, reach: &Reach, real: &mut RealPaths) -> io::Result<Option<Policy>> {
         let is_full = self.permissions == Permissions::Full;
         if is_full && reach.hidden.is_empty() {
             return Ok(None);
         }
-        let paths = |paths: &[PathBuf]| paths.iter().map(|it| FilePath::from(it.as_path())).collect();
+        let paths =
+            |paths: &[PathBuf]| paths.iter().map(|it| FilePath::from(it.as_path())).collect();
         let writes = if is_full {
             Writes::Everywhere
         } else {
@@ -373,6 +384,15 @@ impl Sandbox<'_> {
         }
         roots.extend(self.additions.writable.iter().cloned());
         Ok(roots)
+    }
+
+    /// Returns the ports that are open besides the usual ones, in words.
+    fn other_ports(&self) -> Option<String> {
+        let Network::Ports { ports, .. } = self.network() else { return None };
+        let others = ports.iter().filter(|port| !USUAL_PORTS.contains(port)).map(u16::to_string);
+        let others: Vec<String> = others.collect();
+        let word = if others.len() == 1 { "port" } else { "ports" };
+        (!others.is_empty()).then(|| format!("{word} {}", others.join(", ")))
     }
 
     fn network(&self) -> Network {

@@ -166,7 +166,8 @@ impl Secrets {
     /// Returns those in a directory, whose path has no links, relative to it.
     pub fn below(&self, directory: &Path) -> Vec<PathBuf> {
         let mut real = RealPaths::default();
-        let below = |secret: &PathBuf| Some(real.of(secret).strip_prefix(directory).ok()?.to_owned());
+        let below =
+            |secret: &PathBuf| Some(real.of(secret).strip_prefix(directory).ok()?.to_owned());
         self.0.iter().filter_map(below).filter(|it| !it.as_os_str().is_empty()).collect()
     }
 }

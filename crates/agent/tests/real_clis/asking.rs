@@ -46,9 +46,9 @@ async fn run(host: &TestHost, turn_input: TurnInput, answer: Option<PermissionAn
             _ => {}
         }
     }
-    let waited = answers.iter().map(|(_, by)| {
-        !matches!(by, AnsweredBy::Rule | AnsweredBy::Session | AnsweredBy::Nobody)
-    });
+    let waited = answers
+        .iter()
+        .map(|(_, by)| !matches!(by, AnsweredBy::Rule | AnsweredBy::Session | AnsweredBy::Nobody));
     assert_eq!(expiring, waited.collect::<Vec<_>>());
     Asked { questions, answers, result: turn.result().await }
 }
@@ -200,7 +200,12 @@ async fn asks_whatever_the_users_own_rules_allow(cli: Cli) {
         assert!(asked.answers.is_empty() && host.work.path().join("made.txt").exists());
         return;
     }
-    assert_eq!(asked.answers, [(PermissionAnswer::Never, AnsweredBy::Person)], "{:?}", asked.result);
+    assert_eq!(
+        asked.answers,
+        [(PermissionAnswer::Never, AnsweredBy::Person)],
+        "{:?}",
+        asked.result
+    );
     assert_eq!(asked.result.verdict, Verdict::Done, "{:?}", asked.result);
     assert!(!host.work.path().join("made.txt").exists());
 }

@@ -67,7 +67,8 @@ pub async fn runs_nothing_that_an_untrusted_project_brings(cli: Cli) {
 fn brings_commands(cli: Cli, test: &TestHost) {
     if cli.kind() == AgentKind::Codex {
         let work = test.work.path().canonicalize().unwrap();
-        let trusted = format!("[projects.{:?}]\ntrust_level = \"trusted\"\n", work.display().to_string());
+        let trusted =
+            format!("[projects.{:?}]\ntrust_level = \"trusted\"\n", work.display().to_string());
         std::fs::write(test.home.path().join("codex/config.toml"), trusted).unwrap();
     }
     let touch = format!("touch {}/ran", test.work.path().display());

@@ -217,13 +217,15 @@ impl Request<'_> {
         let changed = self.changed_commands();
         let (shown, heading): (Vec<&str>, _) = match &self.trusted_commands {
             None => {
-                let heading = "Trust also lets agents and git follow the project's files that name commands";
+                let heading =
+                    "Trust also lets agents and git follow the project's files that name commands";
                 (self.commands.paths().collect(), heading)
             }
             Some(_) if changed.is_empty() => return Ok(()),
-            Some(_) => {
-                (changed, "Files that name commands changed since you trusted it (+ new, ~ changed)")
-            }
+            Some(_) => (
+                changed,
+                "Files that name commands changed since you trusted it (+ new, ~ changed)",
+            ),
         };
         let end = if shown.is_empty() { "; there are none now." } else { ":" };
         writeln!(out, "{heading}{end}")?;

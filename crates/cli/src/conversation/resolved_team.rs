@@ -223,8 +223,8 @@ impl AgentResolver<'_> {
         if let Some(cwd) = &settings.cwd {
             member_agent.cwd = self.project.directory.join(cwd);
         }
-        let has_program = resolved.definition.kind != AgentKind::Api
-            && self.backend != AgentBackend::StandIns;
+        let has_program =
+            resolved.definition.kind != AgentKind::Api && self.backend != AgentBackend::StandIns;
         member_agent.trusted_commands =
             has_program.then(|| self.project.trusted_commands(&member_agent.cwd));
         let has_own = match settings.workspace {

@@ -50,9 +50,12 @@ fn an_interpreter_in_the_project_is_not_run_outside_of_the_sandbox() {
     let codex = elsewhere.join("codex");
     std::fs::write(&codex, "#!/usr/bin/env node\n").unwrap();
     std::fs::set_permissions(&codex, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let path = format!("{}:{}:/usr/bin:/bin", project.path().join("bin").display(), elsewhere.display());
+    let path =
+        format!("{}:{}:/usr/bin:/bin", project.path().join("bin").display(), elsewhere.display());
     let project = project.env("PATH", &path);
-    for arguments in [&["request", "--agent", "codex", "Hello"][..], &["doctor"], &["doctor", "--ask"]] {
+    for arguments in
+        [&["request", "--agent", "codex", "Hello"][..], &["doctor"], &["doctor", "--ask"]]
+    {
         let shown = project.run(arguments);
         assert!(!project.path().join("bin/node.ran").exists(), "{arguments:?}: {shown}");
     }

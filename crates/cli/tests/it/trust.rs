@@ -123,7 +123,10 @@ sandbox = "edit-and-network"
     assert!(arguments().contains("--setting-sources user --strict-mcp-config"), "{}", arguments());
 
     let shown = project.run(&["trust"]);
-    assert!(shown.starts_with("exit code: 2") && shown.contains("+ .claude/settings.json"), "{shown}");
+    assert!(
+        shown.starts_with("exit code: 2") && shown.contains("+ .claude/settings.json"),
+        "{shown}"
+    );
     let json = project.run(&["trust", "--json"]);
     assert!(json.contains(r#""changedCommandFiles":[".claude/settings.json"]"#), "{json}");
     let again = project.run(&["trust", "--yes"]);

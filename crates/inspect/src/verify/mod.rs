@@ -114,9 +114,8 @@ pub async fn verify(
         Err(CaptureError::NoCall { output, .. }) => {
             let outside = host_environment.outside_project();
             let installed = outside.agent_program(vendor.facts().command);
-            let version = installed.and_then(|path| {
-                crate::installed::Installed::at(&path, vendor, &outside).version
-            });
+            let version = installed
+                .and_then(|path| crate::installed::Installed::at(&path, vendor, &outside).version);
             let is_right = report.loaded.is_empty() && report.no_request.is_some();
             let differences =
                 if is_right { vec![] } else { vec![Difference::NoRequest { output }] };

@@ -65,7 +65,8 @@ fn no_path_leads_out_of_the_directory() {
 fn secrets_in_the_working_directory_are_neither_listed_nor_read_nor_searched() {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path().canonicalize().unwrap();
-    for (name, text) in [(".ssh/id", "needle"), (".config/gh/hosts", "needle"), ("a.txt", "needle")] {
+    for (name, text) in [(".ssh/id", "needle"), (".config/gh/hosts", "needle"), ("a.txt", "needle")]
+    {
         fs::create_dir_all(home.join(name).parent().unwrap()).unwrap();
         fs::write(home.join(name), text).unwrap();
     }
