@@ -8,7 +8,8 @@ use convoke_agent::event::EventKind;
 use convoke_agent::permission::{AnsweredBy, Approvals, PermissionAnswer, PermissionQuestion};
 use convoke_agent::turn_input::Permissions;
 use convoke_agent::{TurnInput, TurnResult, Verdict};
-use convoke_rehearsal::{Answer, Script};
+use convoke_rehearsal::script::Condition;
+use convoke_rehearsal::{Answer, Reply, Script};
 use convoke_team::PermissionRules;
 use serde_json::json;
 
@@ -29,6 +30,14 @@ fn asking(host: &TestHost) -> TurnInput {
 
 /// Runs a turn, and answers each question; `None` is no answer.
 async fn run(host: &TestHost, turn_input: TurnInput, answer: Option<PermissionAnswer>) -> Asked {
+    run_answering(host, turn_input, |_| answer).await
+}
+
+async fn run_answering(
+    host: &TestHost,
+    turn_input: TurnInput,
+    answer: impl Fn(&PermissionQuestion) -> Option<PermissionAnswer>,
+) -> Asked {
     let mut turn = host.agent.start(turn_input);
     let answerer = turn.answerer();
     let (mut questions, mut answers, mut expiring) = (Vec::new(), Vec::new(), Vec::new());
@@ -37,7 +46,7 @@ async fn run(host: &TestHost, turn_input: TurnInput, answer: Option<PermissionAn
             EventKind::PermissionAsked { question, expires_at } => {
                 // Nobody is waited for where a rule or an earlier answer decides.
                 expiring.push(expires_at > 0);
-                if let Some(answer) = answer {
+                if let Some(answer) = answer(&question) {
                     answerer.answer(&question.id, answer);
                 }
                 questions.push(question);
@@ -210,6 +219,49 @@ async fn asks_whatever_the_users_own_rules_allow(cli: Cli) {
     assert!(!host.work.path().join("made.txt").exists());
 }
 
+/// Two calls in one reply are two questions, at once or one after the other, and each has its own answer.
+async fn asks_for_each_of_two_calls(cli: Cli) {
+    let (tool, one) = cli.shell_call("touch one.txt");
+    let two = cli.shell_call("touch two.txt").1;
+    let both = Reply::default().call(tool, one).call(tool, two);
+    let Some(host) = TestHost::new(cli, Script::new([both.into(), Answer::say("Done.")])).await else {
+        return;
+    };
+    let asked = run_answering(&host, asking(&host), |question| {
+        let is_first = question.summary == "touch one.txt";
+        Some(if is_first { PermissionAnswer::Once } else { PermissionAnswer::Never })
+    });
+    let asked = asked.await;
+    assert_eq!(asked.result.verdict, Verdict::Done, "{:?}", asked.result);
+    let mut summaries: Vec<&str> = asked.questions.iter().map(|it| it.summary.as_str()).collect();
+    summaries.sort_unstable();
+    assert_eq!(summaries, ["touch one.txt", "touch two.txt"]);
+    let made = ["one.txt", "two.txt"].map(|name| host.work.path().join(name).exists());
+    assert_eq!(made, [true, false], "{:?}", asked.result);
+}
+
+/// What a sub-agent wants to do is put to the person, too.
+async fn asks_for_a_sub_agent(cli: Cli) {
+    for (answer, is_made) in [(PermissionAnswer::Once, true), (PermissionAnswer::Never, false)] {
+        let with = |text: &str| Condition { contains: Some(text.to_owned()), ..Condition::default() };
+        let input = json!({"description": "sub", "prompt": "SUBPROMPT do it", "subagent_type": "general-purpose"});
+        let script = Script::new([
+            Answer::call("Agent", input).when(with("make a file")),
+            Answer::say("Done.").when(with("make a file")),
+            cli.shell("touch made.txt").when(with("SUBPROMPT")),
+            Answer::say("The sub-agent is done.").when(with("SUBPROMPT")),
+        ]);
+        let Some(host) = TestHost::new(cli, script).await else {
+            return;
+        };
+        let asked = run(&host, asking(&host), Some(answer)).await;
+        assert_eq!(asked.result.verdict, Verdict::Done, "{:?}", asked.result);
+        assert_eq!(asked.answers, [(answer, AnsweredBy::Person)], "{:?}", asked.questions);
+        assert_eq!(asked.questions[0].summary, "touch made.txt");
+        assert_eq!(host.work.path().join("made.txt").exists(), is_made, "{answer:?}");
+    }
+}
+
 /// A turn that is cancelled while it waits ends, and does not do what it asked for.
 async fn is_cancelled_while_it_waits(cli: Cli) {
     let script = Script::new([cli.shell("touch made.txt"), Answer::say("Done.")]);
@@ -237,17 +289,17 @@ async fn is_cancelled_while_it_waits(cli: Cli) {
 for_each_cli! {
     claude_197: Cli::Claude197 => [asks_before_it_runs_a_command, shows_the_change_before_it_is_made,
         takes_no_answer_for_a_no, asks_once_for_a_session, is_cancelled_while_it_waits,
-        asks_whatever_the_users_own_rules_allow];
+        asks_whatever_the_users_own_rules_allow, asks_for_each_of_two_calls, asks_for_a_sub_agent];
     claude_325: Cli::Claude325 => [asks_before_it_runs_a_command, shows_the_change_before_it_is_made,
         takes_no_answer_for_a_no, asks_once_for_a_session, is_cancelled_while_it_waits,
-        asks_whatever_the_users_own_rules_allow];
+        asks_whatever_the_users_own_rules_allow, asks_for_each_of_two_calls, asks_for_a_sub_agent];
     gemini: Cli::Gemini => [asks_before_it_runs_a_command, shows_the_change_before_it_is_made,
         takes_no_answer_for_a_no, asks_once_for_a_session, is_cancelled_while_it_waits,
-        asks_whatever_the_users_own_rules_allow];
+        asks_whatever_the_users_own_rules_allow, asks_for_each_of_two_calls];
     codex_098: Cli::Codex98 => [asks_before_it_runs_a_command, shows_the_change_before_it_is_made,
         takes_no_answer_for_a_no, asks_once_for_a_session, is_cancelled_while_it_waits,
-        asks_whatever_the_users_own_rules_allow];
+        asks_whatever_the_users_own_rules_allow, asks_for_each_of_two_calls];
     codex_166: Cli::Codex166 => [asks_before_it_runs_a_command, shows_the_change_before_it_is_made,
         takes_no_answer_for_a_no, asks_once_for_a_session, is_cancelled_while_it_waits,
-        asks_whatever_the_users_own_rules_allow];
+        asks_whatever_the_users_own_rules_allow, asks_for_each_of_two_calls];
 }

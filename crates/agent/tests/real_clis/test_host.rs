@@ -60,7 +60,13 @@ impl Cli {
 
     /// Returns a call of its shell, as its model would make it.
     pub fn shell(self, command: &str) -> Answer {
-        let (tool, input) = match self.kind() {
+        let (tool, input) = self.shell_call(command);
+        Answer::call(tool, input)
+    }
+
+    /// Returns the name and the input of the tool that runs a command.
+    pub fn shell_call(self, command: &str) -> (&'static str, Value) {
+        match self.kind() {
             AgentKind::Claude => {
                 ("Bash", json!({"command": command, "description": "test", "timeout": 600_000}))
             }
@@ -68,8 +74,7 @@ impl Cli {
                 ("run_shell_command", json!({"command": command, "description": "test"}))
             }
             _ => ("exec_command", json!({"cmd": command, "yield_time_ms": 60_000})),
-        };
-        Answer::call(tool, input)
+        }
     }
 
     /// Returns its program, or `None` when it is not installed and need not be.
