@@ -6,6 +6,7 @@
 mod git_config;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
@@ -81,6 +82,7 @@ impl CommandFiles {
     }
 
     /// Returns the files in a directory, with paths that are relative to it.
+    #[must_use]
     pub fn within(&self, directory: &Path) -> Self {
         let below = |(path, hash): (&String, &String)| {
             let below = Path::new(path).strip_prefix(directory).ok()?;
@@ -118,7 +120,7 @@ impl TrustedCommands {
         let count = changed.len();
         let mut named = changed[..count.min(NAMED_FILES)].join(", ");
         if count > NAMED_FILES {
-            named += &format!(" and {} more", count - NAMED_FILES);
+            let _ = write!(named, " and {} more", count - NAMED_FILES);
         }
         let granted = self.granted.display();
         let message = format!(

@@ -229,7 +229,7 @@ fn every_recorded_dialogue_of_claude_takes_its_course() {
                 let request = &message["request"];
                 inputs.insert(message["request_id"].to_string(), request["input"].clone());
                 let text = message.to_string();
-                questions.read(text.as_bytes(), &mut |event| course.note(&event.kind));
+                questions.read(text.as_bytes(), false, &mut |event| course.note(&event.kind));
             } else if line["dir"] == "->" && message["type"] == "control_response" {
                 let id = &message["response"]["request_id"];
                 let told = questions.answer(id.as_str().unwrap(), Decision::Allowed);

@@ -1,6 +1,7 @@
 //! The settings of a repository's configuration that can name commands.
 
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use convoke_files::{Disk, FileKind, Files as _};
@@ -76,7 +77,7 @@ impl GitConfig {
             if HARMLESS.iter().any(is_harmless) {
                 continue;
             }
-            self.settings += &format!("[{section}] {line}\n");
+            let _ = writeln!(self.settings, "[{section}] {line}");
             match (section.as_str(), key.as_str()) {
                 ("core", "hookspath") => self.hooks = Some(value.into()),
                 // Files in the home directory are the user's own.

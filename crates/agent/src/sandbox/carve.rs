@@ -100,13 +100,12 @@ impl RealPaths {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
             return (path.canonicalize().unwrap_or_else(|_| path.to_owned()), true);
         };
-        let (parent, is_there) = match self.directories.get(parent) {
-            Some(known) => known.clone(),
-            None => {
-                let found = self.find(parent);
-                self.directories.insert(parent.to_owned(), found.clone());
-                found
-            }
+        let (parent, is_there) = if let Some(known) = self.directories.get(parent) {
+            known.clone()
+        } else {
+            let found = self.find(parent);
+            self.directories.insert(parent.to_owned(), found.clone());
+            found
         };
         let path = parent.join(name);
         if !is_there {

@@ -224,7 +224,8 @@ async fn asks_for_each_of_two_calls(cli: Cli) {
     let (tool, one) = cli.shell_call("touch one.txt");
     let two = cli.shell_call("touch two.txt").1;
     let both = Reply::default().call(tool, one).call(tool, two);
-    let Some(host) = TestHost::new(cli, Script::new([both.into(), Answer::say("Done.")])).await else {
+    let Some(host) = TestHost::new(cli, Script::new([both.into(), Answer::say("Done.")])).await
+    else {
         return;
     };
     let asked = run_answering(&host, asking(&host), |question| {
@@ -243,7 +244,8 @@ async fn asks_for_each_of_two_calls(cli: Cli) {
 /// What a sub-agent wants to do is put to the person, too.
 async fn asks_for_a_sub_agent(cli: Cli) {
     for (answer, is_made) in [(PermissionAnswer::Once, true), (PermissionAnswer::Never, false)] {
-        let with = |text: &str| Condition { contains: Some(text.to_owned()), ..Condition::default() };
+        let with =
+            |text: &str| Condition { contains: Some(text.to_owned()), ..Condition::default() };
         let input = json!({"description": "sub", "prompt": "SUBPROMPT do it", "subagent_type": "general-purpose"});
         let script = Script::new([
             Answer::call("Agent", input).when(with("make a file")),

@@ -80,11 +80,12 @@ fn grant(directory: &Path, home: &Home, arguments: &Arguments) -> anyhow::Result
     if !arguments.json {
         request.show(&mut out)?;
     }
-    let answer = match is_covered {
-        true => Answer::Yes,
-        _ if arguments.yes => Answer::Yes,
-        _ if arguments.json => Answer::NotAsked,
-        _ => ask(&mut out)?,
+    let answer = if is_covered || arguments.yes {
+        Answer::Yes
+    } else if arguments.json {
+        Answer::NotAsked
+    } else {
+        ask(&mut out)?
     };
     let is_new = answer == Answer::Yes && !is_covered;
     if is_new {
