@@ -19,7 +19,7 @@ use convoke_session::shared::NodeOffer;
 use convoke_session::store::Holder;
 use convoke_session::store::postgres::PostgresStore;
 use convoke_session::{
-    Coordinator, MemberAgent, Millis, NewSession, PersonMessage, SessionEvent, SessionEventKind,
+    Coordinator, MemberAgent, Millis, NewMessage, NewSession, SessionEvent, SessionEventKind,
     SessionId, SqliteStore, Store as _, TeamAgents,
 };
 use convoke_team::Team;
@@ -75,8 +75,8 @@ fn session() -> NewSession {
     NewSession { team: team_text(), ..new_session() }
 }
 
-fn question() -> PersonMessage {
-    PersonMessage::new("ada", format!("{} [NEXT: max]", "what? ".repeat(100)))
+fn question() -> NewMessage {
+    NewMessage::from_person("ada", format!("{} [NEXT: max]", "what? ".repeat(100)))
 }
 
 /// Creates sessions with a message each.
@@ -229,7 +229,7 @@ async fn latency(cluster: &Cluster) {
     let mut times = Vec::new();
     for number in 0..MESSAGES {
         let begun = Instant::now();
-        speaker.accept(PersonMessage::new("ada", format!("note {number}"))).await.unwrap();
+        speaker.accept(NewMessage::from_person("ada", format!("note {number}"))).await.unwrap();
         while let Some(event) = seen.recv().await {
             if let SessionEventKind::Message(message) = event.kind
                 && message.text == format!("note {number}")

@@ -58,7 +58,7 @@ async fn first_content(stage: &Stage) {
     ] {
         let mut timings = Vec::new();
         for _ in 0..RUNS {
-            timings.push(Client::of(stage).get(&path).await);
+            timings.push(Client::new(stage).get(&path).await);
         }
         let bytes = timings.iter().map(|timing| timing.bytes).max().unwrap_or(0);
         let median = |of: fn(&Timing) -> f64| {
@@ -83,7 +83,7 @@ async fn pages(stage: &Stage) {
     table::begin(&title, &["messages", "time", "resident before", "resident after"]);
     let before = resident();
     let begin = Instant::now();
-    let client = Client::of(stage);
+    let client = Client::new(stage);
     let mut messages = 0;
     for page in 0..PAGES {
         let path =
@@ -114,7 +114,7 @@ async fn viewers(stage: &Stage) {
 
 async fn watch(stage: &Stage, session: SessionId, count: usize) {
     let before = resident();
-    let client = Client::of(stage);
+    let client = Client::new(stage);
     let mut viewers = Vec::new();
     for _ in 0..count {
         viewers.push(client.view(session).await);

@@ -46,7 +46,7 @@ pub const FILES: &[(&str, &str)] = files! {
     "wrappers/turn-aborted.md"
 };
 
-/// Where errors say that the pack lies, since it lies nowhere.
+/// The path of the built-in pack in errors; it is not on disk.
 const PLACE: &str = "/built-in/convoke";
 
 /// Reads the pack.

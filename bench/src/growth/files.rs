@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use convoke_agent::env_file;
-use convoke_codex::config::Layers;
+use convoke_codex::config::{ConfigPlaces, Layers};
 use convoke_codex::project_doc::{Rules, Settings, Trust, discover};
 use convoke_explain::{Edition, Session, explain};
 use convoke_files::{FileKind, MemoryTree};
@@ -172,15 +172,13 @@ const fn config(input: &'static str, make: fn(usize) -> String) -> Reader {
     let read = |text: &str| {
         let mut tree = MemoryTree::default();
         tree.write("/h/.codex/config.toml", text);
-        let home = Path::new("/h");
-        drop(Layers::load(
-            &tree,
-            Path::new("/etc/codex"),
-            &home.join(".codex"),
-            Some(home),
-            Path::new("/r"),
-            &[],
-        ));
+        let places = ConfigPlaces {
+            machine: Path::new("/etc/codex"),
+            codex_home: Path::new("/h/.codex"),
+            home: Some(Path::new("/h")),
+            cwd: Path::new("/r"),
+        };
+        drop(Layers::load(&tree, places, []));
     };
     Reader {
         name: "config.toml of Codex",

@@ -46,6 +46,9 @@ pub(super) const READERS: &[Reader] = &[
     team("`[`", |bytes| repeated("[", bytes)),
     team("`a.a.a…`", |bytes| format!("{}a = 1", repeated("a.", bytes - 8))),
     team("`a={`", |bytes| repeated("a={", bytes)),
+    team("`=`", |bytes| repeated("=", bytes)),
+    team("carriage returns", |bytes| repeated("a=1\r", bytes)),
+    team("line breaks and an error", |bytes| format!("{}=", repeated("\n", bytes - 8))),
     events(
         "output of Claude Code",
         "deltas",

@@ -25,7 +25,7 @@ pub struct Timing {
 }
 
 impl Client {
-    pub fn of(stage: &Stage) -> Self {
+    pub fn new(stage: &Stage) -> Self {
         Self { port: stage.port, token: stage.token.clone() }
     }
 

@@ -13,11 +13,11 @@ pub(crate) const FLAG: &str = "--settings";
 pub(crate) enum SettingsError {
     #[error("cannot read {}: {source}", path.display())]
     File { path: PathBuf, source: io::Error },
-    #[error("the value of `--settings` is no JSON object")]
+    #[error("the value of `--settings` is not a JSON object")]
     NoObject,
 }
 
-/// Takes the settings out of arguments: returns the other arguments and the last value of the flag.
+/// Splits the settings off the arguments: returns the other arguments and the last value of the flag.
 pub(crate) fn split(arguments: &[String]) -> (Vec<String>, Option<String>) {
     let mut others = Vec::new();
     let mut given = None;

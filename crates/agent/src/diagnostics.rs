@@ -54,7 +54,7 @@ convoke_core::diagnostic_codes! {
         "Start processes that must outlive the turn outside the agent.";
     AGENT_EXIT_DISAGREES = "agent.exit-disagrees", Note,
         "The agent reported success, but its program exited with an error.",
-        "If the reply is complete, nothing; else read the program's error output.";
+        "If the reply is complete, no action is needed; otherwise read the program's error output.";
     AGENT_SETTING_REFUSED = "agent.setting-refused", Loss,
         "A project's file has a setting that needs trust, and the project is not trusted.",
         "Trust the directory, or set it in your own configuration.";
@@ -68,7 +68,7 @@ convoke_core::diagnostic_codes! {
         "An agent that asks a person has rules of its program's own that allow commands or tools, and follows them without a question.",
         "Move the rules to your `permissions.toml`, or remove them.";
     SANDBOX_PARTIAL = "sandbox.partial", Note,
-        "Part of what a member's permissions mean is not enforced; the message names it.",
+        "Part of a member's permissions is not enforced; the message names it.",
         "`convoke docs permissions` says what that means; `require-sandbox = true` refuses turns where this system enforces less than it could.";
     SANDBOX_PATH_MISSING = "sandbox.path-missing", Note,
         "A path that an agent may change does not exist, and the agent cannot create it.",
@@ -77,9 +77,9 @@ convoke_core::diagnostic_codes! {
         "An agent failed that was not given variables whose names mark secrets.",
         "Name those that it needs as `variables` of the agent in agents.toml.";
     SANDBOX_STOPPED = "sandbox.stopped", Loss,
-        "The sandbox stopped a tool of the agent, which may have gone on without it.",
+        "The sandbox stopped a tool of the agent, which may have continued without it.",
         "Widen the member's permissions, or add the path or port to the agent in agents.toml, if it should be allowed.";
     CACHE_BROKEN = "cache.broken", Note,
-        "Something that Convoke sends changed a prefix that the provider could have taken from its cache.",
+        "A change in what Convoke sends invalidated a prefix that the provider had cached.",
         "`convoke sessions show --cache` names the first difference; keep instructions and tools the same between turns.";
 }

@@ -178,7 +178,7 @@ impl RequestPurpose {
 pub struct Received {
     /// The bytes that the agent was given: prompt and system text.
     pub handed_over_bytes: u64,
-    /// The requests of its program to the model.
+    /// The requests of its program that the model received.
     pub requests: u64,
     /// The bytes of their bodies.
     pub bytes: u64,
@@ -187,13 +187,39 @@ pub struct Received {
     /// The bytes by owner, the largest share first. They add up to `bytes`, unless requests were too
     /// large to be stored.
     pub shares: Vec<OwnerShare>,
+    /// The requests that the model did not receive: refused by the provider, or not sent.
+    #[serde(default)]
+    pub refused: u64,
+    /// The reason for the last of them.
+    #[serde(default)]
+    pub refusal: Option<String>,
 }
 
 impl fmt::Display for Received {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { handed_over_bytes, requests, bytes, tokens, shares } = self;
-        let (handed_over, bytes) = (size(*handed_over_bytes), (*bytes, size(*bytes)));
-        write!(f, "handed over {handed_over} · the model received {}", bytes.1)?;
+        write!(f, "handed over {} · ", size(self.handed_over_bytes))?;
+        if self.requests > 0 {
+            self.fmt_received(f)?;
+        }
+        let before = match (self.refused, self.requests) {
+            (0, _) => return Ok(()),
+            (_, 0) => "the model received nothing: ",
+            _ => "; ",
+        };
+        let refused = match self.refused {
+            1 => "1 request was refused".to_owned(),
+            many => format!("{} requests were refused", thousands(many)),
+        };
+        write!(f, "{before}{refused}")?;
+        self.refusal.iter().try_for_each(|reason| write!(f, " ({reason})"))
+    }
+}
+
+impl Received {
+    fn fmt_received(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { requests, bytes, tokens, shares, .. } = self;
+        let bytes = (*bytes, size(*bytes));
+        write!(f, "the model received {}", bytes.1)?;
         match tokens {
             Some(tokens) => write!(f, " ({} tokens)", thousands(*tokens))?,
             None => write!(f, " (about {} tokens)", thousands(estimate_tokens(bytes.0)))?,
@@ -284,7 +310,7 @@ impl<'a> Event<'a> {
     }
 
     /// Creates an event of a sub-agent, or of the agent itself for `None`.
-    pub fn of(sub_agent: Option<Cow<'a, str>>, kind: EventKind<'a>) -> Self {
+    pub fn new(sub_agent: Option<Cow<'a, str>>, kind: EventKind<'a>) -> Self {
         Self { sub_agent, kind }
     }
 
@@ -364,6 +390,8 @@ mod tests {
                 share("the program's own", 70_896),
                 share("ours", 1_104),
             ],
+            refused: 0,
+            refusal: None,
         };
         assert_eq!(
             received.to_string(),
@@ -373,6 +401,17 @@ mod tests {
         assert_eq!(
             received.to_string(),
             "handed over 1,042 B · the model received 184 KB (about 46,000 tokens) in 2 requests"
+        );
+        let refusal = Some("the server answered 429".to_owned());
+        received = Received { refused: 1, refusal, ..received };
+        assert_eq!(
+            received.to_string(),
+            "handed over 1,042 B · the model received 184 KB (about 46,000 tokens) in 2 requests; 1 request was refused (the server answered 429)"
+        );
+        received = Received { requests: 0, bytes: 0, refused: 4, ..received };
+        assert_eq!(
+            received.to_string(),
+            "handed over 1,042 B · the model received nothing: 4 requests were refused (the server answered 429)"
         );
     }
 }

@@ -107,7 +107,7 @@ pub enum AnsweredBy {
 }
 
 impl AnsweredBy {
-    /// Returns the word for it.
+    /// Returns the name in JSON.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Person => "person",
@@ -141,7 +141,7 @@ impl Approvals {
         Self { rules, ..Self::default() }
     }
 
-    /// Keeps the answers for a session together with those to other members and earlier turns.
+    /// Shares the answers for a session with other members and later turns.
     #[must_use]
     pub fn remembered_in(self, answers: &SessionAnswers, member: &str) -> Self {
         Self { member: member.to_owned(), remembered: answers.clone(), ..self }
@@ -174,7 +174,7 @@ impl Approvals {
         self.is_unattended.borrow().then_some((PermissionAnswer::Never, AnsweredBy::Nobody))
     }
 
-    /// Keeps an answer that a person gave for the session.
+    /// Stores an answer that a person gave for the session.
     pub fn remember(&self, question: &PermissionQuestion, answer: PermissionAnswer) {
         if answer == PermissionAnswer::Once {
             return;

@@ -30,7 +30,7 @@ struct TextOrigin {
 }
 
 impl TextOrigin {
-    fn of(event: &Event<'static>) -> Option<(Self, TextPart)> {
+    fn from_event(event: &Event<'static>) -> Option<(Self, TextPart)> {
         let (is_thought, part) = match &event.kind {
             EventKind::Text { part, .. } => (false, *part),
             EventKind::Thinking { part, .. } => (true, *part),
@@ -60,7 +60,7 @@ impl EventRedactor {
 
     /// Redacts an event, and returns the events that can be shown and stored now.
     pub async fn take(&mut self, mut event: Event<'static>) -> Vec<Event<'static>> {
-        match TextOrigin::of(&event) {
+        match TextOrigin::from_event(&event) {
             Some((origin, TextPart::Delta)) => {
                 let stream = self.texts.entry(origin).or_insert_with(|| self.redactor.stream());
                 let has_text = push(stream, &mut event).await;
@@ -240,7 +240,7 @@ mod tests {
             EventKind::Warning(notice),
             EventKind::Finished { verdict: Verdict::Failed(failure) },
         ] {
-            let event = Event::of(Some(secret()), kind);
+            let event = Event::new(Some(secret()), kind);
             let text = format!("{:?}", EventRedactor::new(redactor()).take(event).await);
             assert!(text.contains("a [redacted]") && !text.contains("horse"), "{text}");
         }

@@ -14,7 +14,7 @@ pub struct Start {
 
 impl Start {
     /// Returns the start of a CLI in a directory with this trust.
-    pub fn of(vendor: Vendor, trust: Trust) -> Self {
+    pub fn new(vendor: Vendor, trust: Trust) -> Self {
         match (vendor, trust) {
             (Vendor::Claude, Trust::Trusted) => Self {
                 args: vec!["--setting-sources", "user,project,local"],

@@ -1,6 +1,8 @@
 //! The input of a turn.
 
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use convoke_core::ledger::Ledger;
@@ -9,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::id::AttemptRef;
+use crate::id::{AttemptRef, ThreadId};
 use crate::permission::Approvals;
 use crate::team_tools::TeamTools;
 use crate::usage::Usage;
@@ -44,6 +46,8 @@ pub struct TurnInput {
     pub thread_writer: ThreadWriter,
     /// The attempt; `None` outside a session.
     pub attempt: Option<AttemptRef>,
+    /// The member's thread in its session; `None` outside a session.
+    pub thread: Option<ThreadId>,
     /// The tools with which the agent reaches its team; `None` if it has none.
     pub team_tools: Option<TeamTools>,
     /// The time until which the turn may run; `None` for no such time.
@@ -53,34 +57,43 @@ pub struct TurnInput {
 /// The time until which a turn may run, which its caller extends. When it is over, the guardian ends the agent, even if
 /// this process is stopped.
 #[derive(Debug, Clone)]
-pub struct Lease(watch::Receiver<Instant>);
+pub struct Lease {
+    until: watch::Receiver<Instant>,
+    /// Whether the guardian has ended the agent. It may not have heard of the last extension.
+    has_ended: Arc<AtomicBool>,
+}
 
 impl Lease {
     /// Creates a lease that ends at the last time sent.
     pub fn new(until: watch::Receiver<Instant>) -> Self {
-        Self(until)
+        Self { until, has_ended: Arc::default() }
     }
 
     /// Returns the time that is left.
     pub fn left(&mut self) -> Duration {
-        self.0.borrow_and_update().saturating_duration_since(Instant::now())
+        self.until.borrow_and_update().saturating_duration_since(Instant::now())
     }
 
-    /// Returns whether it is over.
+    /// Returns whether it is over, or was for the guardian.
     pub fn is_over(&self) -> bool {
-        *self.0.borrow() <= Instant::now()
+        self.has_ended.load(Ordering::Relaxed) || *self.until.borrow() <= Instant::now()
     }
 
-    /// Waits until it is extended, and returns the time that is left; `None` if nobody can extend it.
+    /// Notes that the guardian has ended the agent.
+    pub(crate) fn end(&self) {
+        self.has_ended.store(true, Ordering::Relaxed);
+    }
+
+    /// Waits until it is extended, and returns the time that is left; `None` if it cannot be extended.
     pub async fn extended(&mut self) -> Option<Duration> {
-        self.0.changed().await.ok()?;
+        self.until.changed().await.ok()?;
         Some(self.left())
     }
 }
 
 impl PartialEq for Lease {
     fn eq(&self, other: &Self) -> bool {
-        self.0.same_channel(&other.0)
+        self.until.same_channel(&other.until)
     }
 }
 
@@ -101,6 +114,7 @@ impl TurnInput {
             trust: Trust::Untrusted,
             limits: Limits::default(),
             attempt: None,
+            thread: None,
             team_tools: None,
             lease: None,
             approvals: Approvals::default(),

@@ -80,7 +80,7 @@ impl Vendor {
     }
 
     /// Recognises a CLI by the name of its program or by its package directory.
-    pub fn of(program: &Path) -> Option<Self> {
+    pub fn from_program(program: &Path) -> Option<Self> {
         let name = program.file_stem()?.to_str()?;
         let by_name = Self::ALL.into_iter().find(|vendor| vendor.facts().command == name);
         by_name.or_else(|| {
@@ -157,7 +157,7 @@ impl fmt::Display for Vendor {
 
 /// An unknown CLI name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown agent `{0}`; known are claude, codex and gemini")]
+#[error("unknown agent `{0}`; use claude, codex or gemini")]
 pub struct UnknownVendor(pub String);
 
 impl FromStr for Vendor {

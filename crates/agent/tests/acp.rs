@@ -353,8 +353,9 @@ fn opening_problems(lines: &[Value]) -> Vec<String> {
         }
         let said = feed(&mut session, &message, &mut events);
         let is_ours = answered["result"]["protocolVersion"].as_u64().is_none_or(|it| it == 1);
-        let goes_on = answered["error"].is_null() && is_ours;
-        if goes_on != (said.len() == 1) || goes_on == (session.reader().phase() == TurnPhase::Over)
+        let continues = answered["error"].is_null() && is_ours;
+        if continues != (said.len() == 1)
+            || continues == (session.reader().phase() == TurnPhase::Over)
         {
             problems.push(format!("after {answered} it says {said:?}"));
         }

@@ -117,15 +117,20 @@ impl Change {
         Self { path: self.path.clone(), before: self.after.clone(), after: self.before.clone() }
     }
 
-    /// Tells whether the contents before and after are known, at least by their hashes.
+    /// Returns whether the content before was not copied.
+    pub(crate) fn is_incomplete(&self) -> bool {
+        self.before.as_ref().and_then(Node::content) == Some(Content::Pending)
+    }
+
+    /// Returns whether the contents before and after are known, at least by their hashes.
     fn is_known(&self) -> bool {
         let nodes = [&self.before, &self.after].into_iter().flatten();
         nodes.filter_map(Node::content).all(|content| content.oid().is_some())
     }
 
-    /// Tells whether the change is worth a line of its own: directories that only hold changed files are
+    /// Returns whether the change is worth a line of its own: directories that only hold changed files are
     /// not.
-    pub(crate) fn is_shown(&self, all: &[Self]) -> bool {
+    fn is_shown(&self, all: &[Self]) -> bool {
         let is_directory = |node: &Option<Node>| matches!(node, Some(Node::Directory { .. }));
         match (&self.before, &self.after) {
             (before, after) if is_directory(before) && is_directory(after) => true,
@@ -136,7 +141,12 @@ impl Change {
     }
 }
 
-/// Tells whether there is a change below a directory. Changes are sorted by path.
+/// Returns the changes that are shown of some: files, links, and directories that are empty or whose mode changed.
+pub fn shown(changes: &[Change]) -> impl Iterator<Item = &Change> {
+    changes.iter().filter(|change| change.is_shown(changes))
+}
+
+/// Returns whether there is a change below a directory. Changes are sorted by path.
 fn holds_another(all: &[Change], directory: &TreePath) -> bool {
     let from = all.partition_point(|change| change.path <= *directory);
     let mut below = all[from..]
@@ -196,7 +206,7 @@ impl Content {
 
 /// Returns the changes between two states, sorted by path.
 ///
-/// A path that is new but was ignored before is none: it was there, and nobody recorded it.
+/// A new path that was ignored before is not a change: it existed, unrecorded.
 pub(crate) fn changes(before: &Manifest, after: &Manifest) -> Vec<Change> {
     let mut changes = BTreeMap::new();
     let is_shared = |one: &Arc<Directory>, other: Option<&Arc<Directory>>| {
@@ -257,7 +267,7 @@ pub(crate) fn joined<'a>(records: impl IntoIterator<Item = &'a [Change]>) -> Vec
     all.into_values().filter(is_change).collect()
 }
 
-/// Tells whether a file or directory, or a directory above it, was ignored or unreadable. An ignored file is another thing
+/// Returns whether a file or directory, or a directory above it, was ignored or unreadable. An ignored file is another thing
 /// than a directory of its name.
 fn was_ignored(manifest: &Manifest, path: &TreePath, is_directory: bool) -> bool {
     left_out(manifest, path).any(|(at, left_out)| match left_out {
@@ -268,7 +278,7 @@ fn was_ignored(manifest: &Manifest, path: &TreePath, is_directory: bool) -> bool
     })
 }
 
-/// Tells whether a path lies in a directory that could not be read.
+/// Returns whether a path lies in a directory that could not be read.
 fn is_hidden(manifest: &Manifest, path: &TreePath) -> bool {
     left_out(manifest, path).any(|(_, left_out)| left_out == LeftOut::Unreadable)
 }

@@ -6,6 +6,7 @@ use std::fs;
 use std::io::{Read as _, Write as _};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use sha1::{Digest as _, Sha1};
@@ -22,7 +23,7 @@ use crate::tree_path::TreePath;
 const BATCH_FILES: usize = 512;
 /// The bytes of files that are copied before git reads them.
 const STAGED_BYTES: u64 = 64 << 20;
-/// How often a file that changes while it is read is read again.
+/// The maximum number of times that a file is read again because it changed meanwhile.
 const TRIES: u32 = 3;
 /// The bytes of an object name with its line break.
 const OID_LINE: usize = 41;
@@ -77,7 +78,7 @@ pub(crate) fn fill(manifest: &mut Manifest, copied: &Copied) {
 /// The bytes of a file that is hashed here.
 const HASHED_BYTES: u64 = 1 << 20;
 
-/// Tells whether a small file still has its recorded content, though its stamp cannot tell.
+/// Returns whether a small file still has its recorded content, if its stamp does not decide it.
 pub(crate) fn has_content(root: &Path, path: &TreePath, entry: &FileEntry) -> bool {
     let Some(oid) = entry.content.oid().filter(|_| entry.size <= HASHED_BYTES) else {
         return false;
@@ -87,8 +88,10 @@ pub(crate) fn has_content(root: &Path, path: &TreePath, entry: &FileEntry) -> bo
         FileKind::Link => fs::read_link(&at).map(|target| target.into_os_string().into_vec()),
         FileKind::Regular => read_small(&at),
     };
-    let is_stamp =
-        || fs::symlink_metadata(&at).is_ok_and(|metadata| Stamp::of(&metadata) == entry.stamp);
+    let is_stamp = || {
+        fs::symlink_metadata(&at)
+            .is_ok_and(|metadata| Stamp::from_metadata(&metadata) == entry.stamp)
+    };
     content.is_ok_and(|content| blob(&content) == oid) && is_stamp()
 }
 
@@ -163,7 +166,8 @@ impl ContentWriter {
             for (job, content) in left.into_iter().zip(contents) {
                 // A file is stored whole or not at all: it must not change while it is read.
                 let stamp = fs::symlink_metadata(job.path.under(&self.root));
-                let stamp = stamp.ok().map(|metadata| (Stamp::of(&metadata), metadata.len()));
+                let stamp =
+                    stamp.ok().map(|metadata| (Stamp::from_metadata(&metadata), metadata.len()));
                 match stamp {
                     Some((stamp, _)) if stamp == job.stamp => {
                         copied.insert(job.path, (stamp, content));
@@ -186,7 +190,7 @@ impl ContentWriter {
     }
 
     /// Returns the contents of files in their order. A file that cannot be read is unreadable; the others
-    /// are stored all the same.
+    /// are stored anyway.
     fn hash(
         &self,
         jobs: &[Job],
@@ -291,7 +295,8 @@ impl ContentWriter {
     ) -> Result<Vec<Content>, ChangesError> {
         let mut input = Vec::new();
         for file in staged.iter().flatten() {
-            quote(&mut input, file.as_os_str().as_bytes());
+            input.extend(quoted(file.as_os_str().as_bytes()));
+            input.push(b'\n');
         }
         let mut oids = Vec::new();
         if !input.is_empty() {
@@ -316,6 +321,25 @@ impl ContentWriter {
             oid.map_or(Content::Unreadable, Content::Stored)
         };
         Ok(staged.iter().map(content).collect())
+    }
+
+    /// Stores contents that are in memory.
+    pub(crate) fn store_contents(
+        &self,
+        contents: &[(Oid, &[u8])],
+        deadline: Deadline,
+    ) -> Result<(), ChangesError> {
+        let mut staged = Vec::with_capacity(contents.len());
+        let written = contents.iter().try_for_each(|(oid, content)| {
+            let file = self.scratch.join(format!("object-{}-{oid}", std::process::id()));
+            staged.push(Some(file.clone()));
+            fs::write(&file, content).map_err(ChangesError::io(&file))
+        });
+        let stored = written.and_then(|()| self.store(&staged, deadline));
+        for file in staged.iter().flatten() {
+            let _ = fs::remove_file(file);
+        }
+        stored.map(drop)
     }
 
     /// Returns the hashes of files as they are now, without storing them.
@@ -348,9 +372,9 @@ fn copy(from: fs::File, to: &mut fs::File, most: u64) -> std::io::Result<bool> {
     }
 }
 
-/// Writes a path as a quoted line.
-fn quote(out: &mut Vec<u8>, path: &[u8]) {
-    out.push(b'"');
+/// Returns a path in quotes, as git reads it.
+pub(crate) fn quoted(path: &[u8]) -> Vec<u8> {
+    let mut out = vec![b'"'];
     for &byte in path {
         if byte.is_ascii_graphic() && byte != b'"' && byte != b'\\' || byte == b' ' {
             out.push(byte);
@@ -358,7 +382,8 @@ fn quote(out: &mut Vec<u8>, path: &[u8]) {
             out.extend_from_slice(format!("\\{byte:03o}").as_bytes());
         }
     }
-    out.extend_from_slice(b"\"\n");
+    out.push(b'"');
+    out
 }
 
 /// Reads objects of the store, each up to `limit` bytes.
@@ -372,26 +397,49 @@ pub(crate) fn read(
     let mut contents = HashMap::new();
     // A batch at a time, so that memory stays within some large files.
     for batch in oids.chunks(64) {
-        let mut command = git.command(work_tree);
-        command.args(["cat-file", "--batch"]);
-        let mut input = String::new();
-        for oid in batch {
-            let _ = writeln!(input, "{oid}");
+        let found = read_found(git.command(work_tree), batch, limit, deadline)?;
+        if batch.iter().any(|oid| !found.contains_key(oid)) {
+            return Err(ChangesError::damaged(&git.repository, "an object is missing"));
         }
-        let most = (limit + 128) * batch.len() as u64;
-        let output = Git::output(command, "cat-file", input.into_bytes(), most, deadline)?;
-        let damaged = || ChangesError::damaged(&git.repository, "an object is missing");
-        let mut rest = output.as_slice();
-        for &oid in batch {
-            let end = rest.iter().position(|&byte| byte == b'\n').ok_or_else(damaged)?;
-            let header = String::from_utf8_lossy(&rest[..end]).into_owned();
-            let size = header.strip_prefix(&format!("{oid} blob ")).ok_or_else(damaged)?;
-            let size: usize = size.parse().map_err(|_| damaged())?;
-            let content = rest.get(end + 1..end + 1 + size).ok_or_else(damaged)?;
-            contents.insert(oid, content.to_vec());
-            rest = rest.get(end + 2 + size..).ok_or_else(damaged)?;
-        }
+        contents.extend(found);
     }
+    Ok(contents)
+}
+
+/// Reads those of some objects that a git command finds, each up to `limit` bytes.
+pub(crate) fn read_found(
+    mut command: Command,
+    oids: &[Oid],
+    limit: u64,
+    deadline: Deadline,
+) -> Result<HashMap<Oid, Vec<u8>>, ChangesError> {
+    command.args(["cat-file", "--batch"]);
+    let mut input = String::new();
+    for oid in oids {
+        let _ = writeln!(input, "{oid}");
+    }
+    let most = (limit + 128) * oids.len() as u64;
+    let output = Git::output(command, "cat-file", input.into_bytes(), most, deadline)?;
+    let mut contents = HashMap::new();
+    let mut rest = output.as_slice();
+    for &oid in oids {
+        let Some(end) = rest.iter().position(|&byte| byte == b'\n') else { break };
+        let header = String::from_utf8_lossy(&rest[..end]).into_owned();
+        rest = &rest[end + 1..];
+        let Some(size) = header.strip_prefix(&format!("{oid} blob ")) else {
+            if header == format!("{oid} missing") {
+                continue;
+            }
+            break;
+        };
+        let Some(content) = size.parse().ok().and_then(|size: usize| rest.get(..size)) else {
+            break;
+        };
+        contents.insert(oid, content.to_vec());
+        rest = rest.get(content.len() + 1..).unwrap_or_default();
+    }
+    // An object is not taken for another, whoever wrote it.
+    contents.retain(|oid, content| blob(content) == *oid);
     Ok(contents)
 }
 
@@ -423,7 +471,7 @@ mod tests {
         let project = Changes::new(&at("data"), host).place(&at("project")).unwrap();
         let job = |name: &str| {
             let metadata = fs::symlink_metadata(at("project").join(name)).unwrap();
-            let (size, stamp) = (metadata.len(), Stamp::of(&metadata));
+            let (size, stamp) = (metadata.len(), Stamp::from_metadata(&metadata));
             Job { path: TreePath::new(name), kind: FileKind::Regular, size, stamp }
         };
         let jobs = [job("a"), job("d/secret"), job("plain")];

@@ -68,7 +68,7 @@ impl Copier {
         self.shared.state().copied.clear();
     }
 
-    /// Tells whether files wait to be copied.
+    /// Returns whether files wait to be copied.
     pub(crate) fn is_running(&self) -> bool {
         self.shared.state().is_running
     }

@@ -3,7 +3,7 @@
 convoke_core::diagnostic_codes! {
     CHANGES_OFF = "changes.off", Loss,
         "The changes of a turn were not recorded; it cannot be undone.",
-        "The message has the reason: a limit, a full disk, or no `git` program.";
+        "The message names the reason: a limit, a full disk, or a missing `git` program.";
     CHANGES_INCOMPLETE = "changes.incomplete", Loss,
         "A turn changed files before their first copy was complete; undo cannot restore them.",
         "Later turns are complete. The first copy of a directory continues while turns run.";
@@ -13,15 +13,18 @@ convoke_core::diagnostic_codes! {
     CHANGES_LARGE = "changes.large", Loss,
         "A turn changed a file over the size limit. Only its hash is recorded; undo leaves it as it is.",
         "Keep a copy of large files, or exclude them in `.gitignore`.";
+    CHANGES_HIDDEN = "changes.hidden", Note,
+        "A turn created files and ignored them itself, more than a recording takes. Undo leaves them as they are.",
+        "Nothing, if they can be made again, as builds and installed packages can.";
     CHANGES_SHARED = "changes.shared", Note,
         "Another turn ran in the same directory at the same time; changes may belong to either.",
-        "Let them take turns, or give each a copy of its own with `workspace = \"own\"`.";
+        "Run them one after the other, or give each its own copy with `workspace = \"own\"`.";
     CHANGES_COMMANDS = "changes.commands", Note,
         "A turn changed files that name commands for CLIs, editors or shells. Other members and your own programs may run them, without the sandbox of that turn.",
         "Look at them before the next turn: `convoke changes`; `convoke undo` takes them back.";
     CHANGES_NOT_EXPORTED = "changes.not-exported", Note,
-        "The session has recorded changes of files, which an archive does not have.",
-        "They stay with the session here. Commit what others should have.";
+        "The session has recorded file changes; an archive does not contain them.",
+        "They stay in the session's store. Commit the files that others need.";
     WORKSPACE_CREATED = "workspace.created", Note,
         "A member works in a copy of the directory. It lacks files that git ignores.",
         "Name files to copy in `workspace-copy` and files to link to in `workspace-link`.";
@@ -31,7 +34,7 @@ convoke_core::diagnostic_codes! {
         "Check the member's last turn, which removed it.";
     REPOSITORY_CHANGED = "changes.repository", Note,
         "An agent committed, changed the branch or used the stash of the repository in the directory. Undo leaves that as it is.",
-        "`git reflog` has the commits before; `git stash list` has what was stashed.";
+        "`git reflog` shows the earlier commits, `git stash list` the stashed changes.";
     REPOSITORY_REMOVED = "changes.repository-removed", Loss,
         "An agent removed the repository (`.git`) of the directory. Convoke records files, never a repository: undo cannot \
          restore it.",
@@ -43,6 +46,6 @@ convoke_core::diagnostic_codes! {
         "A copy of a session has no workspaces: its members begin with new ones.",
         "Merge them before: `convoke changes apply MEMBER`.";
     WORKSPACE_LEFTOVER = "workspace.leftover", Note,
-        "A directory of a workspace is not used any more: a crash left it, or its session is gone.",
+        "The directory of a workspace is unused: a crash left it behind, or its session was removed.",
         "Remove the directory that the message names.";
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use convoke_diff::LineDiff;
 
-use crate::change::{Change, Content, Node, Oid, Status};
+use crate::change::{Change, Content, Node, Oid, Status, shown};
 use crate::error::ChangesError;
 use crate::store::Changes;
 use crate::tree_path::TreePath;
@@ -51,8 +51,17 @@ impl Changes {
         directory: &Path,
         changes: &[Change],
     ) -> Result<Vec<FileDiff>, ChangesError> {
-        let shown: Vec<&Change> =
-            changes.iter().filter(|change| change.is_shown(changes)).collect();
+        self.first_diffs(directory, changes, usize::MAX)
+    }
+
+    /// Returns the first differences of changes in a directory, and reads the contents of no others.
+    pub fn first_diffs(
+        &self,
+        directory: &Path,
+        changes: &[Change],
+        most: usize,
+    ) -> Result<Vec<FileDiff>, ChangesError> {
+        let shown: Vec<&Change> = shown(changes).take(most).collect();
         let nodes = shown.iter().flat_map(|change| [&change.before, &change.after]).flatten();
         let small = nodes.filter(|node| node.size() <= DIFF_BYTES);
         let mut oids: Vec<Oid> = small.filter_map(|node| node.content()?.stored()).collect();

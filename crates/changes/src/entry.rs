@@ -9,8 +9,8 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::Path;
 
 use rustix::fs::{
-    AtFlags, CWD, FileType, Mode, OFlags, chmod, fchmod, mkdirat, openat, readlinkat, renameat,
-    statat, symlinkat, unlinkat,
+    AtFlags, CWD, FileType, Mode, OFlags, XattrFlags, chmod, fchmod, fgetxattr, flistxattr,
+    fsetxattr, mkdirat, openat, readlinkat, renameat, statat, symlinkat, unlinkat,
 };
 
 use crate::change::FileMode;
@@ -32,7 +32,7 @@ pub(crate) struct Entry {
     name: OsString,
 }
 
-/// What stands under a name.
+/// The entry under a name.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Found {
     pub is_directory: bool,
@@ -74,7 +74,7 @@ impl Entry {
         Path::new(&self.name)
     }
 
-    /// Returns what stands there; a link is not followed.
+    /// Returns the entry; a link is not followed.
     pub(crate) fn found(&self) -> io::Result<Found> {
         let stat = statat(&self.parent, self.name(), AtFlags::SYMLINK_NOFOLLOW)?;
         let is_directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
@@ -124,6 +124,11 @@ impl Entry {
 
     /// Moves a staged file here, by a copy beside it if the file systems differ.
     pub(crate) fn replace_by(&self, staged: &Path, number: usize) -> io::Result<()> {
+        let replaced = self.open_file();
+        let staged_file = openat(CWD, staged, OFlags::RDONLY | OFlags::NOFOLLOW, Mode::empty());
+        if let (Ok(replaced), Ok(staged)) = (&replaced, staged_file) {
+            keep_attributes(replaced, &File::from(staged));
+        }
         match renameat(CWD, staged, &self.parent, self.name()) {
             Err(rustix::io::Errno::XDEV) => {
                 let beside = Path::new(".convoke-undo").with_extension(number.to_string());
@@ -137,12 +142,38 @@ impl Entry {
                     let mut to = File::from(to);
                     io::copy(&mut from, &mut to)?;
                     to.set_permissions(from.metadata()?.permissions())?;
+                    keep_attributes(&from, &to);
                 }
                 renameat(&self.parent, &beside, &self.parent, self.name())?;
                 fs::remove_file(staged)
             }
             moved => Ok(moved?),
         }
+    }
+}
+
+/// The extended attributes that a file keeps when its content is replaced: the user's own, access lists and labels. The
+/// kernel drops others with a change of the content, too.
+const KEPT_ATTRIBUTES: [&str; 3] = ["user.", "system.posix_acl_access", "security.selinux"];
+/// The bytes that are read of names, and of a value.
+const ATTRIBUTE_BYTES: usize = 64 << 10;
+
+/// Copies the extended attributes of a file to the one that takes its place, as far as the file system allows. The mode stays:
+/// an access list has one of its own.
+fn keep_attributes(from: &File, to: &File) {
+    let mut names = vec![0; ATTRIBUTE_BYTES];
+    let Ok(length) = flistxattr(from, names.as_mut_slice()) else { return };
+    let names = names[..length].split(|&byte| byte == 0).filter_map(|it| str::from_utf8(it).ok());
+    let kept = names.filter(|name| KEPT_ATTRIBUTES.iter().any(|it| name.starts_with(it)));
+    let mode = to.metadata().map(|metadata| metadata.permissions());
+    for name in kept {
+        let mut value = vec![0; ATTRIBUTE_BYTES];
+        if let Ok(length) = fgetxattr(from, name, value.as_mut_slice()) {
+            let _ = fsetxattr(to, name, &value[..length], XattrFlags::empty());
+        }
+    }
+    if let Ok(mode) = mode {
+        let _ = to.set_permissions(mode);
     }
 }
 

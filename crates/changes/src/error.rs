@@ -51,15 +51,20 @@ pub enum ChangesError {
         /// The directory.
         path: PathBuf,
     },
-    /// Nothing is there to take back.
+    /// There is nothing to undo.
     #[error("{0}")]
     NothingToUndo(String),
     /// Files changed since the turn.
-    #[error("{} changed since, and nothing was taken back", if paths.len() == 1 { "a file" } else { "files" })]
+    #[error("{} changed since; nothing was undone", if paths.len() == 1 { "a file" } else { "files" })]
     Conflicts {
         /// The files.
         paths: Vec<TreePath>,
     },
+    /// Another turn may have made some of the changes.
+    #[error(
+        "another turn ran at the same time and may have made some of these changes; nothing was taken back"
+    )]
+    Shared,
     /// A turn is running in the directory.
     #[error("a turn is running in {}; wait for its end", path.display())]
     Busy {

@@ -18,7 +18,7 @@ use crate::limits::Limits;
 
 /// The bytes of an error message that are shown.
 const MESSAGE_BYTES: u64 = 2_000;
-/// How often a running process is looked at.
+/// The interval at which a running process is polled.
 const POLL: Duration = Duration::from_millis(1);
 
 /// The parts of the user's environment that recording reads.
@@ -68,7 +68,7 @@ pub(crate) struct Finished {
     pub(crate) message: String,
 }
 
-/// The time at which a recording gives up.
+/// The timeout of a recording.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Deadline {
     at: Instant,
@@ -118,7 +118,7 @@ impl Git {
     /// Returns a command with the private environment, for a working tree.
     pub(crate) fn command(&self, work_tree: &Path) -> Command {
         let mut command = Command::new(&self.program);
-        // Nothing lies here, so that no configuration of a home directory is found.
+        // An empty directory, so that no configuration of a home directory is found.
         let nowhere = self.repository.join("no-home");
         command
             .env_clear()

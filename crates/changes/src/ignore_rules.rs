@@ -32,6 +32,8 @@ pub(crate) struct WorkTree {
     patterns: Vec<u8>,
     /// The directory of the index; `None` without a repository.
     git_dir: Option<PathBuf>,
+    /// The directory that all checkouts of the repository share.
+    common: Option<PathBuf>,
     /// The paths of the index, once they were needed; `None` if it could not be read.
     tracked: OnceCell<Option<TrackedPaths>>,
 }
@@ -72,6 +74,7 @@ impl WorkTree {
             recorded_top: None,
             prefix: Vec::new(),
             patterns,
+            common: directories.as_ref().map(|found| found.common.clone()),
             git_dir: directories.map(|found| found.own),
             tracked: OnceCell::new(),
         }
@@ -80,6 +83,37 @@ impl WorkTree {
     /// Returns the top of the working tree.
     pub(crate) fn top(&self) -> &Path {
         &self.top
+    }
+
+    /// Returns the recorded path of the top; `None` if it is above the recorded directory.
+    pub(crate) fn recorded_top(&self) -> Option<&TreePath> {
+        self.recorded_top.as_ref()
+    }
+
+    /// Returns the patterns that lie outside the working tree.
+    pub(crate) fn into_patterns(self) -> Vec<u8> {
+        self.patterns
+    }
+
+    /// Returns the directory of the index.
+    pub(crate) fn git_dir(&self) -> Option<&Path> {
+        self.git_dir.as_deref()
+    }
+
+    /// Returns the directory of the repository's objects.
+    pub(crate) fn objects(&self) -> impl Iterator<Item = PathBuf> {
+        self.common.iter().map(|common| common.join("objects"))
+    }
+
+    /// Returns the file of the repository's own attributes.
+    pub(crate) fn info_attributes(&self) -> Option<PathBuf> {
+        self.common.as_ref().map(|common| common.join("info/attributes"))
+    }
+
+    /// Returns the user's `core.attributesFile`, which the project's configuration may name too.
+    pub(crate) fn user_attributes(&self, host: &Host) -> PathBuf {
+        let named = user_file("attributesfile", host, self.common.as_deref());
+        named.unwrap_or_else(|| host.config.join("git/attributes"))
     }
 
     /// Adds the rules that are not recorded to a hash: those outside of the working tree, and above the recorded directory.
@@ -99,13 +133,13 @@ impl WorkTree {
     pub(crate) fn hash_index(&self, hash: &mut Sha256) {
         let index = self.git_dir.as_ref().map(|git_dir| git_dir.join("index"));
         let metadata = index.and_then(|index| std::fs::metadata(index).ok());
-        let stamp = metadata.map(|metadata| Stamp::of(&metadata)).unwrap_or_default();
+        let stamp = metadata.map(|metadata| Stamp::from_metadata(&metadata)).unwrap_or_default();
         hash.update(stamp.inode.to_le_bytes());
         hash.update(stamp.modified.to_le_bytes());
         hash.update(stamp.changed.to_le_bytes());
     }
 
-    /// Tells whether a recorded path, or one below it, is tracked.
+    /// Returns whether a recorded path, or one below it, is tracked.
     pub(crate) fn tracks(&self, path: &TreePath) -> bool {
         self.tracks_name(&self.path_in_tree(path))
     }
@@ -128,11 +162,25 @@ impl WorkTree {
         paths: &[TreePath],
         deadline: Deadline,
     ) -> Result<Vec<TreePath>, ChangesError> {
+        self.ignored_by(git, &self.top, None, paths, deadline)
+    }
+
+    /// Returns those of the recorded paths that other rules ignore: those in a directory that stands for the working tree,
+    /// and patterns that lie outside of it, by default the same.
+    pub(crate) fn ignored_by(
+        &self,
+        git: &Git,
+        top: &Path,
+        patterns: Option<&[u8]>,
+        paths: &[TreePath],
+        deadline: Deadline,
+    ) -> Result<Vec<TreePath>, ChangesError> {
         if paths.is_empty() {
             return Ok(Vec::new());
         }
         let excludes = &git.excludes;
-        std::fs::write(excludes, &self.patterns).map_err(ChangesError::io(excludes))?;
+        let patterns = patterns.unwrap_or(&self.patterns);
+        std::fs::write(excludes, patterns).map_err(ChangesError::io(excludes))?;
         let mut input = Vec::new();
         for path in paths {
             // No name begins like a pathspec with magic.
@@ -141,7 +189,7 @@ impl WorkTree {
             input.push(0);
         }
         let limit = input.len() as u64;
-        let mut command = git.command(&self.top);
+        let mut command = git.command(top);
         let mut setting = OsString::from("core.excludesFile=");
         setting.push(excludes);
         command.arg("-c").arg(setting).args(["check-ignore", "--no-index", "-z", "--stdin"]);
@@ -161,7 +209,8 @@ impl WorkTree {
         self.git_dir.as_ref().filter(|_| is_unreadable).map(|git_dir| git_dir.join("index"))
     }
 
-    fn path_in_tree(&self, path: &TreePath) -> Vec<u8> {
+    /// Returns the path of a recorded path in the working tree.
+    pub(crate) fn path_in_tree(&self, path: &TreePath) -> Vec<u8> {
         let bytes = path.as_bytes();
         match &self.recorded_top {
             None => [&self.prefix, bytes].concat(),
@@ -180,14 +229,19 @@ impl WorkTree {
 
 /// Returns the patterns of the user's `core.excludesFile`, which the project's configuration may name too.
 fn user_patterns(host: &Host, project: Option<&Path>) -> Vec<u8> {
-    let files = [host.config.join("git/config"), host.home.join(".gitconfig")];
-    let files = files.into_iter().chain(project.map(|common| common.join("config")));
-    let named = files.rev().find_map(|file| excludes_file(&file, host));
+    let named = user_file("excludesfile", host, project);
     read_patterns(&named.unwrap_or_else(|| host.config.join("git/ignore")))
 }
 
-/// Returns the `core.excludesFile` of a configuration file. Includes are not followed.
-fn excludes_file(file: &Path, host: &Host) -> Option<PathBuf> {
+/// Returns the file that a key of `core` names in the user's configuration or the project's.
+fn user_file(key: &str, host: &Host, project: Option<&Path>) -> Option<PathBuf> {
+    let files = [host.config.join("git/config"), host.home.join(".gitconfig")];
+    let files = files.into_iter().chain(project.map(|common| common.join("config")));
+    files.rev().find_map(|file| named_file(&file, key, host))
+}
+
+/// Returns the file that a key of `core` names in a configuration file. Includes are not followed.
+fn named_file(file: &Path, name: &str, host: &Host) -> Option<PathBuf> {
     let text = Disk.read_text(file, FileKind::Configuration).ok()?;
     let mut is_core = false;
     let mut found = None;
@@ -196,7 +250,7 @@ fn excludes_file(file: &Path, host: &Host) -> Option<PathBuf> {
             is_core = section.trim_end_matches(']').trim().eq_ignore_ascii_case("core");
         } else if is_core
             && let Some((key, value)) = line.split_once('=')
-            && key.trim().eq_ignore_ascii_case("excludesfile")
+            && key.trim().eq_ignore_ascii_case(name)
         {
             found = Some(value.trim().trim_matches('"').to_owned());
         }

@@ -29,7 +29,7 @@ use crate::undo::{matches, nodes};
 /// The permissions that changing a directory needs.
 const OWNER_ALL: FileMode = 0o700;
 
-/// An undo that is prepared or under way.
+/// An undo that is prepared or running.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Journal {
     /// The record that the undo becomes; its changes are the ones to make.
@@ -96,7 +96,7 @@ impl Journal {
         let _ = fs::remove_file(committed(place));
     }
 
-    /// Makes the changes in reverse, after one of them failed.
+    /// Reverts the changes after one of them failed.
     fn roll_back(&self, place: &Place) -> Result<(), ChangesError> {
         let reversed: Vec<Change> = self.record.changes.iter().map(Change::reversed).collect();
         let _ = fs::remove_dir_all(&self.staging);
@@ -155,7 +155,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Makes changes: removes what goes, creates directories, then moves the staged files into place.
+    /// Applies changes: removes entries, creates directories, then moves the staged files into place.
     fn make(&self, place: &Place, changes: &[Change]) -> Result<(), ChangesError> {
         let root = &place.directory;
         if changes.iter().any(|change| change.after.is_some()) {
@@ -234,7 +234,7 @@ impl Place {
             journal.clear(self);
             return Ok(());
         }
-        // Files that somebody changed since the crash stay as they are.
+        // Files that were changed since the crash stay as they are.
         let paths = journal.record.changes.iter().map(|change| &change.path);
         let now = nodes(self, paths, self.deadline())?;
         let is_as_recorded = |change: &Change| {
@@ -247,7 +247,7 @@ impl Place {
         let changes = journal.record.changes.iter();
         let replaced: BTreeSet<TreePath> =
             changes.filter(|it| is_as_recorded(it)).map(|it| it.path.clone()).collect();
-        // A directory that somebody exchanged for a link or a file leads elsewhere.
+        // A directory that was replaced by a link or a file leads elsewhere.
         let is_elsewhere = |above: TreePath| {
             let found = fs::symlink_metadata(above.under(&self.directory));
             found.is_ok_and(|found| !found.is_dir()) && !replaced.contains(&above)

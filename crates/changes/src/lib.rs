@@ -13,11 +13,13 @@
 //! the `git` program. The repository of the user is never written to, and no program but `git`
 //! is started. Everything here is synchronous.
 
+mod attributes;
 mod change;
 mod content;
 mod copier;
 pub mod diagnostics;
 mod diff;
+mod earlier_rules;
 mod entry;
 mod error;
 mod git;
@@ -31,13 +33,14 @@ mod repository;
 mod scan;
 mod store;
 mod tracked;
+mod tracked_contents;
 mod tree_path;
 mod turn;
 mod unchanged;
 mod undo;
 mod workspace;
 
-pub use change::{Change, Content, FileMode, Node, Oid, Status};
+pub use change::{Change, Content, FileMode, Node, Oid, Status, shown};
 pub use convoke_files::failpoint::Failpoint;
 pub use diff::{FileDiff, LineCounts};
 pub use error::ChangesError;
@@ -48,7 +51,7 @@ pub use repository::{RepositoryChange, RepositoryState};
 pub use store::Changes;
 pub use tree_path::TreePath;
 pub use turn::{Begun, RunningTurn};
-pub use undo::{Conflict, LeftAlone, UndoPlan};
+pub use undo::{Conflict, LeftAlone, SharedTurn, UndoPlan};
 pub use workspace::{
     ApplyPlan, Leftover, MergeConflict, Workspace, WorkspaceSettings, WorkspaceTree,
 };

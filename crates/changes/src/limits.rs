@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-/// The limits of one recording. Over any of them but `file_bytes`, the turn is not recorded.
+/// The limits of one recording. Over any of them but those on single files and on files that a turn hides, the turn is not
+/// recorded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
     /// The number of files and directories.
@@ -11,6 +12,10 @@ pub struct Limits {
     pub bytes: u64,
     /// The bytes of one file; of larger files only the hash is recorded.
     pub file_bytes: u64,
+    /// The files and directories that are recorded of those that a turn creates and ignores itself.
+    pub hidden_files: u64,
+    /// The bytes of such files.
+    pub hidden_bytes: u64,
     /// The free bytes that recording leaves on the disk.
     pub free_bytes: u64,
     /// The time that a recording may take.
@@ -26,6 +31,8 @@ impl Default for Limits {
             files: 300_000,
             bytes: 4 << 30,
             file_bytes: 10 << 20,
+            hidden_files: 2_000,
+            hidden_bytes: 64 << 20,
             free_bytes: 256 << 20,
             time: Duration::from_secs(10),
             wait: Duration::from_millis(500),

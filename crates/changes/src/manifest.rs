@@ -37,6 +37,8 @@ pub(crate) struct Manifest {
     /// The indexes of repositories that the scan could not read, so that files which they track may be missing. Not
     /// stored.
     pub(crate) unreadable_indexes: Vec<PathBuf>,
+    /// Paths that a turn created and ignored itself, and that are too large to be recorded. Not stored.
+    pub(crate) hidden: Vec<TreePath>,
 }
 
 /// A directory that is not ignored.
@@ -106,7 +108,7 @@ pub(crate) struct Stamp {
 const NANOSECONDS: i128 = 1_000_000_000;
 
 impl Stamp {
-    pub(crate) fn of(metadata: &std::fs::Metadata) -> Self {
+    pub(crate) fn from_metadata(metadata: &std::fs::Metadata) -> Self {
         let time = |seconds: i64, nanoseconds: i64| {
             i128::from(seconds) * NANOSECONDS + i128::from(nanoseconds)
         };
@@ -126,7 +128,7 @@ impl Stamp {
         }
     }
 
-    /// Tells whether every later change will alter the stamp, seen from a time in nanoseconds: clocks of
+    /// Returns whether every later change will alter the stamp, seen from a time in nanoseconds: clocks of
     /// file systems advance in steps of some milliseconds, of coarse ones in seconds.
     pub(crate) fn is_settled(&self, now: i128) -> bool {
         let step = if self.changed % NANOSECONDS == 0 { 2 * NANOSECONDS } else { NANOSECONDS / 10 };
@@ -135,14 +137,14 @@ impl Stamp {
 }
 
 impl Directory {
-    /// Tells whether a status is that of this directory with the same names in it.
+    /// Returns whether a status is that of this directory with the same names in it.
     pub(crate) fn has_status(&self, stat: &Stat) -> bool {
         self.settled && self.stamp == Stamp::of_stat(stat) && self.mode == mode_of(stat)
     }
 }
 
 impl FileEntry {
-    /// Tells whether a status is that of this file with the same content.
+    /// Returns whether a status is that of this file with the same content.
     pub(crate) fn has_status(&self, stat: &Stat) -> bool {
         let is_kind = match (self.kind, FileType::from_raw_mode(stat.st_mode)) {
             (FileKind::Regular, FileType::RegularFile) => self.mode == mode_of(stat),
@@ -153,7 +155,7 @@ impl FileEntry {
         self.settled && is_kind && has_size && self.stamp == Stamp::of_stat(stat)
     }
 
-    /// Tells whether two entries have the same kind, mode and content.
+    /// Returns whether two entries have the same kind, mode and content.
     pub(crate) fn is_same_as(&self, other: &Self) -> bool {
         if self.kind != other.kind || self.mode != other.mode || self.size != other.size {
             return false;
@@ -170,7 +172,7 @@ fn mode_of(stat: &Stat) -> FileMode {
 }
 
 impl Manifest {
-    /// Tells whether this is the state of a directory, and not a missing or damaged file.
+    /// Returns whether this is the state of a directory, and not a missing or damaged file.
     pub(crate) fn is_known(&self) -> bool {
         !self.directories.is_empty()
     }
@@ -403,7 +405,7 @@ fn decode(bytes: &[u8]) -> Option<Manifest> {
         let path = TreePath::new(input.bytes()?);
         Some((path, Arc::new(input.directory()?)))
     })?;
-    let manifest = Manifest { rules, indexes, directories, unreadable_indexes: Vec::new() };
+    let manifest = Manifest { rules, indexes, directories, ..Manifest::default() };
     input.0.is_empty().then_some(manifest)
 }
 
@@ -445,8 +447,8 @@ mod tests {
         };
         let below = (TreePath::new(b"\xff"), Directory::default().into());
         let directories = [(TreePath::default(), root.into()), below].into();
-        let (rules, unreadable_indexes) = ([3; 32], Vec::new());
-        let manifest = Manifest { rules, indexes: [4; 32], directories, unreadable_indexes };
+        let (rules, indexes) = ([3; 32], [4; 32]);
+        let manifest = Manifest { rules, indexes, directories, ..Manifest::default() };
         let bytes = manifest.encode();
         assert_eq!(decode(&bytes).as_ref(), Some(&manifest));
         for end in 0..bytes.len() {

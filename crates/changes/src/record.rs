@@ -8,10 +8,15 @@ use convoke_files::limit::FileKind;
 use convoke_files::{Disk, Files as _};
 use serde::{Deserialize, Serialize};
 
-use crate::change::{Change, Content, Node};
+use crate::change::{Change, Content, Node, shown};
 use crate::error::ChangesError;
 use crate::repository::RepositoryChange;
+use crate::tree_path::TreePath;
+use crate::turn::milliseconds;
 use convoke_files::failpoint::Failpoint;
+
+/// The characters at the end of a session's id that name it.
+const ID_END: usize = 8;
 
 /// The number of a record in its session, from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -66,12 +71,18 @@ pub struct Record {
     /// recorded.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unread: Vec<String>,
+    /// Paths that the turn created and ignored itself, and that are too large to be recorded.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hidden: Vec<TreePath>,
     /// The merge that made the changes, or that this record took back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applied: Option<Applied>,
-    /// What the turn did to the repository that the directory lies in.
+    /// The changes of the turn to the repository around the directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repository: Option<RepositoryChange>,
+    /// The reason why the changes of the turn are not recorded; it has none then, whatever the agent did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_recorded: Option<String>,
 }
 
 /// A merge of a member's workspace into its project.
@@ -85,11 +96,49 @@ pub struct Applied {
     pub(crate) state: i64,
 }
 
+impl TurnKey {
+    /// Names the turn for a reader of a session: `turn 1 of max`, with the end of its session's id if that is another.
+    pub fn name_in(&self, session: &str) -> String {
+        let Self { turn, member, .. } = self;
+        if self.session == session {
+            return format!("turn {turn} of {member}");
+        }
+        let start = self.session.len().saturating_sub(ID_END);
+        let id = self.session.get(start..).unwrap_or(&self.session);
+        format!("turn {turn} of {member} in session {id}")
+    }
+}
+
 impl Record {
+    /// Creates a record of changes. It gets its number when it is stored.
+    pub(crate) fn new(turn: TurnKey, by: Author, directory: PathBuf, changes: Vec<Change>) -> Self {
+        Self {
+            id: RecordId(0),
+            turn,
+            by,
+            directory,
+            at: milliseconds(),
+            changes,
+            undoes: None,
+            interrupted: false,
+            shared_with: Vec::new(),
+            unread: Vec::new(),
+            hidden: Vec::new(),
+            applied: None,
+            repository: None,
+            not_recorded: None,
+        }
+    }
+
     /// Returns the changes that are shown: files, links, and directories that are empty or whose mode
     /// changed.
     pub fn shown(&self) -> impl Iterator<Item = &Change> {
-        self.changes.iter().filter(|change| change.is_shown(&self.changes))
+        shown(&self.changes)
+    }
+
+    /// Returns whether this is what an agent changed in its turn, and not what was taken back of it.
+    pub(crate) fn is_of_agent(&self) -> bool {
+        self.by == Author::Agent && self.undoes.is_none() && self.applied.is_none()
     }
 
     /// Returns the paths of changes that match.
@@ -180,7 +229,7 @@ impl SessionRecords {
         Ok(records)
     }
 
-    /// Tells whether there is a record of a directory.
+    /// Returns whether there is a record of a directory.
     pub(crate) fn has_any(&self, directory: &Path) -> Result<bool, ChangesError> {
         Ok(self.directories()?.iter().any(|known| known == directory))
     }
@@ -253,7 +302,10 @@ impl SessionRecords {
     /// Stores a record under the next number, which is set in it.
     pub(crate) fn add(&self, record: &mut Record) -> Result<(), ChangesError> {
         private_directory(&self.directory)?;
-        self.remember(&record.directory)?;
+        // Nothing is known of a directory that could not be recorded.
+        if record.not_recorded.is_none() {
+            self.remember(&record.directory)?;
+        }
         loop {
             let last = self.ids()?.pop().map_or(0, |id| id.0);
             record.id = RecordId(last + 1);

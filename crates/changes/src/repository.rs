@@ -1,4 +1,4 @@
-//! The repository of a project. It is never recorded; a turn that changes it is told about.
+//! The repository of a project. It is never recorded; a turn that changes it is reported.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 /// The characters of a commit's name in messages.
 const SHORT_NAME: usize = 7;
 
-/// Where a repository's branch and stash are.
+/// The branch and the stash of a repository.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RepositoryState {
     /// The checked out branch as a full reference, or the name of a commit.
@@ -22,7 +22,7 @@ pub struct RepositoryState {
     pub stash: Option<String>,
 }
 
-/// What a turn did to the repository that its directory lies in.
+/// The changes of a turn to the repository around its directory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RepositoryChange {
     /// The directory with the `.git`.
@@ -41,7 +41,7 @@ pub(crate) struct Repository {
 }
 
 impl Repository {
-    /// Reads the state of the repository that a directory lies in. Its files are read; no program runs.
+    /// Reads the state of the repository around a directory, from its files; no program runs.
     pub(crate) fn find(directory: &Path, home: &Path) -> Option<Self> {
         let root = project_root(&Disk, directory, Some(home))?;
         let state = RepositoryState::read(&root)?;

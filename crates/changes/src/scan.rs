@@ -2,7 +2,7 @@
 //!
 //! Directories that a quick look finds unchanged are taken over. In the others every file is looked at, and one whose own
 //! stamp did not change is not listed again. Names that are new go to git's ignore rules, a level of directories at a time.
-//! Contents are read here only where a stamp cannot tell; what changed is [`Content::Pending`] in the result.
+//! Contents are read here only if a stamp does not decide; a changed one is [`Content::Pending`] in the result.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, Metadata};
@@ -16,6 +16,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::change::Content;
 use crate::content::has_content;
+use crate::earlier_rules::{EarlierRules, HiddenBudget};
 use crate::error::ChangesError;
 use crate::git::{Deadline, Git, Host};
 use crate::ignore_rules::WorkTree;
@@ -31,6 +32,10 @@ pub(crate) struct Scan<'a> {
     pub(crate) host: &'a Host,
     pub(crate) limits: &'a Limits,
     pub(crate) deadline: Deadline,
+    /// A private directory for files that the scan needs for a moment.
+    pub(crate) scratch: &'a Path,
+    /// The patterns outside the working tree before a turn. At its end, what it created and ignored itself is recorded.
+    pub(crate) earlier_patterns: Option<&'a [u8]>,
 }
 
 impl Scan<'_> {
@@ -47,6 +52,7 @@ impl Scan<'_> {
             work_tree_of: HashMap::new(),
             unknown: Vec::new(),
             rules_changed: false,
+            hidden: HiddenBudget::new(self.limits),
             count: 0,
         };
         state.visit(TreePath::default(), 0)?;
@@ -90,11 +96,12 @@ struct Running<'a> {
     work_tree_of: HashMap<TreePath, usize>,
     unknown: Vec<Unknown>,
     rules_changed: bool,
+    hidden: HiddenBudget,
     count: u64,
 }
 
 impl Running<'_> {
-    /// Looks at a directory that is not ignored, and at all known directories below it.
+    /// Scans a directory that is not ignored, and all known directories below it.
     fn visit(&mut self, path: TreePath, work_tree: usize) -> Result<(), ChangesError> {
         let mut waiting = vec![(path, work_tree)];
         while let Some((path, work_tree)) = waiting.pop() {
@@ -110,7 +117,7 @@ impl Running<'_> {
                 Err(error) if path.is_root() => return Err(ChangesError::io(&at)(error)),
                 _ => continue,
             };
-            let stamp = Stamp::of(&metadata);
+            let stamp = Stamp::from_metadata(&metadata);
             let unchanged = known.filter(|known| known.settled && known.stamp == stamp);
             let (names, has_git) = match unchanged {
                 Some(known) => (names_of(known), known.is_repository),
@@ -165,7 +172,7 @@ impl Running<'_> {
         Ok(())
     }
 
-    /// Looks at an entry of a directory.
+    /// Scans an entry of a directory.
     fn entry(
         &mut self,
         path: &TreePath,
@@ -232,13 +239,13 @@ impl Running<'_> {
     }
 
     fn new_file(&self, kind: FileKind, metadata: &Metadata) -> FileEntry {
-        let stamp = Stamp::of(metadata);
+        let stamp = Stamp::from_metadata(metadata);
         let mode = if kind == FileKind::Link { 0o777 } else { metadata.mode() & MODE_BITS };
         let (size, settled) = (metadata.len(), stamp.is_settled(self.now));
         FileEntry { kind, mode, size, stamp, settled, content: Content::Pending }
     }
 
-    /// Makes names that were ignored unknown again: all after a change of the rules, and the tracked ones after a change of
+    /// Marks ignored names as unknown again: all after a change of the rules, and the tracked ones after a change of
     /// an index.
     fn compare_rules(&mut self) {
         let (mut rules, mut indexes) = (Sha256::new(), Sha256::new());
@@ -291,6 +298,7 @@ impl Running<'_> {
     /// Asks git which of the unknown names are ignored, and looks at the directories that are not, until
     /// no name is unknown.
     fn settle_unknown(&mut self) -> Result<(), ChangesError> {
+        let mut earlier = None;
         while !self.unknown.is_empty() {
             let unknown = std::mem::take(&mut self.unknown);
             let mut ignored = HashSet::new();
@@ -301,6 +309,10 @@ impl Running<'_> {
                     .map(|unknown| unknown.directory.join(&unknown.name))
                     .collect();
                 ignored.extend(work_tree.ignored(self.scan.git, &paths, self.scan.deadline)?);
+            }
+            let is_turn = self.scan.earlier_patterns.is_some() && self.old.is_known();
+            if is_turn && (self.rules_changed || self.new.rules != self.old.rules) {
+                self.find_hidden(&unknown, &mut ignored, &mut earlier)?;
             }
             for Unknown { directory, name, found, work_tree } in unknown {
                 let path = directory.join(&name);
@@ -320,6 +332,45 @@ impl Running<'_> {
                         parent.directories.insert(name);
                         self.visit(path, work_tree)?;
                     }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes new names that only new rules ignore out of the ignored ones.
+    fn find_hidden(
+        &mut self,
+        unknown: &[Unknown],
+        ignored: &mut HashSet<TreePath>,
+        earlier: &mut Option<EarlierRules>,
+    ) -> Result<(), ChangesError> {
+        let was_left_out = |it: &Unknown| {
+            let known = self.old.directories.get(&it.directory);
+            known.is_some_and(|known| known.left_out.contains_key(&it.name))
+        };
+        let mut hidden = vec![Vec::new(); self.work_trees.len()];
+        for it in unknown.iter().filter(|it| !was_left_out(it)) {
+            let path = it.directory.join(&it.name);
+            if ignored.contains(&path) {
+                hidden[it.work_tree].push((path, matches!(it.found, Found::Directory)));
+            }
+        }
+        if hidden.iter().all(Vec::is_empty) {
+            return Ok(());
+        }
+        let rules = match earlier {
+            Some(rules) => rules,
+            None => earlier.insert(EarlierRules::create(self.scan, self.old, &self.work_trees[0])?),
+        };
+        for (work_tree, paths) in self.work_trees.iter().zip(hidden) {
+            let still: HashSet<TreePath> =
+                rules.ignored(self.scan, work_tree, &paths)?.into_iter().collect();
+            for (path, _) in paths.into_iter().filter(|(path, _)| !still.contains(path)) {
+                if self.hidden.take(&path.under(self.scan.root)) {
+                    ignored.remove(&path);
+                } else {
+                    self.new.hidden.push(path);
                 }
             }
         }
@@ -358,7 +409,8 @@ impl Running<'_> {
     }
 }
 
-const IGNORE_FILE: &[u8] = b".gitignore";
+/// The name of a file of ignore rules.
+pub(crate) const IGNORE_FILE: &[u8] = b".gitignore";
 
 fn file_kind(metadata: &Metadata) -> Option<FileKind> {
     let file_type = metadata.file_type();
@@ -408,7 +460,10 @@ mod tests {
         let git = Git::new(&host, root.join("store"), root, &[]);
         let deadline = Deadline::within(Duration::from_mins(1));
         let limits = &Limits::default();
-        Scan { root, git: &git, host: &host, limits, deadline }.run(old).unwrap()
+        let (scratch, earlier_patterns) = (root, None);
+        let scan =
+            Scan { root, git: &git, host: &host, limits, deadline, scratch, earlier_patterns };
+        scan.run(old).unwrap()
     }
 
     /// Returns the state of a directory with one file, whose content is said to be an object.
@@ -419,13 +474,13 @@ mod tests {
             kind: FileKind::Regular,
             mode: file.mode() & MODE_BITS,
             size: file.len(),
-            stamp: Stamp::of(&file),
+            stamp: Stamp::from_metadata(&file),
             settled,
             content,
         };
         let directory = Directory {
             mode: top.mode() & MODE_BITS,
-            stamp: Stamp::of(&top),
+            stamp: Stamp::from_metadata(&top),
             settled: true,
             files: [(b"f".to_vec(), entry)].into(),
             ..Directory::default()

@@ -74,7 +74,11 @@ impl Changes {
         let records = self.session(session);
         for directory in records.directories()? {
             if directory.is_dir() || self.is_recorded(&directory) {
-                let place = self.place(&directory)?;
+                let place = match self.place(&directory) {
+                    // What took its place is not recorded, and hides nothing that is.
+                    Err(ChangesError::Replaced { .. }) => continue,
+                    place => place?,
+                };
                 let _lock = place.lock()?;
                 place.recover()?;
             }
@@ -93,7 +97,9 @@ impl Changes {
         let records = self.records(from)?;
         for mut record in records.into_iter().filter(|record| is_copied(record.turn.turn)) {
             to.clone_into(&mut record.turn.session);
-            copy.visit(&record.directory)?;
+            if record.not_recorded.is_none() {
+                copy.visit(&record.directory)?;
+            }
             copy.add_as(&record)?;
         }
         Ok(())
@@ -148,7 +154,7 @@ impl Changes {
         Ok(place)
     }
 
-    /// Tells whether there is a store of a directory, by the path that it had when it was recorded.
+    /// Returns whether there is a store of a directory, by the path that it had when it was recorded.
     fn is_recorded(&self, directory: &Path) -> bool {
         self.store_of(&store_name(directory)).join("directory").exists()
     }
@@ -257,7 +263,7 @@ impl Place {
         Deadline::after(self.limits())
     }
 
-    /// Takes exclusive access to the store if nobody has it.
+    /// Locks the store, if it is not locked.
     pub(crate) fn try_lock(&self) -> Option<StoreLock> {
         let file = File::create(self.store.join("lock")).ok()?;
         file.try_lock().ok().map(|()| StoreLock { _file: file })
@@ -293,14 +299,18 @@ impl Place {
     pub(crate) fn scan(
         &self,
         old: &Manifest,
+        earlier_patterns: Option<&[u8]>,
         deadline: Deadline,
     ) -> Result<Manifest, ChangesError> {
+        let scratch = &self.scratch();
         let scan = Scan {
             root: &self.directory,
             git: &self.git,
             host: self.host(),
             limits: self.limits(),
             deadline,
+            scratch,
+            earlier_patterns,
         };
         let mut new = scan.run(old)?;
         if let Some(copier) = self.copier() {
@@ -309,7 +319,7 @@ impl Place {
         Ok(new)
     }
 
-    /// Returns the directory of files that a command needs for a moment.
+    /// Returns the directory of temporary files of commands.
     pub(crate) fn scratch(&self) -> PathBuf {
         self.store.join("scratch")
     }

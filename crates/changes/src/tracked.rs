@@ -3,11 +3,15 @@
 //! A tracked file is recorded even if a pattern ignores it. Of an index that cannot be read nothing is known: such files are
 //! left out then, which the record of the turn says.
 
+use std::collections::HashMap;
 use std::io;
 use std::path::Path;
 
 use convoke_files::limit::FileKind;
 use convoke_files::{Disk, Files as _};
+
+use crate::change::Oid;
+use crate::manifest::{FileEntry, FileKind as FileType, Stamp};
 
 /// The most bytes of all paths. Version 4 stores a path as its difference from the one before, so that a small index
 /// can name any number of bytes.
@@ -21,11 +25,12 @@ impl TrackedPaths {
     /// Reads the index of a repository. `None` if it cannot be read, is too large, or has an unknown format; a repository
     /// without an index tracks nothing.
     pub(crate) fn load(git_dir: &Path) -> Option<Self> {
-        let mut paths = match Disk.read(&git_dir.join("index"), FileKind::Input) {
+        let entries = match Disk.read(&git_dir.join("index"), FileKind::Input) {
             Ok(bytes) => parse(&bytes)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             Err(_) => return None,
         };
+        let mut paths: Vec<Vec<u8>> = entries.into_iter().map(|(path, _)| path).collect();
         paths.sort_unstable();
         Some(Self(paths))
     }
@@ -34,7 +39,7 @@ impl TrackedPaths {
         self.0.binary_search_by(|tracked| tracked.as_slice().cmp(path)).is_ok()
     }
 
-    /// Tells whether a path below a directory is tracked.
+    /// Returns whether a path below a directory is tracked.
     pub(crate) fn contains_below(&self, directory: &[u8]) -> bool {
         let prefix = [directory, b"/"].concat();
         let from = self.0.partition_point(|tracked| *tracked < prefix);
@@ -42,35 +47,89 @@ impl TrackedPaths {
     }
 }
 
-/// Parses the entries of an index of version 2, 3 or 4.
-fn parse(bytes: &[u8]) -> Option<Vec<Vec<u8>>> {
-    const FIXED: usize = 62;
-    let u32_at = |at: usize| {
-        bytes.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map(u32::from_be_bytes)
-    };
+/// The entries of an index, with the status and the object of each file.
+#[derive(Debug)]
+pub(crate) struct TrackedFiles {
+    bytes: Vec<u8>,
+    /// Where the entry of each path begins.
+    entries: HashMap<Vec<u8>, usize>,
+    /// The time at which the index was written. A file that changed later, or at that time, may differ from its entry.
+    written: i128,
+}
+
+impl TrackedFiles {
+    /// Reads the index of a repository.
+    pub(crate) fn load(git_dir: &Path) -> Option<Self> {
+        let index = git_dir.join("index");
+        let written = Stamp::from_metadata(&std::fs::metadata(&index).ok()?).modified;
+        let bytes = Disk.read(&index, FileKind::Input).ok()?;
+        let entries = parse(&bytes)?.into_iter().collect();
+        Some(Self { bytes, entries, written })
+    }
+
+    /// Returns the object of a file that is as the index says.
+    pub(crate) fn content(&self, path: &[u8], file: &FileEntry) -> Option<Oid> {
+        let at = *self.entries.get(path)?;
+        let number = |offset: usize| u32_at(&self.bytes, at + offset);
+        let time = |offset: usize| {
+            Some(i128::from(number(offset)?) * 1_000_000_000 + i128::from(number(offset + 4)?))
+        };
+        let flags = self.bytes.get(at + 60..at + FIXED)?;
+        let kind = match number(24)? >> 12 {
+            0o10 => FileType::Regular,
+            0o12 => FileType::Link,
+            _ => return None,
+        };
+        // One that git does not compare, or of an unfinished merge, says nothing.
+        let is_plain = flags[0] & (ASSUMED | EXTENDED | STAGES) == 0;
+        let is_same = time(0)? == file.stamp.changed
+            && time(8)? == file.stamp.modified
+            && u64::from(number(20)?) == file.stamp.inode & u64::from(u32::MAX)
+            && u64::from(number(36)?) == file.size
+            && kind == file.kind;
+        let is_earlier = file.stamp.modified < self.written;
+        let oid = self.bytes.get(at + 40..at + 60)?.try_into().ok().map(Oid);
+        oid.filter(|_| is_plain && is_same && is_earlier)
+    }
+}
+
+/// The bytes of an entry before its path.
+const FIXED: usize = 62;
+/// The flags of an entry: not compared with its file, more flags follow, and the stages of a merge.
+const ASSUMED: u8 = 0x80;
+const EXTENDED: u8 = 0x40;
+const STAGES: u8 = 0x30;
+
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    bytes.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map(u32::from_be_bytes)
+}
+
+/// Parses an index of version 2, 3 or 4: its paths, and where their entries begin.
+fn parse(bytes: &[u8]) -> Option<Vec<(Vec<u8>, usize)>> {
+    let u32_at = |at: usize| u32_at(bytes, at);
     if !bytes.starts_with(b"DIRC") {
         return None;
     }
     let version = u32_at(4).filter(|version| (2..=4).contains(version))?;
     let count = u32_at(8)?;
-    let mut paths: Vec<Vec<u8>> = Vec::new();
+    let mut paths: Vec<(Vec<u8>, usize)> = Vec::new();
     let mut left = MOST_BYTES;
     let mut at = 12;
     for _ in 0..count {
         let flags = bytes.get(at + 60..at + FIXED)?;
-        let is_extended = flags[0] & 0x40 != 0 && version >= 3;
+        let is_extended = flags[0] & EXTENDED != 0 && version >= 3;
         let name_at = at + FIXED + if is_extended { 2 } else { 0 };
         if version == 4 {
             let (removed, name_at) = offset(bytes, name_at)?;
             let length = bytes.get(name_at..)?.iter().position(|&byte| byte == 0)?;
-            let last = paths.last().map_or(&[][..], Vec::as_slice);
+            let last = paths.last().map_or(&[][..], |(path, _)| path.as_slice());
             let kept = last.len().checked_sub(removed)?;
             left = left.checked_sub(kept + length)?;
-            paths.push([&last[..kept], &bytes[name_at..name_at + length]].concat());
+            paths.push(([&last[..kept], &bytes[name_at..name_at + length]].concat(), at));
             at = name_at + length + 1;
         } else {
             let length = bytes.get(name_at..)?.iter().position(|&byte| byte == 0)?;
-            paths.push(bytes[name_at..name_at + length].to_vec());
+            paths.push((bytes[name_at..name_at + length].to_vec(), at));
             // One to eight NULs pad an entry to a multiple of eight bytes.
             at += (name_at - at + length) / 8 * 8 + 8;
         }
@@ -115,6 +174,7 @@ mod tests {
     #[test]
     fn a_small_index_cannot_name_any_number_of_bytes() {
         let paths = parse(&index(3, 2)).unwrap();
+        let paths: Vec<&[u8]> = paths.iter().map(|(path, _)| path.as_slice()).collect();
         assert_eq!(paths, [&b"aaa"[..], b"aaab", b"aaabb"]);
         let bomb = index(1 << 20, 100);
         assert!(bomb.len() < 2 << 20);

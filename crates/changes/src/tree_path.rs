@@ -29,7 +29,7 @@ impl TreePath {
         &self.0
     }
 
-    /// Tells whether this is the directory itself.
+    /// Returns whether this is the directory itself.
     pub fn is_root(&self) -> bool {
         self.0.is_empty()
     }
@@ -65,7 +65,7 @@ impl TreePath {
         std::iter::successors(self.parent(), Self::parent)
     }
 
-    /// Tells whether this path lies below a directory.
+    /// Returns whether this path lies below a directory.
     pub fn is_below(&self, directory: &Self) -> bool {
         directory.is_root() && !self.is_root()
             || self.0.len() > directory.0.len()
@@ -83,7 +83,7 @@ impl TreePath {
         if self.is_root() { root.to_owned() } else { root.join(OsStr::from_bytes(&self.0)) }
     }
 
-    /// Tells whether the path consists of ordinary names: none empty, `.`, `..` or `.git`.
+    /// Returns whether the path consists of ordinary names: none empty, `.`, `..` or `.git`.
     pub fn is_safe(&self) -> bool {
         let is_ordinary = |name: &[u8]| {
             !name.is_empty()

@@ -8,15 +8,20 @@ use convoke_files::limit::FileKind;
 use convoke_files::{Disk, Files as _};
 use serde::{Deserialize, Serialize};
 
-use crate::change::{Content, changes};
+use crate::change::{Change, Content, changes};
 use crate::content::{Job, fill, pending};
 use crate::error::ChangesError;
+use crate::ignore_rules::WorkTree;
 use crate::manifest::Manifest;
-use crate::record::{Author, Record, RecordId, TurnKey};
+use crate::record::{Author, Record, TurnKey};
 use crate::repository::Repository;
+use crate::scan::IGNORE_FILE;
 use crate::scan::now;
 use crate::store::{Changes, Place};
+use crate::tracked_contents::TrackedContents;
 
+/// The files whose first copy may take longer than the start of a turn.
+const MANY_FILES: usize = 256;
 /// The bytes of the log of ended turns; older lines are dropped.
 const LOG_BYTES: usize = 64 << 10;
 
@@ -40,6 +45,10 @@ pub struct RunningTurn {
     key: TurnKey,
     began: i64,
     before: Manifest,
+    /// Contents that were not copied when the turn began.
+    tracked: TrackedContents,
+    /// The ignore patterns outside the working tree before the turn.
+    patterns: Vec<u8>,
     /// The repository before the turn. A workspace has one of its own, which is the agent's.
     repository: Option<Repository>,
     marker: Marker,
@@ -62,19 +71,51 @@ struct TurnTimes {
 }
 
 impl Changes {
-    /// Records the state of a directory before a turn.
+    /// Records the state of a directory before a turn. If that fails, the session's records say so.
     pub fn begin(&self, directory: &Path, key: TurnKey) -> Result<Begun, ChangesError> {
+        let begun = self.try_begin(directory, key.clone());
+        if let Err(error) = &begun {
+            if let Ok(place) = self.place(directory)
+                && place.manifest_path().exists()
+            {
+                // What the turn changes is not a person's.
+                let _ = File::create(place.unattributed());
+            }
+            self.add_not_recorded(directory, key, error);
+        }
+        begun
+    }
+
+    /// Stores that the changes of a turn are not recorded. What fails here has failed before: the caller has the error.
+    fn add_not_recorded(&self, directory: &Path, turn: TurnKey, why: &dyn std::fmt::Display) {
+        let records = self.session(&turn.session);
+        let mut record = Record {
+            not_recorded: Some(why.to_string()),
+            ..Record::new(turn, Author::Agent, directory.to_owned(), Vec::new())
+        };
+        let _ = records.add(&mut record);
+    }
+
+    fn try_begin(&self, directory: &Path, key: TurnKey) -> Result<Begun, ChangesError> {
         let place = self.place(directory)?;
         let _lock = place.lock()?;
         place.recover()?;
         let deadline = place.deadline();
         let records = self.session(&key.session);
         let old = place.load()?;
-        let mut before = place.scan(&old, deadline)?;
-        let jobs = pending(&before);
+        let mut before = place.scan(&old, None, deadline)?;
+        let mut jobs = pending(&before);
         let mut is_complete = true;
+        let mut tracked = TrackedContents::default();
         if !jobs.is_empty() {
             place.writer().check(&jobs)?;
+            if jobs.len() > MANY_FILES && !self.is_workspace(&place.directory) {
+                tracked = place.tracked_contents(&before);
+                // Files that no repository has are copied first, and rules before them.
+                jobs.sort_by_key(|job| {
+                    (job.path.name() != IGNORE_FILE, tracked.contains(&job.path))
+                });
+            }
             let copier = place.start_copier();
             is_complete = copier.copy(jobs, place.limits().wait);
             fill(&mut before, &copier.copied());
@@ -102,19 +143,29 @@ impl Changes {
         } else {
             Repository::find(&place.directory, &place.host().home)
         };
-        let turn = RunningTurn { place: place.clone(), key, began, before, repository, marker };
+        let patterns = place.patterns();
+        let place = place.clone();
+        let turn = RunningTurn { place, key, began, before, tracked, patterns, repository, marker };
         Ok(Begun { turn, person, is_complete })
     }
 }
 
 impl RunningTurn {
     /// Records the state after the turn, and stores what changed. If that fails, the changes are nobody's: the turn cannot be
-    /// undone, and a person did not make them.
+    /// undone, a person did not make them, and the session's records say so.
     pub fn finish(mut self) -> Result<Record, ChangesError> {
         let recorded = self.record();
         match &recorded {
             Ok(_) => self.marker.remove(),
-            Err(_) => self.marker.set_aside(&self.place),
+            Err(error) => {
+                let Self { place, key, .. } = &self;
+                place.changes.add_not_recorded(&place.directory, key.clone(), error);
+                // Turns that run at the same time know of this one all the same.
+                if let Some(_lock) = place.try_lock() {
+                    let _ = self.log(milliseconds());
+                }
+                self.marker.set_aside(place);
+            }
         }
         recorded
     }
@@ -126,45 +177,22 @@ impl RunningTurn {
         if let Some(copier) = self.place.copier() {
             fill(&mut self.before, &copier.copied());
         }
-        let after = self.place.record_state(&self.before, &last)?;
-        let ended = milliseconds();
+        let after = self.place.record_turn(&self.before, &last, &self.patterns)?;
+        let (place, mut changes) = (&self.place, changes(&self.before, &after));
+        place.complete(&mut changes, &self.tracked)?;
         let mut record = Record {
-            id: RecordId(0),
-            turn: self.key.clone(),
-            by: Author::Agent,
-            directory: self.place.directory.clone(),
-            at: ended,
-            changes: changes(&self.before, &after),
-            undoes: None,
-            interrupted: false,
-            shared_with: self.shared_with()?,
-            unread: after.unreadable(&self.place.directory),
-            applied: None,
+            shared_with: place.shared_with(&self.marker.file, self.began)?,
+            unread: after.unreadable(&place.directory),
+            hidden: after.hidden.clone(),
             repository: self.repository.take().and_then(Repository::change),
+            ..Record::new(self.key.clone(), Author::Agent, place.directory.clone(), changes)
         };
         self.place.changes.session(&self.key.session).add(&mut record)?;
         if after != last {
             self.place.save(&after)?;
         }
-        self.log(ended)?;
+        self.log(record.at)?;
         Ok(record)
-    }
-
-    /// Returns the turns that ran in the directory at the same time.
-    fn shared_with(&self) -> Result<Vec<TurnKey>, ChangesError> {
-        let mut shared = Vec::new();
-        for file in markers(&self.place)? {
-            if file != self.marker.file && is_locked(&file) {
-                shared.extend(read_times(&file).map(|times| times.key));
-            }
-        }
-        let log = Disk.read(&self.place.store.join("ended"), FileKind::State).unwrap_or_default();
-        let lines = log.split(|&byte| byte == b'\n');
-        let ended = lines.filter_map(|line| serde_json::from_slice::<TurnTimes>(line).ok());
-        let overlapping =
-            ended.filter(|times| times.ended.is_some_and(|ended| ended >= self.began));
-        shared.extend(overlapping.map(|times| times.key));
-        Ok(shared)
     }
 
     fn log(&self, ended: i64) -> Result<(), ChangesError> {
@@ -192,6 +220,30 @@ impl Place {
         earlier: &Manifest,
         last: &Manifest,
     ) -> Result<Manifest, ChangesError> {
+        self.state_now(earlier, last, None)
+    }
+
+    /// Records the state after a turn: [`Self::record_state`] with what the turn created and ignored itself.
+    fn record_turn(
+        &self,
+        earlier: &Manifest,
+        last: &Manifest,
+        earlier_patterns: &[u8],
+    ) -> Result<Manifest, ChangesError> {
+        self.state_now(earlier, last, Some(earlier_patterns))
+    }
+
+    /// Returns the ignore patterns that lie outside the working tree of the directory.
+    fn patterns(&self) -> Vec<u8> {
+        WorkTree::containing(&self.directory, self.host()).into_patterns()
+    }
+
+    fn state_now(
+        &self,
+        earlier: &Manifest,
+        last: &Manifest,
+        earlier_patterns: Option<&[u8]>,
+    ) -> Result<Manifest, ChangesError> {
         let found = fs::symlink_metadata(&self.directory);
         let is_gone = found.is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound);
         // A workspace is restored by the next turn of its member.
@@ -200,7 +252,7 @@ impl Place {
         }
         self.check_in_place()?;
         let deadline = self.deadline();
-        let mut state = self.scan(last, deadline)?;
+        let mut state = self.scan(last, earlier_patterns, deadline)?;
         let is_left = |job: &Job| {
             let parent = job.path.parent().and_then(|parent| earlier.directories.get(&parent));
             let entry = parent.and_then(|parent| parent.files.get(job.path.name()));
@@ -211,6 +263,22 @@ impl Place {
             self.copy(&mut state, &jobs, deadline)?;
         }
         Ok(state)
+    }
+
+    /// Returns the turns that ran in the directory at the same time as one that began at a time, named by its file.
+    fn shared_with(&self, of: &Path, began: i64) -> Result<Vec<TurnKey>, ChangesError> {
+        let mut shared = Vec::new();
+        for file in markers(self)? {
+            if file != of && is_locked(&file) {
+                shared.extend(read_times(&file).map(|times| times.key));
+            }
+        }
+        let log = Disk.read(&self.store.join("ended"), FileKind::State).unwrap_or_default();
+        let lines = log.split(|&byte| byte == b'\n');
+        let ended = lines.filter_map(|line| serde_json::from_slice::<TurnTimes>(line).ok());
+        let overlapping = ended.filter(|times| times.ended.is_some_and(|ended| ended > began));
+        shared.extend(overlapping.map(|times| times.key));
+        Ok(shared)
     }
 
     /// Fails if an agent has put a link in the place of the directory: what lies behind it is not the project.
@@ -229,7 +297,7 @@ impl Place {
         new: &Manifest,
         next: &TurnKey,
     ) -> Result<Option<Record>, ChangesError> {
-        // Of a state that is not known, nothing is said.
+        // Nothing is reported about an unknown state.
         if !old.is_known() || self.unattributed().exists() {
             return Ok(None);
         }
@@ -238,18 +306,8 @@ impl Place {
             return Ok(None);
         }
         let mut record = Record {
-            id: RecordId(0),
-            turn: next.clone(),
-            by: Author::Person,
-            directory: self.directory.clone(),
-            at: milliseconds(),
-            changes,
-            undoes: None,
-            interrupted: false,
-            shared_with: Vec::new(),
             unread: new.unreadable(&self.directory),
-            applied: None,
-            repository: None,
+            ..Record::new(next.clone(), Author::Person, self.directory.clone(), changes)
         };
         self.changes.session(&next.session).add(&mut record)?;
         Ok(Some(record))
@@ -277,25 +335,22 @@ impl Place {
             };
             let before = Manifest::load(&manifest)?;
             if !before.is_known() {
-                // What the turn changed cannot be told any more.
+                let why = "it was interrupted, and the recorded state before it is damaged";
+                self.changes.add_not_recorded(&self.directory, times.key, &why);
                 let _ = fs::rename(&file, self.unattributed());
                 remove_both(&file, &manifest);
                 continue;
             }
-            let after = self.record_state(&before, &self.load()?)?;
+            let after = self.record_turn(&before, &self.load()?, &self.patterns())?;
+            let mut changes = changes(&before, &after);
+            if changes.iter().any(Change::is_incomplete) {
+                self.complete(&mut changes, &self.tracked_contents(&before))?;
+            }
             let mut record = Record {
-                id: RecordId(0),
-                turn: times.key,
-                by: Author::Agent,
-                directory: self.directory.clone(),
-                at: milliseconds(),
-                changes: changes(&before, &after),
-                undoes: None,
                 interrupted: true,
-                shared_with: Vec::new(),
+                shared_with: self.shared_with(&file, times.began)?,
                 unread: after.unreadable(&self.directory),
-                applied: None,
-                repository: None,
+                ..Record::new(times.key, Author::Agent, self.directory.clone(), changes)
             };
             let records = self.changes.session(&record.turn.session);
             let is_stored = records.load()?.iter().any(|other| {
@@ -311,7 +366,7 @@ impl Place {
         Ok(())
     }
 
-    /// Tells whether a turn is running in the directory.
+    /// Returns whether a turn is running in the directory.
     pub(crate) fn is_busy(&self) -> Result<bool, ChangesError> {
         Ok(markers(self)?.iter().any(|file| is_locked(file)))
     }
@@ -345,7 +400,7 @@ impl Marker {
         Ok(Self { file, manifest, _lock: lock })
     }
 
-    /// Tells whether the stored state is still the one from which the turn began. A link to it is a name of the same file.
+    /// Returns whether the stored state is still the one from which the turn began. A link to it is a name of the same file.
     fn is_current(&self, place: &Place) -> bool {
         use std::os::unix::fs::MetadataExt as _;
         let file = |path: &Path| fs::metadata(path).ok().map(|file| (file.dev(), file.ino()));
@@ -357,7 +412,7 @@ impl Marker {
         remove_both(&self.file, &self.manifest);
     }
 
-    /// Marks what changed since the turn began as nobody's. Renaming needs no room on the disk.
+    /// Marks the changes since the turn began as unrecorded. Renaming needs no disk space.
     fn set_aside(&self, place: &Place) {
         if fs::rename(&self.file, place.unattributed()).is_err() {
             let _ = fs::remove_file(&self.file);

@@ -26,7 +26,7 @@ const MOST_THREADS: u64 = 8;
 const BATCH: usize = 8;
 
 /// Returns the directories of a manifest that differ from it, or may: one that is gone, has other names in it, or has a file
-/// whose status differs or cannot tell.
+/// whose status differs or does not decide it.
 pub(crate) fn changed_directories<'a>(
     root: &Path,
     manifest: &'a Manifest,

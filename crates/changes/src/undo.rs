@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use crate::change::{Change, Content, Node, joined};
+use crate::change::{Change, Content, Node, joined, shown};
 use crate::content::Job;
 use crate::error::ChangesError;
 use crate::git::Deadline;
@@ -16,7 +16,6 @@ use crate::record::{Applied, Author, Direction, Record, RecordId, TurnKey, direc
 use crate::repository::RepositoryChange;
 use crate::store::{Changes, Place};
 use crate::tree_path::TreePath;
-use crate::turn::milliseconds;
 
 /// The plan of an undo.
 #[derive(Debug, Clone)]
@@ -25,19 +24,44 @@ pub struct UndoPlan {
     pub turn: TurnKey,
     /// Whether this takes an earlier undo back, and so restores what the turn changed.
     pub is_redo: bool,
-    /// What the turn did to the repository of the directory, which stays as it is.
+    /// The changes of the turn to the repository of the directory, which are not undone.
     pub repository: Option<RepositoryChange>,
-    /// The merge of a workspace that is taken back or restored; `None` for a turn.
+    /// The merge of a workspace that is undone or restored; `None` for a turn.
     pub applied: Option<Applied>,
     /// The directory.
     pub directory: PathBuf,
     /// The changes that the undo would make: `before` is there now, `after` would be there.
     pub changes: Vec<Change>,
-    /// Paths that something else has changed since. With any of them, nothing is taken back.
+    /// Paths that something else has changed since. With any of them, nothing is undone.
     pub conflicts: Vec<Conflict>,
     /// Paths that cannot be restored and stay as they are.
     pub left_alone: Vec<LeftAlone>,
+    /// The turns that ran in the directory at the same time, each with the changes that may be its own.
+    pub shared_with: Vec<SharedTurn>,
+    /// Whether a change that may be another turn's is taken back too. Without that, such an undo is refused.
+    pub takes_shared: bool,
+    /// Turns that were not recorded, so that this takes nothing of them back, with the reason: later ones, or other
+    /// attempts at the turn.
+    pub not_recorded: Vec<(TurnKey, String)>,
     undoes: RecordId,
+}
+
+/// A turn that ran in the directory at the same time as the one that is taken back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SharedTurn {
+    /// The turn.
+    pub turn: TurnKey,
+    /// The paths that changed in both turns. Either may have changed them.
+    pub paths: Vec<TreePath>,
+}
+
+impl UndoPlan {
+    /// Returns whether the undo is refused because a change may be another turn's. An undo that is taken back is not.
+    pub fn is_refused_as_shared(&self) -> bool {
+        !self.takes_shared
+            && !self.is_redo
+            && self.shared_with.iter().any(|it| !it.paths.is_empty())
+    }
 }
 
 /// A path that changed since the turn.
@@ -60,11 +84,18 @@ pub struct LeftAlone {
 
 impl Changes {
     /// Returns what an undo would do: of a turn, or of the latest turn or undo of a session. A turn that is
-    /// undone already is restored: that undo is taken back.
+    /// undone already is restored: that undo is undone.
     pub fn plan_undo(&self, session: &str, turn: Option<u64>) -> Result<UndoPlan, ChangesError> {
         let records = self.records(session)?;
         let target = Target::find(&records, turn)?;
-        self.plan_for(session, &records, target)
+        let after = target.id;
+        let mut plan = self.plan_for(session, &records, target)?;
+        plan.not_recorded = records
+            .iter()
+            .filter(|record| turn.map_or(record.id > after, |turn| record.turn.turn == turn))
+            .filter_map(|record| Some((record.turn.clone(), record.not_recorded.clone()?)))
+            .collect();
+        Ok(plan)
     }
 
     /// Returns what an undo of the latest merge of a member's workspace would do, whatever happened since. A merge that is
@@ -111,10 +142,20 @@ impl Changes {
         place.plan(records, target)
     }
 
+    /// Returns the changes of a turn that ran at the same time as another; `None` if they are not recorded.
+    fn changes_of(&self, turn: &TurnKey) -> Option<Vec<Change>> {
+        let records = self.session(&turn.session).load().ok()?;
+        let is_of = |record: &Record| record.turn == *turn && record.is_of_agent();
+        records.into_iter().find(is_of).filter(|it| it.not_recorded.is_none()).map(|it| it.changes)
+    }
+
     /// Takes a record back as planned, completely or not at all, and stores that as a record of its own.
     /// Fails if files changed since the plan was made.
     pub fn undo(&self, plan: &UndoPlan) -> Result<Record, ChangesError> {
         let session = &plan.turn.session;
+        if plan.is_refused_as_shared() {
+            return Err(ChangesError::Shared);
+        }
         let place = self.place(&plan.directory)?;
         let _lock = place.lock()?;
         if place.is_busy()? {
@@ -127,7 +168,7 @@ impl Changes {
         place.save(&now)?;
         place.attribute_again();
         let records = self.session(session).load()?;
-        let target = Target::of(&records, plan.undoes)?;
+        let target = Target::by_id(&records, plan.undoes)?;
         let fresh = place.plan(&records, target)?;
         if !fresh.conflicts.is_empty() || fresh.changes != plan.changes {
             let paths = fresh.conflicts.into_iter().map(|conflict| conflict.path).collect();
@@ -135,23 +176,16 @@ impl Changes {
         }
         let record = Record {
             id: self.session(session).next()?,
-            turn: plan.turn.clone(),
-            by: Author::Person,
-            directory: place.directory.clone(),
-            at: milliseconds(),
-            changes: fresh.changes.clone(),
             undoes: Some(plan.undoes),
-            interrupted: false,
-            shared_with: Vec::new(),
-            unread: Vec::new(),
+            shared_with: plan.shared_with.iter().map(|shared| shared.turn.clone()).collect(),
             applied: plan.applied.clone(),
-            repository: None,
+            ..Record::new(plan.turn.clone(), Author::Person, place.directory.clone(), fresh.changes)
         };
         Journal::write(&place, record)?.run(&place)
     }
 }
 
-/// The record that is taken back.
+/// The record that is undone.
 struct Target {
     id: RecordId,
     turn: TurnKey,
@@ -160,6 +194,8 @@ struct Target {
     applied: Option<Applied>,
     directory: PathBuf,
     changes: Vec<Change>,
+    hidden: Vec<TreePath>,
+    shared_with: Vec<TurnKey>,
 }
 
 impl Target {
@@ -177,12 +213,18 @@ impl Target {
             }
         };
         let found = found.ok_or_else(|| {
-            ChangesError::NothingToUndo(match turn {
-                None => "no turn of this session changed a file".to_owned(),
-                Some(turn) => format!("turn {turn} changed no file"),
+            let mut lost = records.iter().rev().filter(|it| it.not_recorded.is_some());
+            let lost = lost.find(|record| turn.is_none_or(|turn| record.turn.turn == turn));
+            ChangesError::NothingToUndo(match (lost, turn) {
+                (Some(Record { turn, not_recorded: Some(why), .. }), _) => {
+                    let (turn, member) = (turn.turn, &turn.member);
+                    format!("turn {turn} ({member}) was not recorded and cannot be undone: {why}")
+                }
+                (_, None) => "no turn of this session changed a file".to_owned(),
+                (_, Some(turn)) => format!("turn {turn} changed no file"),
             })
         })?;
-        Self::of(records, found.id)
+        Self::by_id(records, found.id)
     }
 
     fn merge_of(records: &[Record], member: &str) -> Result<Self, ChangesError> {
@@ -194,53 +236,68 @@ impl Target {
             let why = format!("no workspace of {member} was merged in this session");
             ChangesError::NothingToUndo(why)
         })?;
-        Self::of(records, found.id)
+        Self::by_id(records, found.id)
     }
 
     /// Returns the target of a record: of a turn all its attempts together.
-    fn of(records: &[Record], id: RecordId) -> Result<Self, ChangesError> {
+    fn by_id(records: &[Record], id: RecordId) -> Result<Self, ChangesError> {
         let found = records.iter().find(|record| record.id == id);
         let found = found
             .ok_or_else(|| ChangesError::NothingToUndo(format!("there is no record {}", id.0)))?;
-        let changes = if found.undoes.is_some() || found.applied.is_some() {
-            found.changes.clone()
-        } else {
-            // Attempts before an undo of the turn are taken back already.
-            let is_undo = |record: &Record| {
-                record.undoes.is_some()
-                    && record.applied.is_none()
-                    && record.turn.turn == found.turn.turn
-                    && record.id < id
-            };
-            let after =
-                records.iter().filter(|record| is_undo(record)).map(|record| record.id).max();
-            joined(
-                records
-                    .iter()
-                    .filter(|record| {
-                        record.by == Author::Agent
-                            && record.turn.turn == found.turn.turn
-                            && record.directory == found.directory
-                            && record.id <= id
-                            && after.is_none_or(|after| record.id > after)
-                    })
-                    .map(|record| record.changes.as_slice()),
-            )
-        };
+        let direction = direction(records, found);
+        // What was restored is what the turn changed, with what an undo of it could not take back.
+        let source = if direction == Direction::Restore { origin(records, found) } else { found };
+        let attempts = attempts(records, source);
+        let changes = joined(attempts.iter().map(|record| record.changes.as_slice()));
+        let mut shared_with: Vec<TurnKey> = Vec::new();
+        for other in attempts.iter().flat_map(|record| &record.shared_with) {
+            if !shared_with.contains(other) {
+                shared_with.push(other.clone());
+            }
+        }
         Ok(Self {
             id,
             turn: found.turn.clone(),
-            direction: direction(records, found),
+            direction,
             repository: found.repository.clone(),
             applied: found.applied.clone(),
             directory: found.directory.clone(),
             changes,
+            hidden: attempts.iter().flat_map(|record| record.hidden.iter().cloned()).collect(),
+            shared_with,
         })
     }
 }
 
+/// Returns the record that a chain of undos began with.
+fn origin<'a>(records: &'a [Record], last: &'a Record) -> &'a Record {
+    let mut found = last;
+    for _ in records {
+        let undone = found.undoes.and_then(|id| records.iter().find(|record| record.id == id));
+        let Some(undone) = undone else { break };
+        found = undone;
+    }
+    found
+}
+
+/// Returns the records that are taken back together: all attempts at a turn, or one record. Attempts before an undo of
+/// the turn are taken back already.
+fn attempts<'a>(records: &'a [Record], last: &'a Record) -> Vec<&'a Record> {
+    if !last.is_of_agent() {
+        return vec![last];
+    }
+    let is_of_turn = |record: &&Record| record.turn.turn == last.turn.turn && record.id <= last.id;
+    let of_turn = records.iter().filter(is_of_turn);
+    let is_undo = |record: &&Record| record.undoes.is_some() && record.applied.is_none();
+    let undone = of_turn.clone().filter(is_undo).map(|record| record.id).max();
+    of_turn
+        .filter(|record| record.is_of_agent() && record.directory == last.directory)
+        .filter(|record| undone.is_none_or(|undone| record.id > undone))
+        .collect()
+}
+
 impl Place {
-    /// Compares the changes to take back with what is there now.
+    /// Compares the changes to undo with the current state.
     fn plan(&self, records: &[Record], target: Target) -> Result<UndoPlan, ChangesError> {
         let mut plan = UndoPlan {
             turn: target.turn,
@@ -251,6 +308,9 @@ impl Place {
             changes: Vec::new(),
             conflicts: Vec::new(),
             left_alone: Vec::new(),
+            shared_with: Vec::new(),
+            takes_shared: false,
+            not_recorded: Vec::new(),
             undoes: target.id,
         };
         let wanted: Vec<Change> = target.changes.iter().map(Change::reversed).collect();
@@ -283,8 +343,22 @@ impl Place {
             plan.left_alone.extend(removals.map(|path| LeftAlone { path, reason }));
             plan.left_alone.sort_by(|one, other| one.path.cmp(&other.path));
         }
+        for path in target.hidden.into_iter().filter(|path| path.under(&self.directory).exists()) {
+            let reason = "the turn created and ignored it, and it is too large to be recorded";
+            plan.left_alone.push(LeftAlone { path, reason });
+        }
         plan.conflicts.extend(self.obstructions(&plan.changes));
         plan.conflicts.sort_by(|one, other| one.path.cmp(&other.path));
+        for turn in target.shared_with {
+            let theirs = self.changes.changes_of(&turn);
+            let is_theirs = |path: &TreePath| {
+                let is_at = |theirs: &Vec<Change>| theirs.iter().any(|it| it.path == *path);
+                theirs.as_ref().is_none_or(is_at)
+            };
+            let paths = shown(&plan.changes).map(|change| &change.path).filter(|it| is_theirs(it));
+            let paths = paths.cloned().collect();
+            plan.shared_with.push(SharedTurn { turn, paths });
+        }
         Ok(plan)
     }
 
@@ -348,12 +422,20 @@ fn obstacle(change: &Change) -> Option<&'static str> {
     reasons.next()
 }
 
-/// Returns who changed a path after a record, as far as records tell.
+/// Returns who changed a path after a record, as far as records tell. What was taken back since is no obstacle.
 fn changed_by(records: &[Record], after: RecordId, path: &TreePath) -> String {
-    let has_path = |record: &&Record| {
-        record.id > after && record.changes.iter().any(|change| change.path == *path)
-    };
-    match records.iter().rev().find(has_path) {
+    let mut later = records.iter().rev().filter(|record| record.id > after);
+    let mut taken_back = HashSet::new();
+    let found = later.find(|record| {
+        let undone = record.undoes.and_then(|id| records.iter().find(|other| other.id == id));
+        if let Some(undone) = undone.filter(|it| it.id > after && !taken_back.contains(&record.id))
+        {
+            taken_back.extend(attempts(records, undone).iter().map(|it| it.id));
+            taken_back.insert(record.id);
+        }
+        !taken_back.contains(&record.id) && record.changes.iter().any(|it| it.path == *path)
+    });
+    match found {
         Some(Record { applied: Some(applied), undoes: None, .. }) => {
             format!("changed by applying the workspace of {}", applied.member)
         }
@@ -366,11 +448,12 @@ fn changed_by(records: &[Record], after: RecordId, path: &TreePath) -> String {
         Some(record) if record.by == Author::Agent => {
             format!("changed by turn {} ({})", record.turn.turn, record.turn.member)
         }
-        _ => "changed since".to_owned(),
+        Some(record) => format!("changed by a person before turn {}", record.turn.turn),
+        None => "changed since".to_owned(),
     }
 }
 
-/// Tells whether what is at a path is what a record has.
+/// Returns whether a path is in the state of a record.
 pub(crate) fn matches(found: Option<&Node>, recorded: Option<&Node>) -> bool {
     match (found, recorded) {
         (None, None) => true,
@@ -404,7 +487,7 @@ pub(crate) fn nodes<'a>(
         let node = metadata.map(|metadata| {
             let mode = metadata.mode() & MODE_BITS;
             let mut job = |kind| {
-                let (size, stamp) = (metadata.len(), Stamp::of(&metadata));
+                let (size, stamp) = (metadata.len(), Stamp::from_metadata(&metadata));
                 jobs.push(Job { path: path.clone(), kind, size, stamp });
             };
             if metadata.is_dir() {
@@ -463,7 +546,7 @@ fn collisions<'a>(changes: impl Iterator<Item = &'a Change>) -> Vec<TreePath> {
     found
 }
 
-/// Tells whether a directory finds its entries by a name in another case.
+/// Returns whether a directory ignores case in names.
 fn is_case_insensitive(directory: &Path) -> bool {
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let name = entry.file_name();

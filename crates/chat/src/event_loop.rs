@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use convoke_core::Code;
 use convoke_core::marker::TextPolicy;
 use convoke_session::event_queue::{EventQueue, EventReceiver, Observer, Ready, merge_text};
-use convoke_session::file_changes::{ChangeRecorder, UndoRequest};
+use convoke_session::file_changes::{ChangeRecorder, UndoConsent, UndoRequest};
 use convoke_session::{
-    Controls, Coordinator, CoordinatorError, PersonMessage, SessionEvent, SessionEventKind,
-    SessionId, Store, StoreError, TurnId,
+    Controls, Coordinator, CoordinatorError, NewMessage, SessionEvent, SessionEventKind, SessionId,
+    Store, StoreError, TurnId,
 };
 use crossterm::event::Event as TerminalEvent;
 use tokio::sync::mpsc::error::TrySendError;
@@ -121,11 +121,11 @@ pub fn updates() -> (Box<dyn Observer>, Updates) {
 
 /// A request of the screen to the conversation.
 enum Request {
-    Say(PersonMessage),
+    Say(Box<NewMessage>),
     Continue,
     Retry(TurnId),
     /// Store the messages and stop.
-    Keep(Vec<PersonMessage>),
+    Keep(Vec<NewMessage>),
 }
 
 /// The reply to a remote request: whether it waits for the running turn, or why it was refused.
@@ -147,7 +147,7 @@ pub struct Host {
 /// Reads the files that messages attach.
 pub trait Attachments: Send + Sync {
     /// Returns the message with the files that its text names, or why one cannot be attached.
-    fn attach(&self, message: PersonMessage) -> Result<PersonMessage, String>;
+    fn attach(&self, message: NewMessage) -> Result<NewMessage, String>;
 }
 
 /// Runs a conversation in the terminal until the person quits. Everything is stored as it happens.
@@ -203,7 +203,7 @@ async fn answer_requests<S: Store>(
         let Some(request) = request else { return Ok(()) };
         match request {
             Request::Say(message) => {
-                coordinator.accept(message).await?;
+                coordinator.accept(*message).await?;
             }
             Request::Continue => {}
             Request::Keep(messages) => {
@@ -242,14 +242,14 @@ impl<S: Store> EffectRunner<S> {
     /// Runs an effect and returns the resulting input.
     async fn carry_out(&mut self, effect: Effect) -> Option<Input> {
         match effect {
-            Effect::Say(message) => self.request(Request::Say(message)),
+            Effect::Say(message) => self.request(Request::Say(Box::new(message))),
             Effect::Interject(message) => {
                 let handed_in = self.controls.interject(message);
-                handed_in.err().map(|_| Input::Remark("too many messages wait".to_owned()))
+                handed_in.err().map(|error| Input::Remark(error.to_string()))
             }
             Effect::Continue => self.request(Request::Continue),
             Effect::Retry(turn) => self.request(Request::Retry(turn)),
-            Effect::Undo(turn, is_confirmed) => Some(self.undo(turn, is_confirmed).await),
+            Effect::Undo(turn, consent) => Some(self.undo(turn, consent).await),
             Effect::CancelTurn => {
                 self.controls.cancel_turn();
                 None
@@ -268,7 +268,9 @@ impl<S: Store> EffectRunner<S> {
                 None
             }
             Effect::Read(turn, view) => Some(self.read(turn, view).await),
-            Effect::Attach(message) => Some(Input::Attached(self.attachments.attach(message))),
+            Effect::Attach(message) => {
+                Some(Input::Attached(self.attachments.attach(message).map(Box::new)))
+            }
             Effect::ReadEarlier(page) => {
                 let read = history::read_earlier(&self.store, self.session, page, self.policy);
                 Some(match read.await {
@@ -289,11 +291,11 @@ impl<S: Store> EffectRunner<S> {
         }
     }
 
-    async fn undo(&self, turn: Option<TurnId>, is_confirmed: bool) -> Input {
+    async fn undo(&self, turn: Option<TurnId>, consent: UndoConsent) -> Input {
         let Some(recorder) = &self.recorder else {
             return Input::Remark("no changes are recorded here".to_owned());
         };
-        let request = UndoRequest { session: self.session, turn, is_confirmed };
+        let request = UndoRequest { session: self.session, turn, consent };
         match recorder.undo(request).await {
             Ok(text) => Input::Note(text),
             Err(why) => Input::Remark(why),

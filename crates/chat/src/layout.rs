@@ -32,7 +32,7 @@ pub(crate) struct Areas {
 
 impl Areas {
     /// Divides the screen. On a small screen the conversation shrinks first.
-    pub(crate) fn of(chat: &Chat) -> Self {
+    pub(crate) fn new(chat: &Chat) -> Self {
         let screen = Rect::from((ratatui::layout::Position::ORIGIN, chat.size));
         let rows = |count: usize| u16::try_from(count).unwrap_or(u16::MAX);
         let input = chat.editor.rows(input_width(screen.width)).rows.len().min(INPUT_ROWS);

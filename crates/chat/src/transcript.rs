@@ -108,7 +108,7 @@ impl Transcript {
     }
 
     /// Creates the transcript of a session of which the first `left_out` messages are not shown.
-    pub(crate) fn of(session: &str, left_out: u64) -> Self {
+    pub(crate) fn new(session: &str, left_out: u64) -> Self {
         let command = format!("convoke sessions show {session}");
         let mut transcript = Self { left_out, command, ..Self::default() };
         transcript.note_left_out();
@@ -292,7 +292,7 @@ mod tests {
 
     #[test]
     fn what_is_no_longer_shown_is_counted_in_the_first_line() {
-        let mut transcript = Transcript::of("0199a1b2", 0);
+        let mut transcript = Transcript::new("0199a1b2", 0);
         transcript.resize(80);
         for number in 1..=10_000 {
             let before = transcript.height_ever();
@@ -314,7 +314,7 @@ mod tests {
 
     #[test]
     fn earlier_messages_come_back_a_page_at_a_time_up_to_a_limit() {
-        let mut transcript = Transcript::of("0199a1b2", 20_000);
+        let mut transcript = Transcript::new("0199a1b2", 20_000);
         transcript.resize(80);
         say(&mut transcript, 20_001);
         transcript.is_read_back = true;
@@ -349,7 +349,7 @@ mod tests {
 
     #[test]
     fn hints_go_and_notes_stay() {
-        let mut transcript = Transcript::of("0199a1b2", 0);
+        let mut transcript = Transcript::new("0199a1b2", 0);
         transcript.resize(80);
         transcript.note(Tone::Bad, "ada failed");
         transcript.hint(Tone::Quiet, "/retry retries the turn");

@@ -2,6 +2,7 @@
 
 use convoke_core::marker::scan;
 use convoke_core::name::NameKey;
+use convoke_session::file_changes::UndoConsent;
 use convoke_session::{MemberName, TurnId};
 use convoke_team::Team;
 
@@ -34,8 +35,8 @@ pub enum UserAction {
     Undo {
         /// The turn.
         turn: Option<TurnId>,
-        /// Whether to undo them rather than to preview it.
-        is_confirmed: bool,
+        /// What the person agrees to.
+        consent: UndoConsent,
     },
     /// Show the last prompt of a member, or of all.
     Look(PromptView, Option<MemberName>),
@@ -50,8 +51,12 @@ pub enum UserAction {
 /// Parses the argument of `/undo`.
 fn undo(rest: &str) -> Result<UserAction, String> {
     let mut words: Vec<&str> = rest.split_whitespace().collect();
-    let is_confirmed = words.last().is_some_and(|word| word.eq_ignore_ascii_case("yes"));
-    if is_confirmed {
+    let consent = match words.last().map(|word| word.to_ascii_lowercase()).as_deref() {
+        Some("yes") => UndoConsent::Turn,
+        Some("shared") => UndoConsent::Shared,
+        _ => UndoConsent::Preview,
+    };
+    if consent != UndoConsent::Preview {
         words.pop();
     }
     let turn = match words[..] {
@@ -60,9 +65,9 @@ fn undo(rest: &str) -> Result<UserAction, String> {
             Ok(0) | Err(_) => return Err("a turn is a number, from 1".to_owned()),
             Ok(number) => Some(TurnId(number)),
         },
-        _ => return Err("write /undo [N] [yes]".to_owned()),
+        _ => return Err("write /undo [N] [yes|shared]".to_owned()),
     };
-    Ok(UserAction::Undo { turn, is_confirmed })
+    Ok(UserAction::Undo { turn, consent })
 }
 
 /// The view of a prompt.
@@ -105,7 +110,7 @@ impl<'a> InputParser<'a> {
         self.team.everyone_but(speaker).iter().map(ToString::to_string).collect()
     }
 
-    /// Returns the members whom `@NAME` at the beginning of a message addresses, and the rest of the message.
+    /// Returns the members that `@NAME` at the beginning of a message addresses, and the rest of the message.
     pub fn addressed(self, line: &str) -> (Vec<String>, &str) {
         let mut named = Vec::new();
         let mut rest = line.trim();

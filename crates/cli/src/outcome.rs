@@ -77,7 +77,7 @@ fn explained(error: &anyhow::Error) -> String {
 fn where_it_failed(error: &anyhow::Error) -> String {
     match host_environment::of_process() {
         Ok(host_environment) if is_of_database(error) && !is_of_server(error) => {
-            let file = Home::of(&host_environment).data.join("sessions.db");
+            let file = Home::new(&host_environment).data.join("sessions.db");
             format!(
                 "; the sessions are in {}: if the disk is full, free some space and resume the session; \
                  if the file is damaged, move it away, or restore a copy",

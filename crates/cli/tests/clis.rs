@@ -112,7 +112,7 @@ async fn measured(place: &Place, program: &Path, prompt: &str) -> Measured {
     let path = host_environment.environment.entry("PATH".into()).or_default();
     *path = [bin, ":".into(), path.clone()].into_iter().collect();
     let options = MeasureOptions {
-        vendor: Vendor::of(program).unwrap(),
+        vendor: Vendor::from_program(program).unwrap(),
         directory: None,
         arguments: Vec::new(),
         prompt: prompt.into(),
@@ -151,7 +151,7 @@ fn output(capture: &Capture) -> &str {
 fn parts(capture: &Capture, call: usize) -> Vec<Part> {
     let calls: Vec<_> = capture.requests.iter().filter(|request| request.is_turn()).collect();
     let request = calls[call];
-    RequestParts::of(request.model_call().unwrap().wire, &request.body).unwrap().parts
+    RequestParts::parse(request.model_call().unwrap().wire, &request.body).unwrap().parts
 }
 
 fn name(source: &Source<'_>) -> String {
@@ -236,6 +236,35 @@ async fn a_measured_request_is_that_of_the_users_own_configuration() {
 }
 
 #[tokio::test]
+async fn a_measured_program_sees_the_repository_as_its_users_git_does() {
+    for cli in ["claude-2.1.197", "claude-2.1.325"] {
+        let Some(program) = installed(cli) else { continue };
+        let place = Place::new();
+        let git = |arguments: &[&str]| {
+            let mut command = std::process::Command::new("git");
+            command.args(arguments).current_dir(place.project.path());
+            command.env("HOME", place.home.path()).env_remove("XDG_CONFIG_HOME");
+            assert!(command.status().unwrap().success(), "{arguments:?}");
+        };
+        let in_home = |name: &str, text: &str| {
+            std::fs::write(place.home.path().join(name), text).unwrap();
+        };
+        in_home("ignored", "note.txt\n");
+        in_home(".gitconfig", "[include]\n\tpath = names\n[alias]\n\tst = !touch ran\n");
+        in_home(
+            "names",
+            "[user]\n\tname = Kim Lee\n[core]\n\texcludesFile = ~/ignored\n\tfsmonitor = touch ran\n",
+        );
+        git(&["init", "--quiet"]);
+        let text = measured(&place, &program, "Fix it").await.body;
+        let text = String::from_utf8_lossy(&text);
+        assert!(text.contains("Git user: Kim Lee"), "{cli}: {text}");
+        assert!(text.contains("?? AGENTS.md") && !text.contains("?? note.txt"), "{cli}: {text}");
+        assert!(!place.project.path().join("ran").exists(), "{cli}");
+    }
+}
+
+#[tokio::test]
 async fn what_is_explained_is_what_arrives() {
     for cli in CLIS {
         let Some(program) = installed(cli) else {
@@ -248,7 +277,7 @@ async fn what_is_explained_is_what_arrives() {
         let bin = program.parent().unwrap().as_os_str().to_owned();
         let path = host_environment.environment.entry("PATH".into()).or_default();
         *path = [bin, ":".into(), path.clone()].into_iter().collect();
-        let vendor = Vendor::of(&program).unwrap();
+        let vendor = Vendor::from_program(&program).unwrap();
         let version = cli.split_once('-').unwrap().1;
         let right = explained::edition(vendor, Some(version));
         for trust in [None, Some("true")] {
@@ -304,7 +333,7 @@ async fn a_trial_turn_finds_nothing_changed_in_the_measured_versions() {
         };
         let place = Place::new();
         let guardian = Guardian::from_program(env!("CARGO_BIN_EXE_convoke"));
-        let vendor = Vendor::of(&program).unwrap();
+        let vendor = Vendor::from_program(&program).unwrap();
         let found = try_turn(vendor, &program, &place.host_environment(), &guardian).await;
         assert_eq!(found, [], "{cli}");
     }

@@ -145,6 +145,31 @@ fn the_sample_runs_with_all_clis_at_once() {
     }
 }
 
+/// A rehearsal that another process continues has its private homes at the same paths, which programs send.
+#[test]
+fn a_rehearsal_that_is_continued_begins_alike() {
+    for (cli, agent) in [("claude-2.1.325", "claude"), ("gemini-0.61.0", "gemini")] {
+        let team = format!("[[member]]\nname = \"max\"\nagent = \"{agent}\"\n");
+        let Some(place) = Place::new(&[cli], &team) else { continue };
+        for arguments in
+            [&["run", "--rehearse=cli", "One."][..], &["run", "--session", "last", "Two."]]
+        {
+            let (code, output) = place.run(arguments);
+            assert_eq!(code, Some(0), "{cli}: {output}");
+            assert!(!output.contains("cache.broken"), "{cli}: {output}");
+        }
+        let (_, cache) = place.run(&["sessions", "show", "last", "--cache", "--json"]);
+        let cache: Value = serde_json::from_str(&cache).unwrap();
+        let requests = cache["requests"].as_array().unwrap();
+        let continued = requests.iter().filter(|it| it["verdict"] != "first");
+        let differences = continued.map(|it| &it["firstDifference"]["place"]);
+        let differences: Vec<&str> =
+            differences.map(|it| it.as_str().unwrap_or_default()).collect();
+        assert!(!differences.is_empty(), "{cli}: {cache}");
+        assert!(!differences.iter().any(|it| it.starts_with("system")), "{cli}: {differences:?}");
+    }
+}
+
 /// Each CLI gets text that it might act on, stumble over or change.
 #[test]
 fn hard_texts_arrive_as_they_were_sent() {

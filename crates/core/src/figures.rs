@@ -90,7 +90,7 @@ pub fn rounded_percent(part: u64, whole: u64) -> String {
     }
 }
 
-/// Returns the share in units of `1/scale`, rounded; 0 of nothing.
+/// Returns the share in units of `1/scale`, rounded; 0 if the total is 0.
 fn scaled(part: u64, whole: u64, scale: u128) -> u128 {
     (u128::from(part) * scale + u128::from(whole / 2)).checked_div(whole.into()).unwrap_or(0)
 }

@@ -55,7 +55,11 @@ impl<'a> Fragment<'a> {
     }
 
     /// Trims, escapes and fences a text; `None` if it is blank.
-    fn of(text: Option<&'a str>, input: &AssemblerInput<'_>, source: Source<'a>) -> Option<Self> {
+    fn from_input(
+        text: Option<&'a str>,
+        input: &AssemblerInput<'_>,
+        source: Source<'a>,
+    ) -> Option<Self> {
         Self::trimmed(trim(text?), input, source)
     }
 
@@ -121,15 +125,19 @@ impl<'a> Fragments<'a> {
             id: input.current_message_id.as_deref().map(Cow::Borrowed),
             index: None,
         };
-        let role = Fragment::of(input.role_summary.as_deref(), input, setting("roleSummary"));
+        let role =
+            Fragment::from_input(input.role_summary.as_deref(), input, setting("roleSummary"));
         let (message, message_parts) = message(input, message_source);
-        let configured =
-            Fragment::of(input.system_instruction.as_deref(), input, setting("systemInstruction"));
-        let briefing = Fragment::of(input.briefing.as_deref(), input, setting("briefing"));
+        let configured = Fragment::from_input(
+            input.system_instruction.as_deref(),
+            input,
+            setting("systemInstruction"),
+        );
+        let briefing = Fragment::from_input(input.briefing.as_deref(), input, setting("briefing"));
         Self {
             system: role.into_iter().chain(configured).chain(briefing).collect(),
-            file: Fragment::of(input.instruction_file_text.as_deref(), input, file_source),
-            task: Fragment::of(input.team_task.as_deref(), input, setting("teamTask")),
+            file: Fragment::from_input(input.instruction_file_text.as_deref(), input, file_source),
+            task: Fragment::from_input(input.team_task.as_deref(), input, setting("teamTask")),
             context: ContextLines {
                 messages: &input.context_messages,
                 style: format.line,

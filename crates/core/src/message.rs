@@ -92,7 +92,7 @@ impl From<String> for SpeakerType {
 }
 
 /// The author of a message.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Speaker {
     /// The member's id.
     pub role_id: String,
@@ -131,7 +131,7 @@ impl Speaker {
 }
 
 /// The routing of a message.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Routing {
     /// The `[NEXT: …]` markers as in the text.
     pub raw_next_markers: Option<Value>,
@@ -142,7 +142,7 @@ pub struct Routing {
 }
 
 /// A message of a conversation, with its id; before it has one, a [`NewMessage`].
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConversationMessage<Id = MessageId> {
     /// The id.
     pub id: Id,
@@ -164,6 +164,12 @@ pub struct ConversationMessage<Id = MessageId> {
 pub type NewMessage = ConversationMessage<()>;
 
 impl NewMessage {
+    /// Creates a message of a person, whose name is also the id.
+    pub fn from_person(name: impl Into<String>, content: impl Into<String>) -> Self {
+        let name = name.into();
+        Self::new(Speaker::new(name.clone(), name, SpeakerType::Human), content)
+    }
+
     /// Creates a message to everyone.
     pub fn new(speaker: Speaker, content: impl Into<String>) -> Self {
         Self {
@@ -243,7 +249,9 @@ impl ConversationMessage {
         let Self { id: _, content, speaker, timestamp, routing, in_reply_to, extra } = self;
         ConversationMessage { id: (), content, speaker, timestamp, routing, in_reply_to, extra }
     }
+}
 
+impl<Id> ConversationMessage<Id> {
     /// Returns the text without markers.
     pub fn text(&self, policy: TextPolicy) -> Cow<'_, str> {
         strip_all_markers(&self.content, policy)

@@ -112,6 +112,20 @@ fn edit_distance(a: &str, b: &str) -> usize {
     last[b.len()]
 }
 
+/// Returns a name as a word of a shell, for commands that a person can copy.
+///
+/// ```
+/// use convoke_core::name::shell_word;
+/// assert_eq!([shell_word("max"), shell_word("Sam B")], ["max", "'Sam B'"]);
+/// ```
+pub fn shell_word(name: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./=:,+@%".contains(c);
+    if !name.is_empty() && name.chars().all(is_plain) {
+        return name.to_owned();
+    }
+    format!("'{}'", name.replace('\'', r"'\''"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

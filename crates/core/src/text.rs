@@ -15,7 +15,7 @@ pub struct SourcedText<'a> {
 
 impl<'a> SourcedText<'a> {
     /// Creates a text of one fragment.
-    pub fn of(section: impl Into<Cow<'a, str>>, fragment: Fragment<'a>) -> Self {
+    pub fn new(section: impl Into<Cow<'a, str>>, fragment: Fragment<'a>) -> Self {
         let mut writer = TextWriter::new(section);
         writer.fragment(fragment);
         writer.finish()

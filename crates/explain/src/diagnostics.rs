@@ -6,7 +6,7 @@ convoke_core::diagnostic_codes! {
         "Correct the file; the agent itself may refuse to start with it.";
     IMPORT_OUTSIDE = "import.outside", Loss,
         "An import leads outside of the directory that the agent allows, and is not loaded.",
-        "Start the agent where the imported file lies in or below its directory, or move the file there.";
+        "Start the agent in a directory that contains the imported file, or move the file there.";
     FOLDER_UNTRUSTED = "folder.untrusted", Error,
         "Gemini CLI makes no request from a folder that is not trusted.",
         "Trust the folder in an interactive session, pass --skip-trust, or set GEMINI_CLI_TRUST_WORKSPACE=true.";
@@ -38,7 +38,7 @@ convoke_core::diagnostic_codes! {
         "Claude Code also loads files above the repository's root; the other agents stop at it.",
         "Move what the team shares into the repository, or exclude the file with claudeMdExcludes.";
     PARENTS_WITHOUT_ROOT = "parents.without-root", Note,
-        "No repository lies around this directory, so only Claude Code loads the files above it.",
+        "This directory is not in a repository, so only Claude Code loads the files above it.",
         "Run `git init` in the project's root, or keep a file in the working directory itself.";
     NAMES_ADD_UP = "names.add-up", Note,
         "context.fileName adds a name, and GEMINI.md is loaded as well.",
@@ -74,7 +74,7 @@ convoke_core::diagnostic_codes! {
         "A file is UTF-16 and arrives as garbage.",
         "Save the file as UTF-8.";
     ADDED_DIRECTORY_UNREAD = "added-directory.unread", Loss,
-        "A directory that was added to the session brings no instructions.",
+        "A directory that was added to the session adds no instructions.",
         "For Claude Code set CLAUDE_CODE_ADDITIONAL_DIRECTORIES_CLAUDE_MD=1; for Codex start in the directory.";
     ADDED_DIRECTORY_SORTED = "added-directory.sorted", Note,
         "The instructions of an added directory come before the project's own.",
@@ -105,7 +105,7 @@ convoke_core::diagnostic_codes! {
         "Check the files that are listed before you upgrade, or agree on one version.";
     MEMORY_LOADED = "memory.loaded", Note,
         "Notes that the agent wrote for itself are loaded too.",
-        "Read the file now and then, and remove what is no longer true.";
+        "Review the file from time to time, and remove outdated parts.";
     MEMORY_TRUNCATED = "memory.truncated", Loss,
         "Only the beginning of the agent's notes is loaded.",
         "Keep MEMORY.md under 200 lines and 25,000 bytes.";

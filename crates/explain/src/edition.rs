@@ -71,7 +71,7 @@ impl Edition {
     }
 
     /// Returns the edition of the same agent whose rules apply to a version: the newest if the version is
-    /// newer than all or is no number.
+    /// newer than all or not a number.
     #[must_use]
     pub fn nearest(self, version: &str) -> Self {
         let of_agent = || Self::ALL.into_iter().filter(|it| it.agent() == self.agent());

@@ -16,7 +16,7 @@ pub(crate) struct Globs {
     compiled: Vec<usize>,
     /// A pattern always matches itself.
     written: HashMap<String, usize>,
-    /// Globs that match whatever their pattern does not, in order, each with its place in the set.
+    /// Negated globs, in order, each with its position in the set.
     negated: Vec<(usize, usize)>,
 }
 
@@ -125,7 +125,7 @@ impl Selection {
         Ok(Self { lines, compiled: OnceCell::new() })
     }
 
-    /// Returns whether a relative path is selected, by itself or with a directory above it.
+    /// Returns whether a relative path is selected, itself or with a directory above it.
     pub(crate) fn selects(&self, relative: &str) -> bool {
         let Some(lines) = self.compiled.get_or_init(|| self.lines.build().ok()) else {
             return false;

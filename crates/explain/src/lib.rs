@@ -55,7 +55,11 @@ const FORMAT: u32 = 1;
 ///
 /// Costs one listing for each directory up to the root of the file system and for at most 128 below the
 /// working directory, and the reading of the files that are found.
-pub fn explain(files: &dyn Files, session: &Session, editions: &[Edition]) -> DirectoryReport {
+pub fn explain(
+    files: &(dyn Files + Sync),
+    session: &Session,
+    editions: &[Edition],
+) -> DirectoryReport {
     let mut session = session.clone();
     if let Ok(physical) = files.canonicalize(&session.cwd) {
         session.cwd = physical;
@@ -68,13 +72,13 @@ pub fn explain(files: &dyn Files, session: &Session, editions: &[Edition]) -> Di
     let listed = Listed::new(files, directories.map(PathBuf::as_path));
 
     let survey = Survey::new(&listed, &session, &chain);
-    skills::look_ahead(&listed, &chain, &session.home);
-    // The directories of the survey are no part of what an agent loads.
-    listed.take_unlisted();
-    let (mut agents, unlisted): (Vec<AgentReport>, Vec<_>) = editions
-        .iter()
-        .map(|edition| (explain_one(&listed, &session, *edition), listed.take_unlisted()))
-        .unzip();
+    let has_many_skills = skills::look_ahead(&listed, &chain, &session.home);
+    let (mut agents, unlisted): (Vec<AgentReport>, Vec<_>) = if has_many_skills {
+        explain_at_once(&listed, &session, editions).into_iter().unzip()
+    } else {
+        let one = |edition: &Edition| explain_one(listed.for_agent(), &session, *edition);
+        editions.iter().map(one).unzip()
+    };
     let unsearched = Unsearched::new(&listed, &chain, &session.home);
     for (report, unlisted) in agents.iter_mut().zip(&unlisted) {
         survey.account(&session, report);
@@ -85,6 +89,27 @@ pub fn explain(files: &dyn Files, session: &Session, editions: &[Edition]) -> Di
     traps::report(&listed, &session, &survey, &mut agents);
     let repository = place::git_root(&listed, &session.cwd);
     DirectoryReport { version: FORMAT, cwd: session.cwd, repository, agents }
+}
+
+/// Explains each edition in a thread of its own; the first in this one.
+fn explain_at_once(listed: &Listed<'_>, session: &Session, editions: &[Edition]) -> Vec<Explained> {
+    std::thread::scope(|scope| {
+        let start = |edition: &Edition| {
+            let (files, edition) = (listed.for_agent(), *edition);
+            let explain = move || explain_one(files, session, edition);
+            (edition, std::thread::Builder::new().spawn_scoped(scope, explain))
+        };
+        let (first, others) = editions.split_at(editions.len().min(1));
+        let others: Vec<_> = others.iter().map(start).collect();
+        let here = |edition: &Edition| explain_one(listed.for_agent(), session, *edition);
+        let mut explained: Vec<Explained> = first.iter().map(here).collect();
+        explained.extend(others.into_iter().map(|(edition, thread)| match thread {
+            Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+            // The system has no thread to spare.
+            Err(_) => here(&edition),
+        }));
+        explained
+    })
 }
 
 /// Reports the directories that have too many entries to be listed, unless the agent's rules did.
@@ -99,12 +124,16 @@ fn report_unlisted(report: &mut AgentReport, directories: &BTreeSet<PathBuf>) {
     }
 }
 
-fn explain_one(files: &dyn Files, session: &Session, edition: Edition) -> AgentReport {
-    match edition {
-        Edition::Claude197 | Edition::Claude325 => claude::explain(files, session, edition),
-        Edition::Gemini => gemini::explain(files, session),
-        Edition::Codex098 | Edition::Codex0166 => codex::explain(files, session, edition),
-    }
+/// The report of an agent, and the directories that have too many entries to be listed.
+type Explained = (AgentReport, BTreeSet<PathBuf>);
+
+fn explain_one(files: Listed<'_>, session: &Session, edition: Edition) -> Explained {
+    let report = match edition {
+        Edition::Claude197 | Edition::Claude325 => claude::explain(&files, session, edition),
+        Edition::Gemini => gemini::explain(&files, session),
+        Edition::Codex098 | Edition::Codex0166 => codex::explain(&files, session, edition),
+    };
+    (report, files.into_unlisted())
 }
 
 #[cfg(test)]
@@ -113,6 +142,25 @@ mod tests {
     use convoke_files::limit::MOST_ENTRIES;
 
     use super::*;
+
+    #[test]
+    fn agents_that_are_explained_at_once_are_explained_as_alone() {
+        let mut tree = MemoryTree::default();
+        tree.create_directory("/r/.git");
+        for number in 0..100 {
+            for place in [".agents", ".claude", ".gemini"] {
+                let text = format!("---\nname: s{number}\ndescription: {number}, {place}\n---\n");
+                tree.write(format!("/r/{place}/skills/s{number}/SKILL.md"), text);
+            }
+        }
+        let session = Session::new("/r", "/h");
+        let at_once = explain(&tree, &session, &Edition::ALL);
+        for (edition, report) in Edition::ALL.iter().zip(&at_once.agents) {
+            let alone = explain(&tree, &session, &[*edition]).agents.remove(0);
+            assert!(alone.skills.len() > 99);
+            assert_eq!(serde_json::json!(alone.skills), serde_json::json!(report.skills));
+        }
+    }
 
     #[test]
     fn a_directory_with_too_many_entries_is_reported_by_the_agents_that_search_it() {

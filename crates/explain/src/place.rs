@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 pub(crate) use convoke_files::git::{GitKind, git_kind};
 use convoke_files::limit::TooManyEntries;
@@ -13,7 +14,7 @@ use convoke_files::{EntryKind, Files, Head};
 /// The largest file whose text is kept for the next agent that asks for it.
 const MAX_KEPT: u64 = 256 * 1024;
 
-/// The most bytes that one explanation reads: far more than any model takes, and little enough to keep.
+/// The most bytes that the rules of one agent read: far more than any model takes, and little enough to keep.
 const MAX_READ: u64 = 64 * 1024 * 1024;
 
 /// Values by the bytes of a path, which are compared faster than its components.
@@ -24,20 +25,39 @@ pub(crate) type ByPath<V> = HashMap<OsString, V, foldhash::fast::RandomState>;
 /// Every agent looks up a dozen names in every directory up to the root, and almost none exist; one listing answers all
 /// of them. Only the given directories are listed, so that large directories elsewhere cost nothing.
 pub(crate) struct Listed<'a> {
-    files: &'a dyn Files,
-    heads: RefCell<ByPath<Head>>,
-    /// The listings of other directories, as far as they were asked for.
-    entries: RefCell<ByPath<Vec<(OsString, EntryKind)>>>,
-    /// The kinds of entries, links not followed, as far as the system was asked for them.
-    kinds: RefCell<ByPath<EntryKind>>,
-    /// Directories that are free of links, other than the watched ones.
-    real: RefCell<HashSet<OsString, foldhash::fast::RandomState>>,
+    cache: Arc<Cache<'a>>,
     /// The bytes that were read so far.
     read: Cell<u64>,
     /// The directories that have too many entries to be listed, as they were asked for.
     unlisted: RefCell<BTreeSet<PathBuf>>,
+}
+
+/// What is known of the files, for all agents.
+struct Cache<'a> {
+    files: &'a (dyn Files + Sync),
+    heads: Shared<ByPath<Head>>,
+    /// The listings of other directories, as far as they were asked for.
+    entries: Shared<ByPath<Vec<(OsString, EntryKind)>>>,
+    /// The kinds of entries, links not followed, as far as the system was asked for them.
+    kinds: Shared<ByPath<EntryKind>>,
+    /// Directories that are free of links, other than the watched ones.
+    real: Shared<HashSet<OsString, foldhash::fast::RandomState>>,
     /// The watched directories, few enough to be compared with: of a chain no two are equally long.
     listings: Vec<Listing>,
+}
+
+/// A value that the threads of an explanation share.
+#[derive(Default)]
+struct Shared<T>(RwLock<T>);
+
+impl<T> Shared<T> {
+    fn borrow(&self) -> RwLockReadGuard<'_, T> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn borrow_mut(&self) -> RwLockWriteGuard<'_, T> {
+        self.0.write().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 struct Listing {
@@ -49,7 +69,7 @@ impl<'a> Listed<'a> {
     /// Lists directories, which must be free of links; one that cannot be listed is asked name by
     /// name.
     pub(crate) fn new<'d>(
-        files: &'a dyn Files,
+        files: &'a (dyn Files + Sync),
         directories: impl IntoIterator<Item = &'d Path>,
     ) -> Self {
         let mut listings = Vec::new();
@@ -59,40 +79,44 @@ impl<'a> Listed<'a> {
                 listings.push(listing);
             }
         }
-        Self {
+        let cache = Cache {
             files,
-            heads: RefCell::default(),
-            entries: RefCell::default(),
-            kinds: RefCell::default(),
-            real: RefCell::default(),
-            read: Cell::new(0),
-            unlisted: RefCell::default(),
+            heads: Shared::default(),
+            entries: Shared::default(),
+            kinds: Shared::default(),
+            real: Shared::default(),
             listings,
-        }
+        };
+        Self { cache: cache.into(), read: Cell::new(0), unlisted: RefCell::default() }
     }
 
-    /// Looks into directories, and at the file of one name in each, before an agent asks for them.
+    /// Returns the same files for another agent, which has read nothing yet.
+    pub(crate) fn for_agent(&self) -> Self {
+        let cache = Arc::clone(&self.cache);
+        Self { cache, read: Cell::new(0), unlisted: RefCell::default() }
+    }
+
+    /// Lists directories, and reads the file of one name in each, before an agent needs them.
     pub(crate) fn look_into(&self, directories: Vec<PathBuf>, name: &str, limit: u64) {
-        let found = self.files.look_into(&directories, name, limit);
+        let found = self.cache.files.look_into(&directories, name, limit);
         for (directory, found) in directories.into_iter().zip(found) {
             let Some(found) = found else { continue };
             if let Some(head) = found.head {
-                self.read.set(self.read.get() + head.bytes.len() as u64);
-                self.heads.borrow_mut().insert(directory.join(name).into(), head);
+                self.cache.heads.borrow_mut().insert(directory.join(name).into(), head);
             }
-            self.entries.borrow_mut().insert(directory.into(), found.entries);
+            self.cache.entries.borrow_mut().insert(directory.into(), found.entries);
         }
     }
 
-    /// Returns the directories that were not listed since the last call, because they have too many entries.
-    pub(crate) fn take_unlisted(&self) -> BTreeSet<PathBuf> {
-        self.unlisted.take()
+    /// Returns the directories that were not listed, because they have too many entries.
+    pub(crate) fn into_unlisted(self) -> BTreeSet<PathBuf> {
+        self.unlisted.into_inner()
     }
 
     /// Passes a listing on, and notes a directory that has too many entries.
     fn noted<T>(&self, directory: &Path, listing: io::Result<T>) -> io::Result<T> {
         if let Err(error) = &listing
-            && TooManyEntries::of(error).is_some()
+            && TooManyEntries::from_error(error).is_some()
         {
             self.unlisted.borrow_mut().insert(directory.to_owned());
         }
@@ -102,14 +126,14 @@ impl<'a> Listed<'a> {
     /// Returns the entries of a directory, sorted by name, if it was listed.
     pub(crate) fn listed(&self, directory: &Path) -> Option<&[(OsString, EntryKind)]> {
         let same = |listing: &&Listing| listing.directory.as_os_str() == directory.as_os_str();
-        self.listings.iter().find(same).map(|listing| listing.entries.as_slice())
+        self.cache.listings.iter().find(same).map(|listing| listing.entries.as_slice())
     }
 
     /// Looks a path up in the listings: an error if it does not exist, its kind if it does, and `None` if the system
     /// must be asked.
     fn known(&self, path: &Path) -> io::Result<Option<EntryKind>> {
         // Names are looked for at most a few levels below a directory that was listed.
-        let others = self.entries.borrow();
+        let others = self.cache.entries.borrow();
         let mut below = path;
         for (level, directory) in path.ancestors().skip(1).take(4).enumerate() {
             let entries = self.listed(directory);
@@ -126,8 +150,9 @@ impl<'a> Listed<'a> {
 
     /// Returns whether a directory is known to be free of links.
     fn is_real(&self, directory: &Path) -> bool {
-        let is_marked =
-            |it: &Path| self.listed(it).is_some() || self.real.borrow().contains(it.as_os_str());
+        let is_marked = |it: &Path| {
+            self.listed(it).is_some() || self.cache.real.borrow().contains(it.as_os_str())
+        };
         is_marked(directory)
             || directory.file_name().is_some()
                 && directory.parent().is_some_and(is_marked)
@@ -140,17 +165,17 @@ impl Files for Listed<'_> {
         if let Some(kind) = self.known(path)? {
             return Ok(kind);
         }
-        if let Some(kind) = self.kinds.borrow().get(path.as_os_str()) {
+        if let Some(kind) = self.cache.kinds.borrow().get(path.as_os_str()) {
             return Ok(*kind);
         }
-        let kind = self.files.entry_kind(path)?;
-        self.kinds.borrow_mut().insert(path.into(), kind);
+        let kind = self.cache.files.entry_kind(path)?;
+        self.cache.kinds.borrow_mut().insert(path.into(), kind);
         Ok(kind)
     }
 
     fn kind(&self, path: &Path) -> io::Result<EntryKind> {
         match self.entry_kind(path)? {
-            EntryKind::Symlink => self.files.kind(path),
+            EntryKind::Symlink => self.cache.files.kind(path),
             kind => Ok(kind),
         }
     }
@@ -159,26 +184,28 @@ impl Files for Listed<'_> {
         self.known(path)?;
         let has_enough =
             |head: &&Head| head.size == head.bytes.len() as u64 || limit <= head.bytes.len() as u64;
-        if let Some(head) = self.heads.borrow().get(path.as_os_str()).filter(has_enough) {
-            let end = usize::try_from(limit).unwrap_or(usize::MAX).min(head.bytes.len());
-            return Ok(Head { bytes: head.bytes[..end].to_vec(), size: head.size });
-        }
-        // A lookup of the size reads nothing; the total that is read is bounded.
+        // A lookup of the size reads nothing; the total that is read is bounded. What another agent has read counts too,
+        // so that the order of the agents is no matter.
         if limit > 0 && self.read.get() >= MAX_READ {
             return Err(too_much());
         }
-        let head = self.files.read_head(path, limit)?;
+        if let Some(head) = self.cache.heads.borrow().get(path.as_os_str()).filter(has_enough) {
+            let end = usize::try_from(limit).unwrap_or(usize::MAX).min(head.bytes.len());
+            self.read.set(self.read.get() + end as u64);
+            return Ok(Head { bytes: head.bytes[..end].to_vec(), size: head.size });
+        }
+        let head = self.cache.files.read_head(path, limit)?;
         self.read.set(self.read.get() + head.bytes.len() as u64);
         if limit > 0 && head.bytes.len() as u64 <= MAX_KEPT {
             let path = path.as_os_str().to_owned();
-            self.heads.borrow_mut().insert(path, head.clone());
+            self.cache.heads.borrow_mut().insert(path, head.clone());
         }
         Ok(head)
     }
 
     fn names(&self, directory: &Path) -> io::Result<Vec<OsString>> {
         self.known(directory)?;
-        self.noted(directory, self.files.names(directory))
+        self.noted(directory, self.cache.files.names(directory))
     }
 
     fn entries(&self, directory: &Path) -> io::Result<Vec<(OsString, EntryKind)>> {
@@ -186,17 +213,17 @@ impl Files for Listed<'_> {
             return Ok(entries.to_vec());
         }
         self.known(directory)?;
-        if let Some(entries) = self.entries.borrow().get(directory.as_os_str()) {
+        if let Some(entries) = self.cache.entries.borrow().get(directory.as_os_str()) {
             return Ok(entries.clone());
         }
-        let entries = self.noted(directory, self.files.entries(directory))?;
-        self.entries.borrow_mut().insert(directory.into(), entries.clone());
+        let entries = self.noted(directory, self.cache.files.entries(directory))?;
+        self.cache.entries.borrow_mut().insert(directory.into(), entries.clone());
         Ok(entries)
     }
 
     fn listing(&self, directory: &Path) -> io::Result<Vec<OsString>> {
         self.known(directory)?;
-        self.noted(directory, self.files.listing(directory))
+        self.noted(directory, self.cache.files.listing(directory))
     }
 
     fn canonicalize(&self, path: &Path) -> io::Result<PathBuf> {
@@ -209,12 +236,12 @@ impl Files for Listed<'_> {
         {
             return Ok(path.to_owned());
         }
-        let real = self.files.canonicalize(path)?;
+        let real = self.cache.files.canonicalize(path)?;
         let above = real.ancestors().skip(1).take_while(|it| !self.is_real(it));
         let above: Vec<OsString> = above.map(OsString::from).collect();
-        self.real.borrow_mut().extend(above);
+        self.cache.real.borrow_mut().extend(above);
         if matches!(self.entry_kind(&real), Ok(EntryKind::Directory)) {
-            self.real.borrow_mut().insert(real.clone().into());
+            self.cache.real.borrow_mut().insert(real.clone().into());
         }
         Ok(real)
     }

@@ -279,9 +279,9 @@ pub enum Rule {
     ExtensionNamesOthers,
     /// Directories that were added bring no instructions.
     AddedDirectory,
-    /// It lies below the working directory, and is loaded once a file in or below its directory is read.
+    /// It is below the working directory, and is loaded once a file in or below its directory is read.
     OnRead,
-    /// It lies below the working directory, where the agent never looks.
+    /// It is below the working directory, where the agent never looks.
     Below,
 }
 

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use toml::Value;
@@ -88,6 +89,29 @@ fn the_map_has_every_crate_after_those_that_it_depends_on() {
             assert!(is_above, "{name} depends on {dependency}, which is not above it");
         }
     }
+}
+
+#[test]
+fn the_map_names_every_module() {
+    let Some(root) = workspace() else { return };
+    let page = page(&root);
+    for section in page.split("\n### `").skip(1) {
+        let folder = section.split('`').next().unwrap();
+        let Ok(modules) = std::fs::read_dir(root.join(folder).join("src")) else { continue };
+        let code = section.split("\n## ").next().unwrap().split('`').skip(2).step_by(2);
+        let named: HashSet<&str> = code.flat_map(|it| it.split(|c| !is_word(c))).collect();
+        for module in modules {
+            let path = module.unwrap().path();
+            let name = path.file_stem().unwrap().to_str().unwrap();
+            let is_common =
+                ["lib", "main", "tests", "testing", "fixture", "diagnostics", "snapshots"];
+            assert!(is_common.contains(&name) || named.contains(name), "{folder}: {name}");
+        }
+    }
+}
+
+fn is_word(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
 }
 
 #[test]

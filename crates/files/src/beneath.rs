@@ -1,4 +1,4 @@
-//! Files beneath a directory, whatever links stand in the way.
+//! Files beneath a directory, without following links.
 //!
 //! The directory is held open, and every entry on the way to a file is opened by its name without following links. A
 //! directory that is replaced by a link meanwhile leads nowhere.
@@ -68,7 +68,7 @@ impl Beneath {
         Ok(BeneathFile { root: self, directories: names, name })
     }
 
-    /// Returns a path without links from the directory, as far as its entries exist.
+    /// Returns a path without links from the directory, for the entries that exist.
     fn real(&self, given: &Path) -> Result<PathBuf, Outside> {
         let given = self.path.join(given);
         let mut missing = Vec::new();
@@ -149,7 +149,7 @@ impl BeneathFile<'_> {
         Ok(directory)
     }
 
-    /// Returns what stands at the name, if it is a regular file; `None` if nothing does.
+    /// Returns the file of the name; `None` if there is none.
     fn stat(&self, directory: &OwnedFd) -> io::Result<Option<Stat>> {
         match statat(directory, &self.name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(found) => check_regular(&found).map(|()| Some(found)),
@@ -254,6 +254,6 @@ mod tests {
         assert!(root.file(Path::new("socket")).unwrap().write(b"x").is_err());
         std::fs::write(dir.path().join("large"), vec![b'x'; (64 << 10) + 1]).unwrap();
         let refused = read(&root, "large").unwrap_err();
-        assert!(crate::TooLarge::of(&refused).is_some(), "{refused}");
+        assert!(crate::TooLarge::from_error(&refused).is_some(), "{refused}");
     }
 }

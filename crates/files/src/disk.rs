@@ -35,10 +35,7 @@ impl Files for Disk {
             }
             _ => return Err(not_regular()),
         };
-        let mut bytes = Vec::with_capacity(usize::try_from(size.min(limit)).unwrap_or(0));
-        #[expect(clippy::disallowed_methods, reason = "a limit is taken")]
-        File::open(path)?.take(limit).read_to_end(&mut bytes)?;
-        Ok(Head { bytes, size })
+        read_up_to(File::open(path)?, size, limit)
     }
 
     fn names(&self, directory: &Path) -> io::Result<Vec<OsString>> {
@@ -84,6 +81,18 @@ impl Files for Disk {
             found
         })
     }
+}
+
+/// Reads the beginning of a regular file of a size; nothing is asked for behind its end.
+fn read_up_to(file: File, size: u64, limit: u64) -> io::Result<Head> {
+    // Some files have no size.
+    let end = if size == 0 { limit } else { size.min(limit) };
+    let mut bytes = Vec::with_capacity(usize::try_from(size.min(limit)).unwrap_or(0));
+    #[expect(clippy::disallowed_methods, reason = "a limit is taken")]
+    file.take(end).read_to_end(&mut bytes)?;
+    // It may have grown since.
+    let size = size.max(bytes.len() as u64);
+    Ok(Head { bytes, size })
 }
 
 fn look_into(directory: &Path, name: &str, limit: u64) -> Option<LookedInto> {

@@ -77,9 +77,9 @@ fn main_root(files: &dyn Files, git_dir: &Path) -> Option<PathBuf> {
     Some(files.canonicalize(main).unwrap_or_else(|_| main.to_owned()))
 }
 
-/// Returns the root of the repository that a directory lies in. A `.git` that no repository lies behind
+/// Returns the root of the repository around a directory. A `.git` without a repository
 /// marks none, and neither does one in the home directory, above it, or in the file system's root: what
-/// lies there belongs to no one project.
+/// is there does not belong to one project.
 pub fn project_root(files: &dyn Files, directory: &Path, home: Option<&Path>) -> Option<PathBuf> {
     let is_project = |root: &&Path| {
         root.parent().is_some()

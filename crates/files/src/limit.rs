@@ -85,7 +85,7 @@ pub struct TooLarge {
 
 impl TooLarge {
     /// Returns the error of a read that was refused, if it was refused for its size.
-    pub fn of(error: &io::Error) -> Option<&Self> {
+    pub fn from_error(error: &io::Error) -> Option<&Self> {
         error.get_ref()?.downcast_ref()
     }
 }
@@ -115,7 +115,7 @@ pub struct TooManyEntries;
 
 impl TooManyEntries {
     /// Returns the error of a listing that was refused, if it was refused for its size.
-    pub fn of(error: &io::Error) -> Option<&Self> {
+    pub fn from_error(error: &io::Error) -> Option<&Self> {
         error.get_ref()?.downcast_ref()
     }
 }

@@ -41,7 +41,7 @@ enum Leaf {
     Link(PathBuf),
 }
 
-/// Where a path leads once its links are followed.
+/// The target of a path after its links are followed.
 struct Found<'a> {
     path: PathBuf,
     node: Place<'a>,
@@ -90,7 +90,7 @@ impl MemoryTree {
         }
     }
 
-    /// Takes the right to read away from a file or a directory.
+    /// Makes a file or a directory unreadable.
     pub fn lock(&mut self, path: impl AsRef<Path>) {
         let path = path.as_ref();
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
@@ -122,7 +122,7 @@ impl MemoryTree {
         }
     }
 
-    /// Returns the directory at a path by its spelling; whatever else stood in the way is replaced.
+    /// Returns the directory at a path by its spelling; other entries in the way are replaced.
     fn directory_mut(&mut self, path: &Path) -> &mut Directory {
         let mut directory = &mut self.root;
         for component in path.components() {

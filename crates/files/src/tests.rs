@@ -122,7 +122,7 @@ fn a_file_over_the_limit_of_its_kind_is_refused_with_its_size_and_the_limit() {
         assert_eq!(refused.kind(), ErrorKind::FileTooLarge);
         let limit = kind.limit();
         let expected = TooLarge { path: path.clone(), size: limit + 1, limit, kind: *kind };
-        assert_eq!(TooLarge::of(&refused), Some(&expected));
+        assert_eq!(TooLarge::from_error(&refused), Some(&expected));
         let text = refused.to_string();
         let named = [kind.name().to_owned(), limit.to_string(), (limit + 1).to_string()];
         assert!(named.iter().all(|part| text.contains(part)), "{text}");
@@ -168,7 +168,7 @@ fn of_a_file_without_a_size_no_more_is_read_than_the_limit_and_a_byte() {
     assert_eq!(refused.kind(), ErrorKind::FileTooLarge);
     assert_eq!(endless.0.get(), kind.limit() + 1);
     let stream = super::limit::read_stream(std::io::repeat(0), Path::new("-"), kind).unwrap_err();
-    assert_eq!(TooLarge::of(&stream).map(|it| it.size), Some(kind.limit() + 1));
+    assert_eq!(TooLarge::from_error(&stream).map(|it| it.size), Some(kind.limit() + 1));
 }
 
 #[test]

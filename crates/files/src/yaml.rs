@@ -45,6 +45,11 @@ pub fn check(front_matter: &str) -> Result<(), Refused> {
     if size > limit {
         return Err(Refused::TooLong { size, limit });
     }
+    // Nearly no front matter has so many brackets; a count alone is many times as fast.
+    let is_open = |byte: &u8| matches!(byte, b'[' | b'{');
+    if front_matter.bytes().filter(is_open).count() <= MAX_DEPTH {
+        return Ok(());
+    }
     let mut depth = 0_usize;
     for byte in front_matter.bytes() {
         match byte {
@@ -90,7 +95,9 @@ fn plain_field(line: &str) -> Option<(&str, &str)> {
         && key.bytes().all(is_key_byte)
         && !is_word_of_yaml(key);
     let value = rest.strip_prefix(' ')?.trim_matches(' ');
-    let is_one_line = value.bytes().all(is_printable_ascii) || value.chars().all(is_text);
+    // Without an early end, sixteen bytes and more are compared at once.
+    let is_ascii = value.bytes().fold(true, |so_far, byte| so_far & is_printable_ascii(byte));
+    let is_one_line = is_ascii || value.chars().all(is_text);
     (is_key && is_one_line).then_some((key, plain_text(value)?))
 }
 

@@ -55,8 +55,8 @@ fn ask_within(
         .spawn()
         .ok()?;
     let deadline = Instant::now() + time_limit;
-    let mut output = child.stdout.take().and_then(Output::of)?;
-    let mut errors = child.stderr.take().and_then(Output::of)?;
+    let mut output = child.stdout.take().and_then(Output::new)?;
+    let mut errors = child.stderr.take().and_then(Output::new)?;
     let status = loop {
         output.drain();
         errors.drain();
@@ -94,7 +94,7 @@ struct Output<P> {
 }
 
 impl<P: Read + AsFd> Output<P> {
-    fn of(pipe: P) -> Option<Self> {
+    fn new(pipe: P) -> Option<Self> {
         let flags = OFlag::from_bits_retain(fcntl(&pipe, FcntlArg::F_GETFL).ok()?);
         fcntl(&pipe, FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK)).ok()?;
         Some(Self { pipe, bytes: Vec::new() })

@@ -73,14 +73,14 @@ pub struct TurnInstructions {
 
 impl TurnInstructions {
     /// Explains a turn in the working directory of a host.
-    pub fn of(
+    pub fn new(
         vendor: Vendor,
         version: Option<&str>,
         trust: Trust,
         host_environment: &HostEnvironment,
     ) -> Option<Self> {
         let explained = |trust| {
-            let start = Start::of(vendor, trust);
+            let start = Start::new(vendor, trust);
             let mut session = session(host_environment);
             session.arguments.extend(start.args.into_iter().map(str::to_owned));
             let variables = start.variables.into_iter();

@@ -97,7 +97,7 @@ impl ProjectFiles {
         Self { secrets, ..self }
     }
 
-    /// Takes a diagnostic for each refused file.
+    /// Returns a diagnostic for each refused file.
     pub fn take_refused(&self) -> Vec<Diagnostic> {
         let refused = std::mem::take(&mut *self.refused.borrow_mut());
         let diagnostic = |(path, code): (PathBuf, Code)| {

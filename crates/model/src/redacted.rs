@@ -34,7 +34,7 @@ pub(crate) fn sourced(
     };
     sourced.filter(|sourced| sourced.text() == clean).unwrap_or_else(|| {
         let source = Source::Message { id: None, index: None };
-        SourcedText::of(section, Fragment::new(clean, source))
+        SourcedText::new(section, Fragment::new(clean, source))
     })
 }
 
@@ -68,7 +68,7 @@ pub(crate) fn request(key: &Key, request: &Request) -> Option<Request> {
     let sourced = sourced.map(|sourced| without_key_in(key, &sourced));
     let sourced = sourced.filter(|sourced| sourced.text() == body).unwrap_or_else(|| {
         let source = Source::Convoke { what: Cow::Borrowed(ENVELOPE) };
-        SourcedText::of(ENVELOPE, Fragment::new(body, source))
+        SourcedText::new(ENVELOPE, Fragment::new(body, source))
     });
     let (body, entries) = sourced.into_parts();
     let mut ledger = Ledger::new(None);

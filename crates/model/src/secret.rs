@@ -32,7 +32,7 @@ pub enum KeyError {
     #[error("the variable `{0}`, which `key-env` names, is not set")]
     Unset(String),
     /// The value is not valid in a header.
-    #[error("the variable `{0}`, which `key-env` names, holds characters that no key has")]
+    #[error("the variable `{0}`, which `key-env` names, has characters that a key cannot have")]
     Unusable(String),
 }
 
@@ -103,7 +103,9 @@ mod tests {
 
     #[test]
     fn a_missing_or_broken_key_is_refused_by_the_name_of_its_variable() {
-        for (value, told) in [("", "is not set"), ("  ", "is not set"), ("a\u{7}b", "no key has")] {
+        for (value, told) in
+            [("", "is not set"), ("  ", "is not set"), ("a\u{7}b", "a key cannot have")]
+        {
             let refused = Key::from_env("MY_KEY", &env(value)).unwrap_err().to_string();
             assert!(refused.contains("`MY_KEY`") && refused.contains(told), "{refused}");
         }

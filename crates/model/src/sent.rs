@@ -6,8 +6,8 @@
 use convoke_agent::event::RequestPurpose;
 use convoke_agent::id::{AttemptRef, ThreadId};
 use convoke_agent::thread::{
-    RequestEnd, RequestMeta, RequestOutcome, RequestRecord, RequestTexts, ThreadStore,
-    ThreadStoreError, broken_prefix,
+    FirstDifference, RequestEnd, RequestMeta, RequestOutcome, RequestRecord, RequestTexts,
+    ThreadStore, ThreadStoreError,
 };
 use convoke_agent::usage::Usage;
 use convoke_core::Diagnostic;
@@ -149,5 +149,6 @@ fn broken(before: &RequestRecord, meta: &RequestMeta, request: &Request) -> Opti
     let is_ours = |source: &Source<'_>| {
         !matches!(source, Source::Model { .. } | Source::History { .. } | Source::Message { .. })
     };
-    broken_prefix(&comparison, &request.ledger, is_ours)
+    let first = FirstDifference::of(&comparison, Some(&request.ledger))?;
+    first.broken_prefix(&comparison, is_ours)
 }

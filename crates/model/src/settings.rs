@@ -46,7 +46,7 @@ impl Settings {
     }
 }
 
-/// Removes a key from an endpoint of another server than those that the user's file configures it for.
+/// Removes a key from an endpoint whose server the user's file does not configure it for.
 /// Returns a diagnostic if it does.
 ///
 /// A key that the file configures without an address goes to an endpoint only if it is named together

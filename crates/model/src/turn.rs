@@ -271,7 +271,7 @@ impl Driver<'_, '_> {
 
     async fn run_tools(&self, calls: Vec<ResponseItem>) -> Vec<ResponseItem> {
         let mut results: Vec<Option<ResponseItem>> = Vec::with_capacity(calls.len());
-        // Questions to teammates, which are asked at the same time. Dropped with this call, and given up then.
+        // Questions to teammates run concurrently, and are cancelled when this call is dropped.
         let mut questions = JoinSet::new();
         for call in calls {
             let (id, name, input) = match call {

@@ -12,7 +12,7 @@ pub(crate) struct Line {
     pub(crate) bytes: Result<Vec<u8>, TooLong>,
 }
 
-/// A line with more bytes than it may have, which was passed over.
+/// A line over the size limit, which was skipped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TooLong {
     pub(crate) size: u64,

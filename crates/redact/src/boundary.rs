@@ -1,4 +1,4 @@
-//! Where words begin.
+//! The boundaries of words.
 
 /// The word beginnings among the last 64 bytes.
 ///

@@ -127,7 +127,7 @@ fn as_unescaped(decoded: Decoded) -> u8 {
     if decoded.byte == b' ' { b'+' } else { decoded.byte }
 }
 
-/// Both alphabets are one; nothing for what may stand between lines.
+/// Both alphabets are equal; `None` for characters between lines.
 fn as_base64(decoded: Decoded) -> Option<u8> {
     match decoded.byte {
         _ if decoded.is_break => None,
@@ -138,7 +138,7 @@ fn as_base64(decoded: Decoded) -> Option<u8> {
     }
 }
 
-/// Both cases are one; nothing for what may stand between digits.
+/// Both cases are equal; `None` for characters between digits.
 fn as_hex(decoded: Decoded) -> Option<u8> {
     match decoded.byte {
         _ if decoded.is_break => None,
@@ -151,7 +151,7 @@ fn as_hex(decoded: Decoded) -> Option<u8> {
 struct Finder {
     known: Arc<Known>,
     state: StateID,
-    /// Where the sources of the last bytes begin.
+    /// The starts of the sources of the last bytes.
     starts: VecDeque<usize>,
     gap: u32,
 }

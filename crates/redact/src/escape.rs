@@ -13,7 +13,7 @@ pub(crate) struct Decoded {
     pub byte: u8,
     /// Whether it is a line break or a tab, escaped or not.
     pub is_break: bool,
-    /// Where its source, whole characters, begins and ends.
+    /// The range of its source, in whole characters.
     pub start: usize,
     pub end: usize,
 }
@@ -44,7 +44,7 @@ struct Digits {
     /// The character that begins it and the digits so far.
     text: [u8; 5],
     length: usize,
-    /// How often its percent sign was one that was encoded.
+    /// The number of times that its percent sign was encoded.
     depth: u32,
 }
 
@@ -98,7 +98,7 @@ impl Unescape {
                     }
                     return;
                 }
-                // It is no escape.
+                // It is not an escape.
                 for &byte in &digits.text[..digits.length] {
                     give(Decoded { byte, is_break: false, start: digits.start, end: at });
                 }

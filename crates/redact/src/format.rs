@@ -223,7 +223,7 @@ pub(crate) struct FormatScan {
 #[derive(Debug, Clone)]
 struct Candidate {
     format: usize,
-    /// Where it begins, and where its body does.
+    /// The starts of the key and of its body.
     start: usize,
     body: usize,
     /// The number of characters that may still come between a name and its value.
@@ -282,7 +282,7 @@ impl FormatScan {
         }
     }
 
-    /// Adds the keys that go on, as far as they are there.
+    /// Adds the known part of the keys that continue.
     pub fn report(&self, at: usize, spans: &mut Vec<Span>) {
         for candidate in self.candidates.iter().filter(|candidate| candidate.is_sure) {
             spans.push(Span { start: candidate.start, end: candidate.end(at) });

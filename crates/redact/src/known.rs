@@ -11,7 +11,7 @@ use aho_corasick::{Anchored, MatchKind};
 pub(crate) enum Place {
     /// At any position.
     Anywhere,
-    /// Where it is a word of its own.
+    /// Only as a separate word.
     Word,
 }
 

@@ -1,6 +1,6 @@
 //! Private keys in PEM: a title, and below it the key in base64.
 //!
-//! People write of such titles, so a title alone is no key. Keys are quoted, numbered and put in JSON, so some signs may
+//! People mention such titles, so a title alone is not a key. Keys are quoted, numbered and put in JSON, so some signs may
 //! stand between the lines of one.
 
 use crate::mask::Span;
@@ -14,7 +14,7 @@ const DASHES: usize = 5;
 const MOST_WORDS: usize = 64;
 /// A run of base64 that is shorter is a word, unless it is the last of a key.
 const RUN: usize = 16;
-/// A run of base64 that is no word, whatever follows.
+/// A run of base64 that is not a word, whatever follows.
 const SURE_RUN: usize = 40;
 /// The most bytes between two runs of one key.
 const MOST_BETWEEN: usize = 256;
@@ -105,7 +105,7 @@ impl PrivateKey {
         if self.has_base64 { self.end } else { self.start }
     }
 
-    /// Takes the byte at a position, and returns whether the key may go on.
+    /// Takes the byte at a position, and returns whether the key may continue.
     pub fn step(&mut self, byte: u8, at: usize) -> bool {
         match &mut self.state {
             State::Title { last, is_private, length } => {
@@ -169,18 +169,18 @@ impl PrivateKey {
             }
             State::EndWords(count) => {
                 *count += 1;
-                let goes_on = is_title(byte) && *count <= MOST_WORDS || byte == b'-';
+                let continues = is_title(byte) && *count <= MOST_WORDS || byte == b'-';
                 if byte == b'-' {
                     self.state = State::EndDashes(1);
                 }
-                self.end = if goes_on { at + 1 } else { at };
-                goes_on
+                self.end = if continues { at + 1 } else { at };
+                continues
             }
             State::EndDashes(count) => {
                 *count += 1;
-                let goes_on = byte == b'-' && *count <= DASHES;
-                self.end = if goes_on { at + 1 } else { at };
-                goes_on
+                let continues = byte == b'-' && *count <= DASHES;
+                self.end = if continues { at + 1 } else { at };
+                continues
             }
         }
     }
@@ -234,22 +234,22 @@ impl PrivateKey {
                 true
             }
             _ => {
-                let goes_on = byte == b'-' || is_sign(byte);
-                self.end_run(at, goes_on);
+                let continues = byte == b'-' || is_sign(byte);
+                self.end_run(at, continues);
                 self.state = State::Between { dashes: 0 };
-                goes_on && self.step(byte, at)
+                continues && self.step(byte, at)
             }
         }
     }
 
-    /// Ends a run at a position, after which the key may go on or not.
-    fn end_run(&mut self, at: usize, goes_on: bool) {
+    /// Ends a run at a position, after which the key may or may not continue.
+    fn end_run(&mut self, at: usize, continues: bool) {
         let State::Run(run) = &self.state else { return };
-        if run.length >= RUN && (self.has_base64 || goes_on) {
+        if run.length >= RUN && (self.has_base64 || continues) {
             self.has_base64 = true;
             self.end = at;
         } else {
-            // The number of a line is no word.
+            // A line number is not a word.
             self.has_word |= run.has_letters;
         }
     }

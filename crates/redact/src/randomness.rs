@@ -8,7 +8,7 @@
 const SEGMENT: u32 = 16;
 /// The length from which a segment counts together with others.
 const SHORT_SEGMENT: u32 = 8;
-/// Digits that are no date and no number of a version.
+/// Digits that are neither a date nor a version.
 const LONG_NUMBER: u32 = 10;
 /// A run of consonants that no word has.
 const CONSONANTS: u32 = 5;

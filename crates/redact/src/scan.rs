@@ -92,7 +92,7 @@ impl Scan {
     }
 
     /// Returns the position before which nothing changes any more, and the spans that begin before it. Of a secret that
-    /// goes on, the part before the position is there.
+    /// continues, the part before the position is complete.
     pub fn settled(&mut self) -> (usize, &mut Vec<Span>) {
         let mut settled = self.at;
         if let Some((known, state)) = &self.known {

@@ -36,7 +36,7 @@ impl StreamRedactor {
         }
     }
 
-    /// Takes a piece and returns what can be shown now.
+    /// Adds a piece and returns the text that can be shown now.
     pub fn push<'p>(&mut self, piece: &'p str) -> Cow<'p, str> {
         let base = self.scan.position();
         self.scan.read(piece);

@@ -9,9 +9,9 @@ const MOST_BYTES: usize = 1 << 10;
 #[derive(Debug, Clone)]
 pub(crate) struct Authority {
     start: usize,
-    /// Where the password begins.
+    /// The start of the password.
     password: Option<usize>,
-    /// Where it ends: before the last `@`.
+    /// The end of the password, before the last `@`.
     end: Option<usize>,
     /// It begins like a placeholder: `${PASSWORD}`, `<password>`.
     is_placeholder: bool,
@@ -23,7 +23,7 @@ impl Authority {
         Self { start, password: None, end: None, is_placeholder: false }
     }
 
-    /// Takes the byte at a position, and returns whether the authority goes on.
+    /// Takes the byte at a position, and returns whether the authority continues.
     pub fn step(&mut self, byte: u8, at: usize) -> bool {
         if self.password == Some(at) {
             self.is_placeholder = matches!(byte, b'$' | b'{' | b'<' | b'[');

@@ -242,7 +242,7 @@ impl Shared {
             let (kind, status, value) = auxiliary::answer(parts, body, number);
             return fixed(kind, status, value);
         };
-        let recognised = match Recognised::of(wire, path, query, body) {
+        let recognised = match Recognised::parse(wire, path, query, body) {
             Ok(recognised) => recognised,
             Err(message) => {
                 let error = HttpError::new(400, message);

@@ -56,7 +56,7 @@ impl Access {
     }
 }
 
-/// Returns whether a connection was opened by this user, as far as the system says so.
+/// Returns whether a connection was opened by this user, if the system reports it.
 ///
 /// A base URL may stand in an argument list, which every user of the machine can read.
 pub(crate) fn is_of_this_user(peer: SocketAddr, own: SocketAddr) -> bool {

@@ -37,7 +37,7 @@ pub(crate) struct Connector {
     tls: Option<TlsConnector>,
 }
 
-/// A reason why there is no connection.
+/// A reason why no connection was made.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConnectError {
     #[error("cannot reach {0}: {1}")]
@@ -112,7 +112,7 @@ impl Connector {
             builder
         };
         let (sender, connection) = builder.handshake(TokioIo::new(stream)).await.map_err(failed)?;
-        // How it ends is told by the request that it carries.
+        // The request that it carries reports how it ends.
         let driver = tokio::spawn(async move { drop(connection.await) });
         Ok(Connection { sender, driver })
     }

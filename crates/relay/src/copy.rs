@@ -90,7 +90,7 @@ fn sent(
     let packed = kept.map(Bytes::from_owner);
     let body = packed.and_then(|it| unpacked(&head.headers, it, LONGEST_BODY).ok());
     let call = match &body {
-        Some(body) => match RequestKind::of(head, body) {
+        Some(body) => match RequestKind::parse(head, body) {
             RequestKind::ModelCall(call) => call,
             _ => return None,
         },
@@ -112,7 +112,7 @@ fn sent(
         if removed > 0 {
             places.push(format!("{removed} secrets"));
         }
-        KeptBytes::of(text.into_bytes(), kept_bytes).map(Bytes::from_owner)
+        KeptBytes::from_bytes(text.into_bytes(), kept_bytes).map(Bytes::from_owner)
     });
     Some(SentRequest {
         number,

@@ -39,7 +39,7 @@ pub(crate) async fn answer(
         Err(reason) => return Ok(own(StatusCode::FORBIDDEN, reason)),
     };
     if parts.headers.contains_key(UPGRADE) {
-        // This status makes Codex go on over HTTP at once, without another try.
+        // This status makes Codex continue over HTTP at once, without another attempt.
         return Ok(own(StatusCode::UPGRADE_REQUIRED, "the relay has no web sockets"));
     }
     if is_signed(&parts.headers) {

@@ -17,7 +17,7 @@
 //!
 //! The way of a request: `server` accepts a connection of this user, `access` checks the secret of the
 //! address, `forward` sends the request to the [`Upstream`] through `connect`, `tee` copies the body and
-//! the answer as they pass, and `copy` makes of the copies what may be stored: `stored` decides which
+//! the answer as they pass, and `copy` reduces the copies to what may be stored: `stored` decides which
 //! headers, and `convoke-wire` which fields are masked.
 //!
 //! A program that can reach nothing but the relay gets to its sign-in hosts by `tunnel`, unread.

@@ -30,7 +30,7 @@ const MOST_CONNECTIONS: usize = 256;
 /// The most exchanges that wait to be taken.
 const MOST_WAITING: usize = 64;
 
-/// The most requests that are not reported whole. Beyond it a request waits before it is forwarded, so that what nobody
+/// The most requests that are not reported whole. Beyond it a request waits before it is forwarded, so that what no reader
 /// takes does not pile up.
 const MOST_REPORTS: usize = 2 * MOST_CONNECTIONS;
 
@@ -141,7 +141,7 @@ impl Shared {
 }
 
 impl Relay {
-    /// Starts a relay on a free port of 127.0.0.1. The exchanges end when the relay has; requests wait while nobody takes
+    /// Starts a relay on a free port of 127.0.0.1. The exchanges end when the relay has; requests wait while no reader takes
     /// them.
     pub async fn start(
         options: RelayOptions,
@@ -155,8 +155,7 @@ impl Relay {
             most_tunnel_bytes,
         } = options;
         let connector = Connector::new(upstream.clone(), &env).map_err(StartError::Environment)?;
-        // Never another address: whoever reaches this port speaks with the user's credentials to nobody,
-        // but pollutes the record.
+        // Loopback only: other clients would not get the user's credentials, but would add to the record.
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
         let (exchanges, receiver) = mpsc::channel(MOST_WAITING);
@@ -272,7 +271,7 @@ async fn serve(stream: TcpStream, shared: Arc<Shared>) {
         .half_close(false)
         .serve_connection(TokioIo::new(stream), service)
         .with_upgrades();
-    // A connection that breaks is told of by the request that it carried.
+    // The request that it carried reports a broken connection.
     let _ = connection.await;
     let tunnel = tunnel.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some(tunnel) = tunnel

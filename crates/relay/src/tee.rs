@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 
 use convoke_wire::AnswerReader;
 
-/// The most bytes of all requests that are kept at a time, those that nobody has taken from the queue included. A program
+/// The most bytes of all requests that are kept at a time, including those still in the queue. A program
 /// that an agent runs can send many at once.
 const MOST_KEPT: usize = 256 << 20;
 
@@ -44,7 +44,7 @@ impl KeptBytes {
     }
 
     /// Creates a copy of bytes that are counted with others; `None` if the limit of all does not allow it.
-    pub fn of(bytes: Vec<u8>, of_all: Arc<AtomicUsize>) -> Option<Self> {
+    pub fn from_bytes(bytes: Vec<u8>, of_all: Arc<AtomicUsize>) -> Option<Self> {
         let fits = |all: usize| all.checked_add(bytes.len()).filter(|&all| all <= MOST_KEPT);
         of_all.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).ok()?;
         Some(Self { limit: bytes.len(), bytes, of_all })
@@ -81,7 +81,7 @@ pub(crate) struct RequestTee {
 }
 
 impl RequestTee {
-    /// Copies the body into `kept`, if anybody wants a copy.
+    /// Copies the body into `kept`, if a copy is needed.
     pub fn new(body: Incoming, kept: KeptBytes, done: Option<oneshot::Sender<BodyCopy>>) -> Self {
         Self { body, kept: Some(kept), bytes: 0, hash: Sha256::new(), done }
     }
@@ -134,7 +134,7 @@ impl Body for RequestTee {
 }
 
 impl Drop for RequestTee {
-    /// A request whose body broke off was sent as far as it came.
+    /// Of a request whose body broke off, the received part was sent.
     fn drop(&mut self) {
         self.finish();
     }

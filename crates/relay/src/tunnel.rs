@@ -66,7 +66,7 @@ pub(crate) struct Tunnel {
     _slot: OwnedSemaphorePermit,
 }
 
-/// A reason not to open a tunnel, with the status that says so.
+/// A reason not to open a tunnel, with its status.
 type Refusal = (StatusCode, String);
 
 impl Tunnels {
@@ -207,7 +207,7 @@ impl Tunnel {
     /// Passes bytes on until both sides have ended; the error is why the tunnel was cut.
     pub async fn run(self, tunnels: &Tunnels) -> Result<(), String> {
         let Self { host, near, far, _slot } = self;
-        // A program that has gone has no reason to be told.
+        // A program that is gone gets no answer.
         let Ok(near) = near.await else { return Ok(()) };
         let mut near: TokioIo<Upgraded> = TokioIo::new(near);
         let Ok(Ok((name, hello))) = timeout(CONNECT_TIMEOUT, read_hello(&mut near)).await else {
@@ -234,7 +234,7 @@ impl Tunnel {
     }
 }
 
-/// Why a direction of a tunnel ended early.
+/// The reason why a direction of a tunnel ended early.
 enum Cut {
     /// No more bytes may pass.
     Spent,

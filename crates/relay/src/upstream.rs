@@ -20,7 +20,7 @@ pub struct Upstream {
 /// A URL that cannot be forwarded to.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidUpstream {
-    /// It is no URL.
+    /// It is not a URL.
     #[error("not a URL")]
     NotAUrl,
     /// It has a scheme other than http and https.

@@ -72,7 +72,7 @@ pub async fn write(
                         " " span.faint { "message " (number) @if let Some(turn) = message.turn { ", " a href=(format!("#turn-{turn}")) { "turn " (turn) } } }
                     }
                     pre.text { (exact(&message.text, false)) }
-                    @for attachment in Attachment::of(said) { (conversation::attachment(&attachment)) }
+                    @for attachment in Attachment::from_message(said) { (conversation::attachment(&attachment)) }
                 }
             };
             out.write_all(item.0.as_bytes())?;

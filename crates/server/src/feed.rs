@@ -51,8 +51,8 @@ impl Feeds {
         self.store.shared()
     }
 
-    /// Returns the feed of a session, which ends when nobody has it any more.
-    pub fn of(&self, session: SessionId) -> Arc<Feed> {
+    /// Returns the feed of a session, which ends when it is no longer used.
+    pub fn get(&self, session: SessionId) -> Arc<Feed> {
         let mut feeds = lock(&self.feeds);
         feeds.retain(|_, feed| feed.strong_count() > 0);
         if let Some(feed) = feeds.get(&session).and_then(Weak::upgrade) {
@@ -293,7 +293,7 @@ impl Feed {
         Some(self.with_events(stored))
     }
 
-    /// Adds what the events said to a standing that was read from the store.
+    /// Adds the state from events to a state that was read from the store.
     pub fn with_events(&self, mut standing: Standing) -> Standing {
         let from_events = lock(&self.from_events);
         standing.is_held_here = from_events.is_held;
@@ -317,7 +317,7 @@ impl Feed {
         seen: Option<u64>,
         render: impl FnOnce(&Standing) -> String,
     ) -> Option<(u64, Bytes)> {
-        // Read first: a change in between is rendered once more.
+        // Read first: a change in between is rendered again.
         let version = self.standing_version.load(Ordering::Acquire);
         if seen == Some(version) {
             return None;
@@ -422,7 +422,7 @@ impl Feed {
                 return self.wake();
             }
             kind @ SessionEventKind::PermissionAsked { .. } => {
-                from_events.questions.extend(Question::of(kind));
+                from_events.questions.extend(Question::from_event(kind));
             }
             SessionEventKind::PermissionAnswered { id, .. } => {
                 from_events.questions.retain(|question| question.question.id != id);
@@ -475,11 +475,11 @@ impl Feed {
             let so_far =
                 AttemptProgress::read(&store.progress(self.session, turn.id, attempt).await?);
             let open = open_questions(turn, attempt, &so_far.events);
-            questions.extend(open.into_iter().filter_map(Question::of));
+            questions.extend(open.into_iter().filter_map(Question::from_event));
             progress.push((turn.id, attempt, so_far));
         }
         let mut from_events = lock(&self.from_events);
-        // Somebody may have opened it here meanwhile: then its events tell more.
+        // It may have been opened here meanwhile: then its events have more.
         if from_events.is_held {
             return Ok(());
         }

@@ -1,8 +1,8 @@
 //! The sessions that this process runs, and the actions of people in them.
 //!
-//! A session is opened by the first action on it, and released when nobody has watched it for a while and nothing runs.
+//! A session is opened by the first action on it, and released when it had no viewer for a while and nothing runs.
 //! A session of another process is only read, and an action on it fails with the process that holds it, unless machines
-//! share the store: then a message, a cancel and an answer reach whoever holds the session.
+//! share the store: then a message, a cancel and an answer reach the process that holds the session.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,7 +12,7 @@ use convoke_agent::permission::PermissionAnswer;
 use convoke_session::event_queue::Observer;
 use convoke_session::shared::QuestionId;
 use convoke_session::{
-    AnyStore, Controls, Coordinator, CoordinatorError, PersonMessage, SessionId, StopReason, TurnId,
+    AnyStore, Controls, Coordinator, CoordinatorError, NewMessage, SessionId, StopReason, TurnId,
 };
 use convoke_team::Team;
 use serde::Serialize;
@@ -55,7 +55,7 @@ pub type Reply = oneshot::Sender<Result<Done, ActionError>>;
 #[derive(Debug)]
 pub enum SessionRequest {
     /// A person sends a message.
-    Say(PersonMessage, Reply),
+    Say(Box<NewMessage>, Reply),
     /// A turn that failed or was cancelled is queued again.
     Retry(TurnId, Reply),
     /// Queued turns run.
@@ -113,28 +113,24 @@ impl HeldSessions {
     /// Adds a session that another part of this process runs. Returns an observer for its events.
     pub fn attend(&self, session: SessionId, requests: SessionRequests) -> Box<dyn Observer> {
         self.sessions().insert(session, requests);
-        let feed = self.feeds.of(session);
+        let feed = self.feeds.get(session);
         feed.set_held(true);
         Box::new(FeedObserver(feed))
     }
 
     /// Stores a message of a person; while a turn runs, queues it.
-    pub async fn say(
-        &self,
-        session: SessionId,
-        message: PersonMessage,
-    ) -> Result<Done, ActionError> {
+    pub async fn say(&self, session: SessionId, message: NewMessage) -> Result<Done, ActionError> {
         let requests = self.open(session).await?;
-        if requests.team.resolve_person(message.person.as_str()).is_none() {
+        if requests.team.resolve_person(message.speaker.name()).is_none() {
             let people: Vec<String> = requests.team.people().map(ToString::to_string).collect();
             return Err(ActionError(format!(
                 "no person named `{}` in this team; its people: {}",
-                message.person,
+                message.speaker.name(),
                 people.join(", ")
             )));
         }
         let message = (requests.compose)(message).await.map_err(ActionError)?;
-        requests.ask(|reply| SessionRequest::Say(message, reply)).await
+        requests.ask(|reply| SessionRequest::Say(Box::new(message), reply)).await
     }
 
     /// Requeues a turn that failed or was cancelled.
@@ -155,7 +151,7 @@ impl HeldSessions {
     /// Cancels the running turn, wherever it runs.
     pub async fn cancel(&self, session: SessionId) -> Result<Done, ActionError> {
         match self.feeds.shared() {
-            // Whoever runs the turn is told, this process too.
+            // The process that runs the turn is notified, even if it is this one.
             Some(shared) => {
                 let running = shared.cancel_turns(session).await;
                 if running.map_err(|error| ActionError(error.to_string()))? == 0 {
@@ -175,7 +171,7 @@ impl HeldSessions {
         answer: PermissionAnswer,
     ) -> Result<Done, ActionError> {
         let closed = || ActionError("this question is not open any more".to_owned());
-        let standing = self.feeds.of(session).standing();
+        let standing = self.feeds.get(session).standing();
         let is_open =
             |standing: Standing| standing.questions.iter().any(|it| it.question.id == question);
         if let Some(shared) = self.feeds.shared() {
@@ -205,7 +201,7 @@ impl HeldSessions {
         let observer = Box::new(LateHandle(Arc::clone(&late)));
         let opened = self.host.open(None, observer).await.map_err(ActionError)?;
         let session = opened.coordinator.session();
-        let feed = self.feeds.of(session);
+        let feed = self.feeds.get(session);
         late.set(FeedObserver(Arc::clone(&feed)));
         self.start(session, opened, feed);
         Ok(session)
@@ -220,7 +216,7 @@ impl HeldSessions {
         let closed = async {
             for SessionRequests { requests, .. } in sessions {
                 let (reply, _replied) = oneshot::channel();
-                // Refused while a turn ends; then the queue closes by itself when the last sender is gone.
+                // Refused while a turn ends; then the queue closes when the last sender is dropped.
                 let _ = requests.send(SessionRequest::Release(reply)).await;
                 requests.closed().await;
             }
@@ -242,7 +238,7 @@ impl HeldSessions {
         if let Ok(requests) = self.held(session) {
             return Ok(requests);
         }
-        let feed = self.feeds.of(session);
+        let feed = self.feeds.get(session);
         let observer = Box::new(FeedObserver(Arc::clone(&feed)));
         let opened = self.host.open(Some(session), observer).await.map_err(ActionError)?;
         Ok(self.start(session, opened, feed))
@@ -332,7 +328,7 @@ async fn run_session(
                 Ok(())
             }
             Some(SessionRequest::Say(message, reply)) => {
-                let said = coordinator.accept(message).await;
+                let said = coordinator.accept(*message).await;
                 answer(reply, said.map(|id| id.map(|id| id.to_string())))
             }
             Some(SessionRequest::Retry(turn, reply)) => {
@@ -392,9 +388,9 @@ async fn run(
 pub fn interject(controls: &Controls, request: SessionRequest) -> bool {
     let refuse = |why: &str| Err(ActionError(why.to_owned()));
     let (reply, result) = match request {
-        SessionRequest::Say(message, reply) => match controls.interject(message) {
+        SessionRequest::Say(message, reply) => match controls.interject(*message) {
             Ok(()) => (reply, Ok(Done { message: None, waits: true })),
-            Err(_) => (reply, refuse("too many messages wait")),
+            Err(error) => (reply, refuse(&error.to_string())),
         },
         SessionRequest::Continue(reply) => (reply, Ok(Done { message: None, waits: false })),
         SessionRequest::Retry(_, reply) => {

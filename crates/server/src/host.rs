@@ -10,7 +10,7 @@ use convoke_core::Diagnostic;
 use convoke_explain::DirectoryReport;
 use convoke_session::event_queue::Observer;
 use convoke_session::file_changes::UndoRequest;
-use convoke_session::{AnyStore, Coordinator, MemberName, PersonMessage, SessionId};
+use convoke_session::{AnyStore, Coordinator, MemberName, NewMessage, SessionId};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -64,7 +64,7 @@ pub struct OpenedSession {
 
 /// Completes a message of a person as the terminal does, with its recipients and attached files. The error is a
 /// message for the person.
-pub type Compose = Arc<dyn Fn(PersonMessage) -> HostFuture<PersonMessage> + Send + Sync>;
+pub type Compose = Arc<dyn Fn(NewMessage) -> HostFuture<NewMessage> + Send + Sync>;
 
 /// The changes of a session's turns.
 #[derive(Debug, Clone, Default)]
@@ -106,9 +106,14 @@ pub struct TurnChanges {
     pub undo: bool,
     /// Whether it restores what an undo took back.
     pub restore: bool,
-    /// What the turn did to the repository of the directory.
+    /// The changes of the turn to the repository of the directory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repository: Option<String>,
+    /// The reason why the turn is not recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_recorded: Option<String>,
+    /// The names of turns that ran in the directory at the same time.
+    pub shared_with: Vec<String>,
     /// The member whose workspace was merged; `None` for other changes.
     pub merged: Option<String>,
     /// Whether the turn was interrupted.

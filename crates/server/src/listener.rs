@@ -153,7 +153,7 @@ mod tests {
                 _ = &mut reading => panic!("it was answered"),
                 () = sleep(Duration::from_millis(200)) => {}
             }
-            // A place that is given up is taken by the next.
+            // The next connection takes a place that was released.
             drop(first);
             reading.await.unwrap();
         }

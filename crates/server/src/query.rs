@@ -15,7 +15,7 @@ pub(crate) enum Form {
 
 impl Form {
     /// Reads the form that a client asks for.
-    pub fn of(headers: &HeaderMap) -> Self {
+    pub fn from_headers(headers: &HeaderMap) -> Self {
         let accept =
             headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
         if accept.split(',').any(|kind| kind.trim().starts_with("text/html")) {

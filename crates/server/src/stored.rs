@@ -94,7 +94,7 @@ pub struct Question {
 
 impl Question {
     /// Returns the question that an event asks; `None` if it asks none.
-    pub fn of(event: SessionEventKind) -> Option<Self> {
+    pub fn from_event(event: SessionEventKind) -> Option<Self> {
         match event {
             SessionEventKind::PermissionAsked { turn, member, question, answers, expires_at } => {
                 Some(Self { turn, member, question, answers, expires_at })
@@ -104,7 +104,7 @@ impl Question {
     }
 }
 
-/// What a conversation waits for, and who holds it.
+/// The status of a conversation: its open turns, questions and holder.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Standing {
@@ -137,7 +137,7 @@ pub struct Standing {
     pub notes: Vec<Diagnostic>,
     /// The error that ended the conversation.
     pub problem: Option<String>,
-    /// Why the conversation stopped; `None` while it runs, or if this server did not run it.
+    /// The reason why the conversation stopped; `None` while it runs, or if this server did not run it.
     pub stop: Option<StopReason>,
     /// The costs by member.
     pub costs: Vec<MemberCost>,

@@ -13,7 +13,7 @@ use convoke_agent::{Agent, AgentTurn, TurnInput};
 use convoke_session::conformance::{message, new_session};
 use convoke_session::prompt::PromptRecord;
 use convoke_session::{
-    Commit, Coordinator, Head, MemberAgent, MessageNumber, Millis, PersonMessage, SessionId,
+    Commit, Coordinator, Head, MemberAgent, MessageNumber, Millis, NewMessage, SessionId,
     SqliteStore, State, Store, TeamAgents,
 };
 use convoke_team::Team;
@@ -79,7 +79,7 @@ async fn measure(data: &Path, messages: u64, visibility: &str) {
     let (mut accept, mut turn) = (Vec::new(), Vec::new());
     for n in 0..RUNS {
         let began = Instant::now();
-        let saying = PersonMessage::new("kailai", format!("question {n} [NEXT: max]"));
+        let saying = NewMessage::from_person("kailai", format!("question {n} [NEXT: max]"));
         coordinator.accept(saying).await.unwrap();
         accept.push(began.elapsed());
         let began = Instant::now();

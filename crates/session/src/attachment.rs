@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
-use convoke_core::{AttachedFile, ConversationMessage};
+use convoke_core::{AttachedFile, ConversationMessage, NewMessage};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 /// The field of a stored message.
 const FIELD: &str = "attachments";
@@ -19,22 +19,22 @@ pub struct Attachment {
 }
 
 impl Attachment {
-    /// Returns the files that a stored message attaches. Skips invalid entries, which an imported session may
+    /// Returns the files that a message attaches. Skips invalid entries, which an imported session may
     /// contain.
-    pub fn of(message: &ConversationMessage) -> Vec<Self> {
+    pub fn from_message<Id>(message: &ConversationMessage<Id>) -> Vec<Self> {
         let Some(Value::Array(list)) = message.extra.get(FIELD) else { return Vec::new() };
         list.iter().filter_map(|value| Self::deserialize(value).ok()).collect()
     }
 
-    /// Adds attachments to the fields of a message.
-    pub(crate) fn store(attachments: Vec<Self>, fields: &mut Map<String, Value>) {
+    /// Adds attachments to a message that has none.
+    pub fn add(attachments: Vec<Self>, message: &mut NewMessage) {
         let list = attachments.into_iter().map(|Self { path, text }| {
             let fields = [("path".to_owned(), path.into()), ("text".to_owned(), text.into())];
             Value::Object(fields.into_iter().collect())
         });
         let list: Vec<Value> = list.collect();
         if !list.is_empty() {
-            fields.insert(FIELD.to_owned(), Value::Array(list));
+            message.extra.insert(FIELD.to_owned(), Value::Array(list));
         }
     }
 
@@ -46,7 +46,7 @@ impl Attachment {
 
 /// Returns the text of a context message followed by the files that it attaches.
 pub(crate) fn with_attachments(mut text: String, message: &ConversationMessage) -> String {
-    for attachment in Attachment::of(message) {
+    for attachment in Attachment::from_message(message) {
         let (opening, closing) = attachment.file().frame();
         if !text.is_empty() {
             text.push_str("\n\n");

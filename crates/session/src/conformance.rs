@@ -177,12 +177,12 @@ async fn texts_come_back_to_the_byte(store: &impl Store) -> Result<(), StoreErro
     let messages = step.messages.clone();
     store.commit(new.id, step).await?;
     for text in texts {
-        let content = store.content(ContentHash::of(text)).await?;
+        let content = store.content(ContentHash::new(text)).await?;
         assert_eq!(content, text, "a content comes back to the byte");
     }
     let stored = store.messages_after(new.id, MessageNumber(0), 9).await?;
     assert_eq!(stored, messages, "a message comes back to the byte");
-    let missing = store.content(ContentHash::of("never stored")).await;
+    let missing = store.content(ContentHash::new("never stored")).await;
     assert!(matches!(missing, Err(StoreError::NoContent(_))), "a missing content is refused");
     Ok(())
 }

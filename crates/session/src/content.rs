@@ -13,7 +13,7 @@ pub struct ContentHash([u8; 32]);
 
 impl ContentHash {
     /// Returns the hash of a text.
-    pub fn of(text: &str) -> Self {
+    pub fn new(text: &str) -> Self {
         #[cfg(test)]
         tests::HASHED.with(|hashed| hashed.set(hashed.get() + text.len()));
         Self(Sha256::digest(text.as_bytes()).into())
@@ -99,7 +99,7 @@ impl Content {
     /// Hashes a text.
     pub fn new(text: impl Into<String>) -> Self {
         let text = text.into();
-        Self { hash: ContentHash::of(&text), text }
+        Self { hash: ContentHash::new(&text), text }
     }
 
     /// Returns the text.
@@ -126,7 +126,7 @@ pub(crate) mod tests {
 
     #[test]
     fn a_hash_is_read_back_from_its_digits() {
-        let hash = ContentHash::of("abc");
+        let hash = ContentHash::new("abc");
         let digits = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
         assert_eq!(hash.to_string(), digits);
         assert_eq!(digits.parse(), Ok(hash));

@@ -92,7 +92,7 @@ pub enum SessionEventKind {
         member: MemberName,
         /// The name or label of the node that it waits for; `None` for any that has the agent.
         node: Option<String>,
-        /// Why no node takes it; `None` if one can.
+        /// The reason why no node claims it; `None` if one can.
         #[serde(skip_serializing_if = "Option::is_none")]
         problem: Option<String>,
     },
@@ -254,8 +254,8 @@ impl fmt::Display for ShownAttachment {
 
 impl ShownAttachment {
     /// Returns the files that a stored message attaches.
-    pub fn of(message: &convoke_core::ConversationMessage) -> Vec<Self> {
-        let files = Attachment::of(message).into_iter();
+    pub fn from_message(message: &convoke_core::ConversationMessage) -> Vec<Self> {
+        let files = Attachment::from_message(message).into_iter();
         files.map(|Attachment { path, text }| Self { path, bytes: text.len() as u64 }).collect()
     }
 }
@@ -272,7 +272,7 @@ impl ShownMessage {
             in_reply_to: message.in_reply_to.clone(),
             text,
             tool: sent_by(message).map(str::to_owned),
-            attachments: ShownAttachment::of(message),
+            attachments: ShownAttachment::from_message(message),
         }
     }
 }

@@ -97,8 +97,19 @@ pub struct UndoRequest {
     pub session: SessionId,
     /// The turn; `None` for the latest turn or undo.
     pub turn: Option<TurnId>,
-    /// Whether the person has seen what would change.
-    pub is_confirmed: bool,
+    /// What the person agreed to.
+    pub consent: UndoConsent,
+}
+
+/// What a person agreed to before an undo.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UndoConsent {
+    /// Nothing: the undo is previewed.
+    Preview,
+    /// The changes of the turn are taken back.
+    Turn,
+    /// Changes that may be those of another turn, which ran at the same time, are taken back with them.
+    Shared,
 }
 
 /// An attempt and the directory that it works in.

@@ -41,7 +41,7 @@ struct Followed {
     attempts: u32,
     /// Whether the last of them has ended.
     has_ended: bool,
-    /// The bytes of the last attempt's progress that were told.
+    /// The bytes of the last attempt's progress that were reported.
     progress: usize,
     /// The events in them that are stored with the attempt when it has ended: all but pieces of texts.
     events: usize,
@@ -50,14 +50,14 @@ struct Followed {
 }
 
 impl Followed {
-    /// Returns the place before the running attempt, which is told from its start.
+    /// Returns the position before the running attempt, which is reported from its start.
     fn before_attempt(turn: &Turn) -> Self {
         let is_running = turn.state == TurnState::Running;
         let attempts = turn.attempts.saturating_sub(u32::from(is_running));
         Self { attempts, has_ended: true, ..Self::default() }
     }
 
-    /// Takes note of the questions in the events of the last attempt.
+    /// Records the questions in the events of the last attempt.
     fn note(&mut self, events: &[SessionEvent]) {
         for event in events {
             match &event.kind {
@@ -73,10 +73,10 @@ impl Followed {
     }
 }
 
-/// What was read of a turn.
+/// The data that was read of a turn.
 struct TurnUpdate {
     turn: Turn,
-    /// What happened before the turn's reply, and after it.
+    /// The events before the turn's reply, and after it.
     before: Vec<SessionEvent>,
     after: Vec<SessionEvent>,
     followed: Followed,
@@ -189,7 +189,7 @@ impl Follower {
         Ok(turns.into_values().collect())
     }
 
-    /// Returns how far a turn was told.
+    /// Returns the reported part of a turn.
     fn followed(&self, turn: &Turn) -> Followed {
         let known = self.open.get(&turn.id).cloned();
         // A turn that had ended and is tried again.

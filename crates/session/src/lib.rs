@@ -35,10 +35,10 @@ pub mod turn;
 
 pub use convoke_agent::id;
 
+pub use convoke_core::NewMessage;
+
 pub use content::{Content, ContentHash, ContentRef};
-pub use coordinator::{
-    Controls, Coordinator, CoordinatorError, MemberAgent, PersonMessage, TeamAgents,
-};
+pub use coordinator::{Controls, Coordinator, CoordinatorError, MemberAgent, TeamAgents};
 pub use event::{SessionEvent, SessionEventKind, ShownAttachment, ShownMessage, StopReason};
 pub use id::{AttemptRef, Head, MemberName, MessageNumber, Millis, SessionId, ThreadId, TurnId};
 pub use sent_turn::SentTurn;

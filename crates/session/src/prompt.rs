@@ -3,7 +3,7 @@
 //! Every turn gets the whole prompt and starts a new session of its agent. A resumed session would contain more than
 //! the prompt: the same messages from earlier prompts, a system text that some agents keep from their first turn, and
 //! the agent's own summaries. Then the model would not read what was sent. Each attempt still stores the handle that
-//! resumes the agent's session, for a person who wants to continue with the agent alone.
+//! resumes the agent's session, so that a person can continue with the agent alone.
 
 use std::borrow::Cow;
 
@@ -176,7 +176,7 @@ impl PromptRecord {
         let clean =
             |message: &NumberedMessage| message.message.text(self.options.text).into_owned();
         let text = clean(&material.current);
-        let attached = Attachment::of(&material.current.message);
+        let attached = Attachment::from_message(&material.current.message);
         let earlier_text =
             |message: &NumberedMessage| with_attachments(clean(message), &message.message);
         let texts: Vec<String> = material.earlier.iter().map(earlier_text).collect();

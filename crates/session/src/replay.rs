@@ -42,7 +42,7 @@ pub enum ReplayResult {
         /// The text that was assembled now.
         rebuilt: Option<ContentRef>,
     },
-    /// The stored messages give another context than the one that was used.
+    /// The stored messages give a context that differs from the one that was used.
     ContextDiffers {
         /// The messages that were used, newest first.
         used: Vec<MessageNumber>,

@@ -57,7 +57,7 @@ impl TextDelta {
             from_start: start,
             from_end: end,
             between: text[start..text.len() - end].to_owned(),
-            hash: ContentHash::of(text),
+            hash: ContentHash::new(text),
         }
     }
 
@@ -89,7 +89,7 @@ pub(crate) fn splice(
 /// Returns a text if it is the one that has the hash.
 pub(crate) fn checked(text: Vec<u8>, hash: ContentHash) -> Result<String, DeltaError> {
     let text = String::from_utf8(text).map_err(|_| DeltaError::NotUtf8)?;
-    if ContentHash::of(&text) == hash { Ok(text) } else { Err(DeltaError::Hash(hash)) }
+    if ContentHash::new(&text) == hash { Ok(text) } else { Err(DeltaError::Hash(hash)) }
 }
 
 /// Returns the texts of a request from those of the request before; an error comes with the name of the

@@ -81,7 +81,7 @@ pub struct State {
     pub asker: Option<MemberName>,
 }
 
-/// A stored message: its number in the session beside its id, which an import may have brought.
+/// A stored message: its number in the session, and its id, which may come from an import.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NumberedMessage {
     /// The number.

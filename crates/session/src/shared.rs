@@ -27,7 +27,7 @@ pub struct TurnRequirements {
     pub node: Option<String>,
 }
 
-/// The next turn of a conversation that goes on.
+/// The next turn of a conversation that continues.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TurnOffer {
     /// The turn.
@@ -76,13 +76,13 @@ pub enum TurnSignal {
     Answer(QuestionId, PermissionAnswer),
 }
 
-/// The standing of a session between the processes that share it.
+/// The state of a session between the processes that share it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct SharedStanding {
+pub struct SharedState {
     /// The process that holds the session.
     pub holder: Option<Holder>,
-    /// Whether the conversation goes on, because a turn is offered or a message waits.
-    pub goes_on: bool,
+    /// Whether the conversation continues: a turn is offered, or a message waits.
+    pub continues: bool,
     /// The offered turn.
     pub offer: Option<TurnOffer>,
     /// Whether messages wait in the inbox.
@@ -113,14 +113,14 @@ pub struct NodeOffer {
     /// The versions of agents, where they are known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub versions: Vec<String>,
-    /// Whether the node takes no more turns and ends with those that it has.
+    /// Whether the node accepts no more turns and exits after those that it runs.
     #[serde(default)]
     pub is_draining: bool,
 }
 
 /// A node that takes turns.
 #[derive(Debug, Clone, PartialEq)]
-pub struct NodeStanding {
+pub struct NodeState {
     /// The name.
     pub name: String,
     /// The process.
@@ -145,4 +145,6 @@ pub struct NodeTurn {
     pub member: MemberName,
     /// The time when the session was claimed.
     pub since: Millis,
+    /// The questions of its agent that wait for a person: the tool and what it is to do.
+    pub questions: Vec<String>,
 }

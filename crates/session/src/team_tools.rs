@@ -32,7 +32,7 @@ impl TeamRequest {
     pub(crate) fn parse(tool: &str, arguments: Map<String, Value>) -> Result<Self, String> {
         let Some(tool) = TeamTool::ALL.into_iter().find(|known| known.name() == tool) else {
             let known = TeamTool::ALL.map(TeamTool::name).join(", ");
-            return Err(format!("there is no tool `{tool}`; there are {known}"));
+            return Err(format!("unknown tool `{tool}`; the tools are {known}"));
         };
         let mut arguments = Arguments(arguments);
         let request = match tool {
@@ -113,7 +113,7 @@ mod tests {
             (
                 "shout",
                 json!({}),
-                "there is no tool `shout`; there are say, ask, read_context, task, changes",
+                "unknown tool `shout`; the tools are say, ask, read_context, task, changes",
             ),
             ("ask", json!({"text": "x"}), "`to` is missing or empty"),
             ("ask", json!({"to": "max", "text": " "}), "`text` is missing or empty"),

@@ -121,7 +121,7 @@ pub struct AttemptResult {
     pub at: Millis,
     /// The verdict.
     pub verdict: Verdict,
-    /// The reply, as far as it arrived, of an attempt that did not complete. A complete one is a message.
+    /// The partial reply of an attempt that did not complete. A complete one is a message.
     pub partial: Option<ContentRef>,
     /// The events, one JSON object a line, without deltas.
     pub events: Option<ContentRef>,

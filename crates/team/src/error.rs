@@ -39,7 +39,7 @@ pub enum TeamFileCode {
     Syntax,
     /// There is no such setting.
     UnknownSetting,
-    /// The value has another type than the setting.
+    /// The value does not have the setting's type.
     WrongType,
     /// The value has the right type but is invalid.
     InvalidValue,
@@ -171,7 +171,7 @@ pub(crate) fn locate(text: &str, mut problems: Vec<Problem>) -> Option<TeamFileE
     problems.dedup();
     let left_out = problems.len().saturating_sub(MOST);
     problems.truncate(MOST);
-    let lines = Lines::of(text);
+    let lines = Lines::new(text);
     let mut errors: Vec<TeamFileError> = problems.into_iter().map(|it| lines.error(it)).collect();
     let last = errors.last_mut()?;
     if left_out > 0 {
@@ -181,26 +181,46 @@ pub(crate) fn locate(text: &str, mut problems: Vec<Problem>) -> Option<TeamFileE
 }
 
 /// A text with an index of its lines.
-struct Lines<'t> {
-    text: &'t str,
+pub(crate) struct Lines<'t> {
+    pub text: &'t str,
     /// The offset at which each line starts.
     starts: Vec<usize>,
 }
 
 impl<'t> Lines<'t> {
-    fn of(text: &'t str) -> Self {
+    pub fn new(text: &'t str) -> Self {
         let after_breaks = text.match_indices('\n').map(|(at, _)| at + 1);
         Self { text, starts: std::iter::once(0).chain(after_breaks).collect() }
+    }
+
+    /// Returns the index of the line of an offset.
+    pub fn index(&self, at: usize) -> usize {
+        self.starts.partition_point(|&start| start <= at) - 1
+    }
+
+    /// Returns the offset of the start of a line, by its index.
+    pub fn start(&self, index: usize) -> usize {
+        self.starts[index]
+    }
+
+    /// Returns the lines without their breaks.
+    pub fn all(&self) -> impl Iterator<Item = &'t str> {
+        self.starts.iter().map(|&start| self.from(start))
+    }
+
+    /// Returns the rest of a line from an offset, without its break.
+    pub fn from(&self, at: usize) -> &'t str {
+        let next = self.starts.get(self.index(at) + 1).copied().unwrap_or(self.text.len());
+        self.text[at..next].trim_end_matches(['\n', '\r'])
     }
 
     fn error(&self, problem: Problem) -> TeamFileError {
         let Problem { span, code, message, fix } = problem;
         let start = self.text.floor_char_boundary(span.start);
         let end = self.text.ceil_char_boundary(span.end.max(start));
-        let index = self.starts.partition_point(|&line| line <= start) - 1;
+        let index = self.index(start);
         let line_start = self.starts[index];
-        let next = self.starts.get(index + 1).copied().unwrap_or(self.text.len());
-        let line = self.text[line_start..next].trim_end_matches(['\n', '\r']);
+        let line = self.from(line_start);
         let from = (start - line_start).min(line.len());
         let to = (end - line_start).clamp(from, line.len());
         TeamFileError {

@@ -347,7 +347,8 @@ fn read_paths(section: &mut Section<'_>, key: &'static str) -> Vec<String> {
             && names.into_iter().all(|name| !["", ".", "..", ".git"].contains(&name))
     };
     if let Some(bad) = paths.iter().find(|path| !is_below(path)) {
-        let problem = format!("has `{bad}`, which is no path below the directory of the team file");
+        let problem =
+            format!("has `{bad}`, which is not a path below the directory of the team file");
         section.invalid(key, &problem, format!("write paths such as `{key} = [\".env\"]`"));
         return Vec::new();
     }
@@ -512,7 +513,7 @@ fn problem_with_name(name: &str) -> Option<(String, &'static str)> {
     } else if name.chars().count() > LONGEST_NAME {
         ("has more than 100 characters", "choose a shorter name")
     } else if name.starts_with('@') {
-        ("begins with `@`, which stands before a name in messages", "remove the `@`")
+        ("begins with `@`, which comes before a name in messages", "remove the `@`")
     } else {
         return None;
     };

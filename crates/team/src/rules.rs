@@ -38,7 +38,7 @@ struct DirectoryRules {
 ///     never = ["git push *"]
 ///     "#,
 /// )?;
-/// let rules = file.of(Path::new("/home/kim/shop/api"));
+/// let rules = file.rules_for(Path::new("/home/kim/shop/api"));
 /// assert_eq!(rules.answer("cargo test --all"), Some(RuleAnswer::Allow));
 /// assert_eq!(rules.answer("cargo test; rm -r ."), None);
 /// assert_eq!(rules.answer("git push --force"), Some(RuleAnswer::Never));
@@ -75,7 +75,7 @@ impl PermissionFile {
     }
 
     /// Returns the rules of a directory: its own, and those of the directories above it.
-    pub fn of(&self, directory: &Path) -> PermissionRules {
+    pub fn rules_for(&self, directory: &Path) -> PermissionRules {
         let mut found = PermissionRules::default();
         for rules in self.directory.iter().filter(|rules| directory.starts_with(&rules.path)) {
             found.allow.extend(rules.allow.iter().cloned());
@@ -111,7 +111,7 @@ impl PermissionRules {
     }
 
     /// Returns whether a rule of `never` is about the same program, and the command may be one that it names: because a shell
-    /// would make other words of it, or because options stand before the words of the rule.
+    /// would change its words, or because options come before the words of the rule.
     fn may_be_refused(&self, command: &str, words: Option<Vec<String>>) -> bool {
         let program = command.split_whitespace().next();
         let rules = self.never.iter().map(|rule| prefix(rule));
@@ -266,9 +266,9 @@ mod tests {
         let text = "[[directory]]\npath = \"/a\"\nallow = [\"x\"]\n\
                     [[directory]]\npath = \"/a/b\"\nallow = [\"y\"]\nnever = [\"z\"]\n";
         let file = PermissionFile::parse(text).unwrap();
-        assert_eq!(file.of(Path::new("/a/b/c")).allow, ["x", "y"]);
-        assert_eq!(file.of(Path::new("/a/bc")).allow, ["x"]);
-        assert!(file.of(Path::new("/b")).is_empty());
+        assert_eq!(file.rules_for(Path::new("/a/b/c")).allow, ["x", "y"]);
+        assert_eq!(file.rules_for(Path::new("/a/bc")).allow, ["x"]);
+        assert!(file.rules_for(Path::new("/b")).is_empty());
     }
 
     #[test]

@@ -437,7 +437,7 @@ fn is_list_of_tables(value: &DeValue<'_>) -> bool {
     value.as_array().is_some_and(|list| list.iter().any(|item| item.get_ref().is_table()))
 }
 
-/// Returns the fix for members under another name than `[[member]]`.
+/// Returns the fix for members under a name other than `[[member]]`.
 pub(crate) fn member_fix(value: &DeValue<'_>) -> String {
     let named = match value {
         DeValue::Table(table) => {

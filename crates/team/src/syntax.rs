@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use toml::de::Error;
 
-use crate::error::{Problem, TeamFileCode};
+use crate::error::{Lines, Problem, TeamFileCode};
 
 /// Fixes by a part of the parser's message.
 const FIXES: &[(&str, &str)] = &[
@@ -35,32 +35,89 @@ const FIXES: &[(&str, &str)] = &[
 
 const OTHERWISE: &str = "write `name = value` lines below `[table]` and `[[member]]` headers";
 
-/// Describes an error of the parser.
-pub(crate) fn syntax_problem(text: &str, error: &Error) -> Problem {
-    let span = error.span().unwrap_or(0..0);
-    let is_blank = text.get(span.clone()).is_none_or(|there| there.trim().is_empty());
-    let message = match error.message().split(", expected").next().unwrap_or_default() {
-        "string values must be quoted" if is_blank => "missing value",
-        message => message,
-    };
-    // An error at the end of a file with a final line break concerns its last line.
-    let last = text.trim_end().len();
-    let span = match opening(text, message) {
-        Some(opening) => opening,
-        None if span.start >= last => last..last,
-        None => span,
-    };
-    let known = || FIXES.iter().find(|(part, _)| message.contains(part));
-    let twice = || (message == "duplicate key").then(|| duplicate(text, span.start));
-    let fix = slip(text, &span)
-        .or_else(twice)
-        .or_else(|| known().map(|(_, fix)| *fix))
-        .unwrap_or(OTHERWISE);
-    Problem {
-        span,
-        code: TeamFileCode::Syntax,
-        message: format!("this is not TOML: {message}"),
-        fix: fix.to_owned(),
+/// Describes the errors of the parser in a text. An error costs no more than its line: there can be one for every byte.
+pub(crate) struct SyntaxErrors<'t> {
+    lines: Lines<'t>,
+    /// The indices of the lines that are headers.
+    headers: Vec<usize>,
+    /// The end of the text without white space.
+    end: usize,
+    /// The last quotes of multi-line strings.
+    quotes: [Option<usize>; 2],
+}
+
+impl<'t> SyntaxErrors<'t> {
+    pub fn new(text: &'t str) -> Self {
+        let lines = Lines::new(text);
+        let is_header = |(_, line): &(usize, &str)| line.trim_start().starts_with('[');
+        let headers = lines.all().enumerate().filter(is_header).map(|(index, _)| index).collect();
+        let quotes = ["\"\"\"", "'''"].map(|quotes| text.rfind(quotes));
+        Self { headers, end: text.trim_end().len(), quotes, lines }
+    }
+
+    pub fn lines(&self) -> &Lines<'t> {
+        &self.lines
+    }
+
+    /// Returns the indices of the lines that are headers.
+    pub fn headers(&self) -> &[usize] {
+        &self.headers
+    }
+
+    /// Returns the place to show for an error.
+    pub fn span(&self, error: &Error) -> Range<usize> {
+        // An unclosed multi-line string is shown by its opening quotes: the last ones of the file.
+        let opening = match error.message().split(", expected").next().unwrap_or_default() {
+            "invalid multi-line basic string" => self.quotes[0],
+            "invalid multi-line literal string" => self.quotes[1],
+            _ => None,
+        };
+        let span = error.span().unwrap_or(0..0);
+        match opening {
+            Some(opening) => opening..opening + 3,
+            // An error at the end of a file with a final line break concerns its last line.
+            None if span.start >= self.end => self.end..self.end,
+            None => span,
+        }
+    }
+
+    /// Describes an error that is shown at a place.
+    pub fn problem(&self, error: &Error, span: Range<usize>) -> Problem {
+        let place = error.span().unwrap_or(0..0);
+        let is_blank = self.lines.text.get(place).is_none_or(|there| there.trim().is_empty());
+        let message = match error.message().split(", expected").next().unwrap_or_default() {
+            "string values must be quoted" if is_blank => "missing value",
+            message => message,
+        };
+        let known = || FIXES.iter().find(|(part, _)| message.contains(part));
+        let twice = || (message == "duplicate key").then(|| self.duplicate(span.start));
+        let fix = slip(&self.lines, span.start)
+            .or_else(twice)
+            .or_else(|| known().map(|(_, fix)| *fix))
+            .unwrap_or(OTHERWISE);
+        Problem {
+            span,
+            code: TeamFileCode::Syntax,
+            message: format!("this is not TOML: {message}"),
+            fix: fix.to_owned(),
+        }
+    }
+
+    /// Returns the fix for a duplicate name: of a table, a member's setting, or another.
+    fn duplicate(&self, at: usize) -> &'static str {
+        let line = self.lines.index(at);
+        let before = self.headers.partition_point(|&header| header <= line);
+        match self.headers[..before].last() {
+            Some(&header) if header == line => {
+                "remove one of the two, and keep the settings of both below the other"
+            }
+            Some(&header)
+                if self.lines.from(self.lines.start(header)).trim_start().starts_with("[[") =>
+            {
+                "remove one of the two, or begin a new `[[member]]`"
+            }
+            _ => "remove one of the two",
+        }
     }
 }
 
@@ -80,53 +137,24 @@ pub(crate) fn foreign_problem(text: &str) -> Option<Problem> {
     })
 }
 
-/// Returns the opening quotes of an unclosed multi-line string: the last ones of the file.
-fn opening(text: &str, message: &str) -> Option<Range<usize>> {
-    let quotes = match message {
-        "invalid multi-line basic string" => "\"\"\"",
-        "invalid multi-line literal string" => "'''",
-        _ => return None,
-    };
-    let start = text.rfind(quotes)?;
-    Some(start..start + quotes.len())
-}
-
-/// Returns the fix for a duplicate name: of a table, a member's setting, or another.
-fn duplicate(text: &str, at: usize) -> &'static str {
-    let is_header = |line: &&str| line.trim_start().starts_with('[');
-    let line = text[..at].rfind('\n').map_or(0, |at| at + 1);
-    if text[line..].lines().next().is_some_and(|line| is_header(&line)) {
-        return "remove one of the two, and keep the settings of both below the other";
-    }
-    // The settings of a member follow its header closely.
-    let near = text.floor_char_boundary(line.saturating_sub(4096));
-    match text[near..line].lines().rev().find(is_header).map(str::trim_start) {
-        Some(header) if header.starts_with("[[") => {
-            "remove one of the two, or begin a new `[[member]]`"
-        }
-        _ => "remove one of the two",
-    }
-}
-
 /// Returns the fix for a mistake that the parser's message does not name: syntax of another language, or typographic
 /// characters.
-fn slip(text: &str, span: &Range<usize>) -> Option<&'static str> {
-    let there = text.get(span.start..)?.chars().next();
+fn slip(lines: &Lines<'_>, at: usize) -> Option<&'static str> {
+    let there = lines.text.get(at..)?.chars().next();
     if there.is_some_and(|c| matches!(c, '“' | '”' | '„' | '‘' | '’' | '«' | '»')) {
         return Some("write straight quotes: `\"`");
     }
     if there.is_some_and(|c| c.is_control() && !matches!(c, '\n' | '\r')) {
         return Some("remove the control character, or write it as `\\u` and four digits");
     }
-    let line = text[..span.start].rfind('\n').map_or(0, |at| at + 1);
-    let line = text[line..].lines().next().unwrap_or_default().trim_start();
+    let line = lines.from(lines.start(lines.index(at))).trim_start();
     if line.starts_with("```") {
         return Some("remove the line: the file is TOML alone, without Markdown around it");
     }
     if line.starts_with("[[[") {
         return Some("write `[[member]]`, in two brackets");
     }
-    let is_last = text[span.start..].lines().next().is_some_and(|rest| rest.trim().len() == 1);
+    let is_last = lines.from(at).trim().len() == 1;
     match there {
         Some(',') if is_last => return Some("remove the comma: a line ends without one"),
         Some(';') if is_last => return Some("remove the `;`: a line ends without one"),
@@ -136,7 +164,7 @@ fn slip(text: &str, span: &Range<usize>) -> Option<&'static str> {
         return Some("begin a comment with `#`");
     }
     let name = line.trim_start_matches(|c: char| c.is_alphanumeric() || "-_\"' ".contains(c));
-    name.starts_with(':').then_some("write `name = value`: `=` stands between them, not `:`")
+    name.starts_with(':').then_some("write `name = value`, with `=` instead of `:`")
 }
 
 #[cfg(test)]
@@ -148,7 +176,7 @@ mod tests {
         for (text, at, fix) in [
             ("// my team\nname = 5\n", 0, Some("begin a comment with `#`")),
             ("name = “x”\n", 7, Some("write straight quotes: `\"`")),
-            ("name : 5\n", 5, Some("write `name = value`: `=` stands between them, not `:`")),
+            ("name : 5\n", 5, Some("write `name = value`, with `=` instead of `:`")),
             ("name = 5 5\n", 9, None),
             (
                 "name = \"\u{7}\"\n",
@@ -156,7 +184,7 @@ mod tests {
                 Some("remove the control character, or write it as `\\u` and four digits"),
             ),
         ] {
-            assert_eq!(slip(text, &(at..at)), fix, "{text}");
+            assert_eq!(slip(&Lines::new(text), at), fix, "{text}");
         }
     }
 }

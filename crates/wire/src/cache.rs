@@ -70,6 +70,8 @@ pub struct Difference {
     pub at: Option<usize>,
     /// The cause.
     pub cause: Cause,
+    /// The words in which the two texts begin to differ, the earlier one first; `None` if they are not the same text.
+    pub words: Option<[String; 2]>,
 }
 
 /// The cause of a difference, as far as the requests show it.
@@ -91,6 +93,18 @@ pub enum Cause {
 }
 
 impl Cause {
+    /// Returns the name of the cause.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::SettingsChanged => "settings-changed",
+            Self::ToolsReordered => "tools-reordered",
+            Self::ToolsChanged => "tools-changed",
+            Self::DateChanged => "date-changed",
+            Self::HistoryShortened => "history-shortened",
+            Self::TextChanged => "text-changed",
+        }
+    }
+
     /// Returns the cause in words.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -107,7 +121,7 @@ impl Cause {
 /// Returns a request in cache order.
 pub fn segments(wire: Wire, body: &[u8]) -> Result<Vec<Segment>, serde_json::Error> {
     let whole: Value = serde_json::from_slice(body)?;
-    let parts = RequestParts::of(wire, body)?.parts;
+    let parts = RequestParts::parse(wire, body)?.parts;
     let mut segments = vec![settings(wire, &whole)];
     let parts = parts.into_iter().filter(|part| !is_billing_line(wire, part));
     segments.extend(parts.map(|part| segment(part, body)));
@@ -172,7 +186,7 @@ fn segment(part: Part, body: &[u8]) -> Segment {
     Segment { group, place, title, range, role, text, is_text }
 }
 
-/// Returns JSON without `cache_control`; a text that is no JSON stays as it is.
+/// Returns JSON without `cache_control`; text that is not JSON is unchanged.
 fn without_cache_marks(text: String) -> String {
     match serde_json::from_str::<Value>(&text) {
         Ok(mut value) if value.is_object() => {
@@ -205,10 +219,11 @@ pub fn compare(earlier: &[Segment], later: &[Segment]) -> Comparison {
     let mut unchanged_bytes = bytes(&later[..same]);
     let difference = earlier.get(same).map(|before| {
         let after = later.get(same);
-        let mut common = 0;
+        let (mut common, mut words) = (0, None);
         if let Some(after) = after.filter(|it| it.group == before.group && it.role == before.role) {
             common = common_start(&before.text, &after.text);
             unchanged_bytes += common.min(after.range.len() as u64);
+            words = Some([before, after].map(|segment| word_at(&segment.text, common).to_owned()));
         }
         let shown = after.unwrap_or(before);
         Difference {
@@ -217,6 +232,7 @@ pub fn compare(earlier: &[Segment], later: &[Segment]) -> Comparison {
             title: shown.title.clone(),
             at: after.map(|after| after.place_of(common)),
             cause: cause(earlier, later, same),
+            words,
         }
     });
     Comparison { unchanged_bytes, earlier_bytes: bytes(earlier), difference }
@@ -237,6 +253,22 @@ impl Segment {
 /// Returns the length of the common prefix of two texts, in bytes.
 pub fn common_start(one: &str, other: &str) -> u64 {
     one.bytes().zip(other.bytes()).take_while(|(one, other)| one == other).count() as u64
+}
+
+/// The most bytes of a word before and after the byte in question.
+const MOST_OF_A_WORD: usize = 1024;
+
+/// Returns the word around a byte of a text.
+fn word_at(text: &str, byte: u64) -> &str {
+    let byte = text.floor_char_boundary(usize::try_from(byte).unwrap_or(usize::MAX));
+    let start = text.ceil_char_boundary(byte.saturating_sub(MOST_OF_A_WORD));
+    let end = text.floor_char_boundary(byte.saturating_add(MOST_OF_A_WORD));
+    let is_break = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '`' | '<' | '>');
+    let (before, after) = (&text[start..byte], &text[byte..end]);
+    let head =
+        before.rfind(is_break).map_or(before, |at| before[at..].trim_start_matches(is_break));
+    let tail = after.find(is_break).unwrap_or(after.len());
+    &text[byte - head.len()..byte + tail]
 }
 
 fn cause(earlier: &[Segment], later: &[Segment], same: usize) -> Cause {
@@ -334,6 +366,9 @@ mod tests {
             ),
             (Group::System, "system[1]".to_owned(), Cause::DateChanged)
         );
+        let dated = claude("a", "2026-11-16", &talk);
+        let words = compared(Wire::Messages, &base, &dated).difference.unwrap().words;
+        assert_eq!(words, Some(["2026-11-15.", "2026-11-16."].map(str::to_owned)));
         assert_eq!(
             changed(&|it| it["tools"].as_array_mut().unwrap().reverse()),
             (Group::Tools, "tools[0]".to_owned(), Cause::ToolsReordered)

@@ -45,7 +45,7 @@ pub(crate) fn differ_in_dates_only(before: &str, after: &str) -> bool {
             .all(|(at, (one, other))| one == other || (is_date(&ones, at) && is_date(&others, at)))
 }
 
-/// Splits a text at everything that is no part of a date.
+/// Splits a text at everything that is not part of a date.
 fn words(text: &str) -> impl Iterator<Item = &str> {
     let is_part = |c: char| c.is_alphanumeric() || matches!(c, '-' | ':' | '/' | '.' | '+' | '_');
     let words = text.split(move |c| !is_part(c));

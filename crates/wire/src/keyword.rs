@@ -40,7 +40,7 @@ impl Finders {
         }
     }
 
-    fn of(wire: Wire) -> &'static Self {
+    fn for_wire(wire: Wire) -> &'static Self {
         static MESSAGES: LazyLock<Finders> = LazyLock::new(|| Finders::new(OF_MESSAGES));
         static RESPONSES: LazyLock<Finders> = LazyLock::new(|| Finders::new(OF_RESPONSES));
         static CHAT: LazyLock<Finders> = LazyLock::new(|| Finders::new(OF_CHAT));
@@ -66,7 +66,7 @@ pub(crate) struct Keywords<'a> {
 
 impl<'a> Keywords<'a> {
     pub(crate) fn in_text(wire: Wire, text: &'a [u8]) -> Self {
-        Self { text, finders: Finders::of(wire), next: [None; MOST], replaced_before: 0 }
+        Self { text, finders: Finders::for_wire(wire), next: [None; MOST], replaced_before: 0 }
     }
 
     /// Returns the place of the first word at `from` or later. `from` does not decrease from call to call.
@@ -116,7 +116,7 @@ fn find(finder: &Finder<'_>, text: &[u8], mut from: usize) -> usize {
     text.len()
 }
 
-/// Returns whether a word is no part of a text, where its quotation mark would be escaped, and no key of null.
+/// Returns whether a word is a key, not part of a text (where its quotation mark would be escaped), and its value is not null.
 fn is_keyword(text: &[u8], at: usize, end: usize) -> bool {
     let is_escaped = at > 0 && text[at - 1] == b'\\';
     !is_escaped && !is_null(&text[end..])

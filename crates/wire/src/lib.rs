@@ -13,7 +13,7 @@
 //! use convoke_wire::{PartKind, RequestParts, Wire};
 //!
 //! let body = br#"{"model": "m", "system": "Be brief.", "messages": []}"#;
-//! let request = RequestParts::of(Wire::Messages, body)?;
+//! let request = RequestParts::parse(Wire::Messages, body)?;
 //! let system = &request.parts[0];
 //! assert_eq!((system.kind, &*system.text), (PartKind::System, "Be brief."));
 //! assert_eq!(&body[system.range.clone()], b"Be brief.");

@@ -50,7 +50,7 @@ pub enum PartKind {
 
 impl RequestParts {
     /// Splits a request into parts.
-    pub fn of(wire: Wire, body: &[u8]) -> Result<Self, serde_json::Error> {
+    pub fn parse(wire: Wire, body: &[u8]) -> Result<Self, serde_json::Error> {
         let root = Node::root(body)?;
         let mut parts = Parts::default();
         match wire {
@@ -226,7 +226,7 @@ fn gemini(body: Node<'_>, parts: &mut Parts) {
 struct Parts(Vec<Part>);
 
 impl Parts {
-    /// Adds a text; what is absent, empty or no text is no part.
+    /// Adds a text; an absent or empty one, or another type, is skipped.
     fn text(&mut self, kind: PartKind, place: &str, role: Option<&str>, node: Node<'_>) {
         if let Some(text) = node.text().filter(|text| !text.is_empty()) {
             self.0.push(Part {
@@ -318,7 +318,7 @@ mod tests {
 
     fn shown(wire: Wire, body: &Value) -> String {
         let body = body.to_string();
-        let request_parts = RequestParts::of(wire, body.as_bytes()).unwrap();
+        let request_parts = RequestParts::parse(wire, body.as_bytes()).unwrap();
         let envelope = request_parts.envelope_bytes();
         let parts = request_parts.parts.iter().map(|part| {
             let Part { kind, place, role, title, text, range } = part;
@@ -382,13 +382,13 @@ mod tests {
     fn odd_bodies_have_an_envelope_and_no_parts() {
         for body in ["{}", "[]", "null", r#"{"messages": {"a": 1}, "tools": 3, "input": 7}"#] {
             for wire in [Wire::Responses, Wire::Chat, Wire::Messages, Wire::Gemini] {
-                let request_parts = RequestParts::of(wire, body.as_bytes()).unwrap();
+                let request_parts = RequestParts::parse(wire, body.as_bytes()).unwrap();
                 assert_eq!(
                     (request_parts.parts.len(), request_parts.envelope_bytes()),
                     (0, body.len() as u64)
                 );
             }
         }
-        assert!(RequestParts::of(Wire::Chat, b"{").is_err());
+        assert!(RequestParts::parse(Wire::Chat, b"{").is_err());
     }
 }

@@ -68,7 +68,7 @@ pub struct Recognised {
     pub framing: Framing,
     /// Whether a stream is to report its usage (Chat leaves it to the client).
     pub stream_usage: bool,
-    /// The schema of the JSON that the model is asked for, where it is asked for nothing else.
+    /// The schema of the JSON that the model is asked for, if it is asked for nothing else.
     pub schema: Option<Value>,
 }
 
@@ -106,19 +106,19 @@ pub fn one_model(path: &str) -> Option<&str> {
 
 impl RequestKind {
     /// Recognises a request by its head and its decoded body.
-    pub fn of(parts: &Parts, body: &[u8]) -> Self {
+    pub fn parse(parts: &Parts, body: &[u8]) -> Self {
         let path = parts.uri.path();
         let called = Wire::at(path).filter(|_| parts.method == Method::POST);
         let Some(wire) = called else { return Self::beside_calls(parts) };
         let query = parts.uri.query().unwrap_or_default();
-        Recognised::of(wire, path, query, body)
+        Recognised::parse(wire, path, query, body)
             .map_or(Self::Unknown, |recognised| Self::ModelCall(recognised.call))
     }
 }
 
 impl Recognised {
     /// Recognises a call of a model; the error is what is wrong with its body.
-    pub fn of(wire: Wire, path: &str, query: &str, body: &[u8]) -> Result<Self, String> {
+    pub fn parse(wire: Wire, path: &str, query: &str, body: &[u8]) -> Result<Self, String> {
         let body: Value = serde_json::from_slice(body)
             .map_err(|error| format!("the body is not JSON: {error}"))?;
         let (model, streamed) = match wire {

@@ -76,7 +76,7 @@ impl SseReader {
         whole.then(|| self.take_event())
     }
 
-    /// Tells whether the stream is at the beginning of an event, so that whole events may be passed over.
+    /// Returns whether the stream is at the beginning of an event, so that whole events may be skipped.
     pub(crate) fn is_between_events(&self) -> bool {
         let is_inside = self.has_data || self.oversized || self.line_is_oversized;
         !is_inside

@@ -53,7 +53,7 @@ pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
     args.extend(permissions(context).iter().map(OsString::from));
     args.extend(team_tools(context)?);
     args.extend([claude_settings::FLAG.into(), settings(context, given_settings)?]);
-    args.extend(Start::of(Vendor::Claude, turn_input.trust).args.into_iter().map(OsString::from));
+    args.extend(Start::new(Vendor::Claude, turn_input.trust).args.into_iter().map(OsString::from));
     if let Some(model) = context.model() {
         args.extend(["--model", model].map(OsString::from));
     }
@@ -98,7 +98,7 @@ pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
     }
     if context.enforcer.is_kernel() && context.permissions() < Permissions::Full {
         let is_own = context.variable(sign_in::VARIABLE).is_none();
-        let sign_in = directory(context).and_then(|it| SignIn::of(Vendor::Claude, &it));
+        let sign_in = directory(context).and_then(|it| SignIn::find(Vendor::Claude, &it));
         if let Some(sign_in) = sign_in.filter(|_| is_own) {
             call.env.push((sign_in::VARIABLE.into(), sign_in.directory().into()));
         }

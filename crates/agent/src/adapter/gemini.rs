@@ -53,10 +53,10 @@ pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
         // The relaunched process would ignore signals.
         ("GEMINI_CLI_NO_RELAUNCH".into(), "1".into()),
         ("GEMINI_TELEMETRY_ENABLED".into(), "false".into()),
-        ("GEMINI_CLI_HOME".into(), home.clone().into()),
+        ("GEMINI_CLI_HOME".into(), home.path().into()),
         output::written_whole(context)?,
     ];
-    let start = Start::of(Vendor::Gemini, turn_input.trust).variables.into_iter();
+    let start = Start::new(Vendor::Gemini, turn_input.trust).variables.into_iter();
     env.extend(start.map(|(name, value)| (name.into(), value.into())));
     env.extend(home::settings_above_projects(context)?);
     let mut diagnostics = withheld.diagnostics;
@@ -73,7 +73,7 @@ pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
         // Its own sandbox is a container or a profile, and neither starts within ours.
         env.push(("GEMINI_SANDBOX".into(), "false".into()));
     }
-    let directory = Some(home.join(".gemini"));
+    let directory = Some(home.path().join(".gemini"));
     let call = if speaks_acp {
         let settings = SessionSettings {
             started_model: context.model().map(str::to_owned),
@@ -98,6 +98,7 @@ pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
         session: None,
         counts_sessions: false,
         directory,
+        home: Some(home),
         addresses: Vec::new(),
         ports: Vec::new(),
     })

@@ -121,7 +121,7 @@ fn named(cwd: &Path) -> Vec<(String, &'static str)> {
     below.chain(keys).chain(external).take(MOST_NAMED).collect()
 }
 
-/// Returns the configuration files of the repository that a directory lies in.
+/// Returns the configuration files of the repository around a directory.
 fn configuration_files(cwd: &Path) -> Vec<PathBuf> {
     let cwd = cwd.canonicalize().unwrap_or_else(|_| cwd.to_owned());
     let Some(git) = cwd.ancestors().map(|dir| dir.join(".git")).find(|git| git.exists()) else {

@@ -64,7 +64,7 @@ const NESTED: &[&str] = &[
 /// The variables of cloud providers, for a program that signs in with one.
 const CLOUD_VARIABLES: &[&str] = &["AWS_*", "AZURE_*", "GOOGLE_*"];
 
-/// Returns whether a variable tells a CLI that it runs inside another.
+/// Returns whether a CLI takes a variable as a sign that it runs inside another.
 pub(crate) fn is_nested(name: &str) -> bool {
     NESTED.contains(&name)
 }
@@ -120,6 +120,8 @@ struct ProgramCall {
     counts_sessions: bool,
     /// The program's own directory, where it is not the usual one.
     directory: Option<PathBuf>,
+    /// The program's private home, which is removed with the call.
+    home: Option<PrivateDir>,
     /// Texts of the program's configuration that may hold addresses of its model.
     addresses: Vec<String>,
     /// The ports on which the program's own processes communicate.
@@ -136,6 +138,7 @@ impl ProgramCall {
             session: None,
             counts_sessions: false,
             directory: None,
+            home: None,
             addresses: Vec::new(),
             ports: Vec::new(),
         }
@@ -247,7 +250,8 @@ impl Context<'_> {
         additions.ports.extend(&call.ports);
         additions.ports.extend(self.team_server.iter().map(|server| server.port));
         let places = (home.as_deref(), self.turn_input.cwd.as_path());
-        let secrets = secrets::named(|name| self.variable(name), self.vendor, places);
+        let secrets =
+            secrets::secret_paths_from_env(|name| self.variable(name), self.vendor, places);
         Sandbox {
             enforcer: self.enforcer,
             permissions: self.permissions(),
@@ -258,6 +262,7 @@ impl Context<'_> {
             home,
             cwd: &self.turn_input.cwd,
             private_dir: self.private_dir,
+            private_home: call.home.as_ref().map(|home| home.path().to_owned()),
             temp_root: &self.host.temp_root,
             settings: &self.host.sandbox,
             additions,
@@ -378,7 +383,7 @@ impl CliAgent {
         let mut context = Context::new(turn_input, &self.definition, &self.host, private.path());
         let program = program::find(&context)?;
         // A CLI that is configured as a plain program has its state too.
-        context.vendor = context.vendor.or_else(|| Vendor::of(&program));
+        context.vendor = context.vendor.or_else(|| Vendor::from_program(&program));
         // Open until the turn is over.
         let team_socket = team_socket(&context)?;
         context.team_server = team_socket.as_ref().map(|(_, server)| server.clone());
@@ -511,7 +516,9 @@ async fn complete(
     if let Verdict::Failed(failure) = &mut result.verdict {
         let is_sign_in = matches!(failure.reason, FailureReason::Auth | FailureReason::SignedOut);
         failure.reason = reason_by_what_was_sent(failure, has_answered);
-        failure.message = in_the_users_home(&failure.message, context.private_dir);
+        if let Some(home) = &call.home {
+            failure.message = in_the_users_home(&failure.message, home.path());
+        }
         if let Some(vendor) = context.vendor.filter(|_| is_sign_in) {
             failure.message = vendor.sign_in_failure(&failure.message);
         }
@@ -568,8 +575,8 @@ fn reason_by_what_was_sent(failure: &Failure, has_answered: bool) -> FailureReas
 }
 
 /// Replaces the private home of a turn, which no longer exists, with the user's in a message.
-fn in_the_users_home(message: &str, private_dir: &Path) -> String {
-    message.replace(&format!("{}/home", private_dir.display()), "~")
+fn in_the_users_home(message: &str, home: &Path) -> String {
+    message.replace(&*home.to_string_lossy(), "~")
 }
 
 #[cfg(test)]

@@ -493,7 +493,7 @@ fn a_failure_says_whether_anything_was_sent() {
         let failure = Failure::new(reason, words);
         assert_eq!(reason_by_what_was_sent(&failure, has_answered), expected, "{words}");
     }
-    let message = "see /tmp/convoke-x/home/.gemini/settings.json";
+    let message = "see /tmp/convoke-x/.gemini/settings.json";
     let shown = in_the_users_home(message, Path::new("/tmp/convoke-x"));
     assert_eq!(shown, "see ~/.gemini/settings.json");
 }

@@ -13,7 +13,7 @@ use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::timeout;
 
-use super::guardian::{ALLOW, Guardian, INTERRUPT, KILL};
+use super::guardian::{ALLOW, Guardian, INTERRUPT, KILL, LEASE_OVER};
 use super::{Launch, platform};
 use crate::verdict::Exit;
 
@@ -54,6 +54,7 @@ pub struct GuardedChild {
     private_dir: PathBuf,
     exit: Exit,
     left: Option<u64>,
+    is_lease_over: bool,
     problem: Option<String>,
 }
 
@@ -72,6 +73,8 @@ pub struct ChildEnd {
     pub exit: Exit,
     /// The number of processes that it left behind, which were terminated.
     pub left: u64,
+    /// Whether the guardian ended it because its lease was over.
+    pub is_lease_over: bool,
     /// The reason why it could not be started.
     pub problem: Option<String>,
 }
@@ -80,7 +83,7 @@ impl ChildEnd {
     /// Creates the end of a child whose exit status is unknown.
     pub fn unknown() -> Self {
         let problem = "the guardian process did not report the end".to_owned();
-        Self { exit: Exit::Unknown, left: 0, problem: Some(problem) }
+        Self { exit: Exit::Unknown, left: 0, is_lease_over: false, problem: Some(problem) }
     }
 }
 
@@ -130,6 +133,7 @@ impl GuardedChild {
             private_dir: launch.private_dir.clone(),
             exit: Exit::Unknown,
             left: None,
+            is_lease_over: false,
             problem: None,
         };
         Ok((held, pipes))
@@ -159,6 +163,7 @@ impl GuardedChild {
             match line.split_once(' ') {
                 Some(("exit", code)) => self.exit = code.parse().map_or(Exit::Unknown, Exit::Code),
                 Some(("signal", n)) => self.exit = n.parse().map_or(Exit::Unknown, Exit::Signal),
+                Some((LEASE_OVER, _)) => self.is_lease_over = true,
                 Some(("left", count)) => self.left = count.parse().ok(),
                 Some(("error", problem)) => self.problem = Some(problem.to_owned()),
                 _ => {}
@@ -170,7 +175,8 @@ impl GuardedChild {
             // The guardian was killed.
             None => self.end_marked().await,
         };
-        ChildEnd { exit: self.exit, left, problem: self.problem.clone() }
+        let (is_lease_over, problem) = (self.is_lease_over, self.problem.clone());
+        ChildEnd { exit: self.exit, left, is_lease_over, problem }
     }
 }
 

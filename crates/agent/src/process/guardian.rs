@@ -19,7 +19,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, ExitStatus};
-use std::sync::mpsc;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -28,6 +28,7 @@ use nix::sys::signal::{SigSet, Signal, kill, killpg};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{self, Pid};
 
+use super::private_dir::{self, Abandoned};
 use super::{Launch, platform};
 use crate::sandbox::{CONFINE, confine};
 
@@ -42,6 +43,8 @@ pub(super) const KILL: u8 = b'k';
 /// The command to kill everything after a time, which follows in milliseconds as four bytes, the highest first. The next
 /// one takes its place.
 pub(super) const ALLOW: u8 = b'a';
+/// The report that everything was killed because that time was over.
+pub(super) const LEASE_OVER: &str = "lease-over";
 
 /// The exit code of an agent that could not be started, and the beginning of its error output.
 pub(crate) const CANNOT_START: u8 = 127;
@@ -95,7 +98,7 @@ pub fn run_if_asked() -> Option<ExitCode> {
     } else if mode == KEEPER {
         let socket = args.next()?;
         let program = args.next()?;
-        Some(keep(Path::new(&socket), &program, args))
+        Some(run_keeper(Path::new(&socket), &program, args))
     } else if mode == AGENT {
         let parent = args.next()?;
         let program = args.next()?;
@@ -149,6 +152,7 @@ fn guard(socket: &Path, program: &OsStr, args: impl Iterator<Item = OsString>) -
 
     let mut exit = None;
     let mut keeper_is_gone = false;
+    let mut is_lease_over = false;
     let mut until: Option<Instant> = None;
     loop {
         let next = match until {
@@ -166,11 +170,19 @@ fn guard(socket: &Path, program: &OsStr, args: impl Iterator<Item = OsString>) -
                 break;
             }
             Ok(GuardianEvent::Command(INTERRUPT)) => drop(killpg(agent, Signal::SIGINT)),
-            Ok(GuardianEvent::Command(KILL) | GuardianEvent::ConvokeIsGone) | Err(_) => break,
+            Err(RecvTimeoutError::Timeout) => {
+                is_lease_over = true;
+                break;
+            }
+            Ok(GuardianEvent::Command(KILL) | GuardianEvent::ConvokeIsGone)
+            | Err(RecvTimeoutError::Disconnected) => break,
             Ok(GuardianEvent::Command(_)) => {}
         }
     }
     let left = sweep(agent, Some(keeper), &mut exit);
+    if is_lease_over {
+        send_line(&mut convoke, &format!("{LEASE_OVER} {agent}"));
+    }
     match exit.map(|status| (status.code(), status.signal())) {
         Some((Some(code), _)) => send_line(&mut convoke, &format!("exit {code}")),
         Some((_, Some(signal))) => send_line(&mut convoke, &format!("signal {signal}")),
@@ -194,7 +206,7 @@ fn send_line(convoke: &mut UnixStream, line: &str) {
 struct KeptAgent {
     keeper: Pid,
     agent: Pid,
-    /// The keeper's reports. Closing it tells the keeper that the guardian is gone.
+    /// The keeper's reports. The keeper sees that the guardian is gone when it is closed.
     connection: UnixStream,
 }
 
@@ -256,7 +268,7 @@ fn start_keeper(
 }
 
 /// Runs the keeper: starts the agent, and kills everything when the guardian is gone.
-fn keep(socket: &Path, program: &OsStr, args: impl Iterator<Item = OsString>) -> ExitCode {
+fn run_keeper(socket: &Path, program: &OsStr, args: impl Iterator<Item = OsString>) -> ExitCode {
     let stray = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP];
     let prepared = stray.into_iter().collect::<SigSet>().thread_block();
     let prepared = prepared.and(platform::adopt_orphans()).and(unistd::setsid());
@@ -367,25 +379,37 @@ fn sweep(agent: Pid, keeper: Option<Pid>, exit: &mut Option<ExitStatus>) -> usiz
     }
 }
 
-/// Removes the turn's directory; Convoke is gone and cannot.
+/// Removes the turn's directory, and the private home that it names, if Convoke is gone and cannot.
 fn remove_private_dir(socket: &Path) {
-    if let Some(dir) = socket.parent().filter(|dir| super::private_dir::is_private_dir(dir)) {
-        let _ = std::fs::remove_dir_all(dir);
+    let Some(dir) = socket.parent().filter(|dir| private_dir::is_private_dir(dir)) else { return };
+    let home = dir.join(private_dir::HOME).read_link().ok();
+    let _ = std::fs::remove_dir_all(dir);
+    if let Some(home) = home.filter(|home| private_dir::is_private_dir(home)) {
+        // Convoke may still be exiting.
+        if let Some(abandoned) = abandoned_within(HOME_TIMEOUT, &home) {
+            abandoned.remove();
+        }
     }
 }
+
+const HOME_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// Returns whether Convoke releases the turn's directory soon without removing it.
 fn is_abandoned_soon(socket: &Path) -> bool {
     const ABANDON_TIMEOUT: Duration = Duration::from_secs(2);
+    socket.parent().is_some_and(|dir| abandoned_within(ABANDON_TIMEOUT, dir).is_some())
+}
+
+/// Waits until a directory is abandoned; `None` if it is removed, or stays in use.
+fn abandoned_within(timeout: Duration, dir: &Path) -> Option<Abandoned> {
     let begin = Instant::now();
-    let Some(dir) = socket.parent() else { return false };
-    while dir.exists() && begin.elapsed() < ABANDON_TIMEOUT {
-        if super::private_dir::is_left_behind(dir) {
-            return true;
+    while dir.exists() && begin.elapsed() < timeout {
+        if let Some(abandoned) = Abandoned::claim(dir.to_owned()) {
+            return Some(abandoned);
         }
         thread::sleep(Duration::from_millis(10));
     }
-    false
+    None
 }
 
 /// The first file descriptor after those of standard input, output and error.
@@ -433,6 +457,31 @@ fn cannot_start(program: &OsStr, error: &io::Error) -> ExitCode {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_private_home_of_a_killed_convoke_is_removed_with_the_turns_directory() {
+        let root = tempfile::tempdir().unwrap();
+        for is_held in [false, true] {
+            let (turn, home) = (root.path().join("convoke-turn"), root.path().join("convoke-home"));
+            std::fs::create_dir(&turn).unwrap();
+            std::fs::create_dir(&home).unwrap();
+            let lock = std::fs::File::create(home.join("lock")).unwrap();
+            if is_held {
+                lock.try_lock().unwrap();
+            }
+            std::os::unix::fs::symlink(&home, turn.join(private_dir::HOME)).unwrap();
+            remove_private_dir(&turn.join("guardian"));
+            assert!(!turn.exists());
+            // One that is in use is another turn's.
+            assert_eq!(home.exists(), is_held);
+        }
+        let foreign = tempfile::tempdir().unwrap();
+        let turn = root.path().join("convoke-turn");
+        std::fs::create_dir(&turn).unwrap();
+        std::os::unix::fs::symlink(foreign.path(), turn.join(private_dir::HOME)).unwrap();
+        remove_private_dir(&turn.join("guardian"));
+        assert!(foreign.path().exists() && !turn.exists());
+    }
 
     /// A turn must not wait for what follows the end of a keeper.
     #[test]

@@ -21,7 +21,7 @@ use std::time::Duration;
 
 pub use self::guarded_child::StartError;
 pub use self::private_dir::PrivateDir;
-pub(crate) use self::private_dir::other_private_dirs;
+pub(crate) use self::private_dir::{HOME, is_private_path, other_private_dirs};
 pub use self::supervise::supervise;
 pub(crate) use self::terminal::{OutputBounds, Terminal};
 use crate::sandbox::Reach;

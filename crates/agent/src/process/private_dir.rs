@@ -3,21 +3,29 @@
 //! Each contains a file that its creator keeps locked. A directory whose lock is free was left behind and is removed
 //! when the next one is created.
 
-use std::fs::{File, Permissions};
+use std::fs::{File, OpenOptions, Permissions};
 use std::io;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use convoke_core::figures::hexadecimal;
+use nix::fcntl::OFlag;
 use nix::sys::signal::{Signal, kill};
+use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 
 use super::platform;
 
 const PREFIX: &str = "convoke-";
 const LOCK: &str = "lock";
+/// The link in a turn's directory to the program's private home, which the guardian removes if Convoke is killed.
+pub(crate) const HOME: &str = "home";
 /// The age after which a directory without a lock file is removed: its creator was killed, or an older version.
 const UNLOCKED_AGE: Duration = Duration::from_hours(24);
+/// The characters after the prefix: of a random name, and of one that a key decides.
+const RANDOM_LENGTH: usize = 6;
+const KEYED_LENGTH: usize = 16;
 
 /// A directory that is removed when this is dropped, or by the next process after a crash.
 #[derive(Debug)]
@@ -30,15 +38,41 @@ pub struct PrivateDir {
 impl PrivateDir {
     /// Creates a directory that only this user can read. Removes abandoned ones in the background.
     pub fn create(root: &Path) -> io::Result<Self> {
-        let swept = root.to_owned();
-        std::thread::spawn(move || sweep(&swept));
-        Self::new(root)
+        let created = Self::new(root, PREFIX, RANDOM_LENGTH);
+        sweep_in_background(root);
+        created
     }
 
-    fn new(root: &Path) -> io::Result<Self> {
+    /// Creates a directory whose path is the same for the same key: a program that tells its model the path of its
+    /// home would change a prefix that its provider has cached.
+    ///
+    /// While another process uses that path, or where somebody else has taken it, the name is random.
+    pub fn create_for(root: &Path, key: &str) -> io::Result<Self> {
+        let created = Self::keyed(root, key);
+        sweep_in_background(root);
+        created
+    }
+
+    fn keyed(root: &Path, key: &str) -> io::Result<Self> {
+        let digest = hexadecimal(&Sha256::digest(key));
+        let name = format!("{PREFIX}{}", &digest[..KEYED_LENGTH]);
+        for _ in 0..2 {
+            match Self::new(root, &name, 0) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    let Some(abandoned) = Abandoned::claim(root.join(&name)) else { break };
+                    abandoned.remove();
+                }
+                created => return created,
+            }
+        }
+        Self::new(root, PREFIX, RANDOM_LENGTH)
+    }
+
+    fn new(root: &Path, prefix: &str, random: usize) -> io::Result<Self> {
         let owner_only = Permissions::from_mode(0o700);
-        let dir =
-            tempfile::Builder::new().prefix(PREFIX).permissions(owner_only).tempdir_in(root)?;
+        let mut builder = tempfile::Builder::new();
+        builder.prefix(prefix).rand_bytes(random).permissions(owner_only);
+        let dir = builder.tempdir_in(root)?;
         let lock = locked_file(dir.path())?;
         Ok(Self { dir, _lock: lock })
     }
@@ -63,40 +97,74 @@ pub(super) fn is_private_dir(dir: &Path) -> bool {
     dir.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with(PREFIX))
 }
 
-/// Returns the private directories of other turns, and the path that stands for those to come.
-pub(crate) fn other_private_dirs(root: &Path, own: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(root).into_iter().flatten().flatten();
-    let others = entries.map(|entry| entry.path()).filter(|dir| is_private_dir(dir) && dir != own);
-    others.chain([root.join(PREFIX)]).collect()
+/// Returns whether a path of a text lies in a private directory, of this turn or another.
+pub(crate) fn is_private_path(path: &str) -> bool {
+    let is_name = |component: &str| {
+        let name = component.strip_prefix(PREFIX).unwrap_or_default();
+        [RANDOM_LENGTH, KEYED_LENGTH].contains(&name.len())
+            && name.bytes().all(|byte| byte.is_ascii_alphanumeric())
+    };
+    path.split('/').skip(1).any(is_name)
+}
+
+/// Returns the private directories of other turns, and the pattern for future ones.
+pub(crate) fn other_private_dirs(root: &Path, own: &[&Path]) -> Vec<PathBuf> {
+    let is_other = |dir: &PathBuf| is_private_dir(dir) && !own.contains(&dir.as_path());
+    entries(root).filter(is_other).chain([root.join(PREFIX)]).collect()
+}
+
+fn sweep_in_background(root: &Path) {
+    let root = root.to_owned();
+    std::thread::spawn(move || sweep(&root));
 }
 
 /// Removes this user's abandoned private directories, and kills processes that still use them.
 pub fn sweep(root: &Path) {
-    for dir in left_behind(root) {
-        for pid in platform::using(&dir) {
+    let abandoned = entries(root).filter(|dir| is_private_dir(dir)).filter_map(Abandoned::claim);
+    abandoned.for_each(Abandoned::remove);
+}
+
+fn entries(root: &Path) -> impl Iterator<Item = PathBuf> {
+    let entries = std::fs::read_dir(root).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path())
+}
+
+/// A private directory that its creator left behind. Its lock is held, so that no other process removes it or takes its
+/// path meanwhile.
+pub(super) struct Abandoned {
+    dir: PathBuf,
+    _lock: Option<File>,
+}
+
+impl Abandoned {
+    /// Claims a directory; `None` if somebody uses it.
+    pub(super) fn claim(dir: PathBuf) -> Option<Self> {
+        let metadata = dir.symlink_metadata().ok()?;
+        if !metadata.is_dir() || metadata.uid() != nix::unistd::geteuid().as_raw() {
+            return None;
+        }
+        let path = dir.join(LOCK);
+        // An agent may have put anything in its place.
+        let flags = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits();
+        if let Ok(file) = OpenOptions::new().read(true).custom_flags(flags).open(&path) {
+            file.try_lock().ok()?;
+            // Since it was opened, the directory may have been removed, and created again by another process.
+            let (held, there) = (file.metadata().ok()?, path.symlink_metadata().ok()?);
+            let is_same = (held.dev(), held.ino()) == (there.dev(), there.ino());
+            return is_same.then_some(Self { dir, _lock: Some(file) });
+        }
+        let age = metadata.modified().ok().and_then(|time| time.elapsed().ok());
+        age.is_some_and(|age| age > UNLOCKED_AGE).then_some(Self { dir, _lock: None })
+    }
+
+    /// Removes the directory, and kills the processes that still use it.
+    pub(super) fn remove(self) {
+        for pid in platform::using(&self.dir) {
             // The process may have ended already.
             let _ = kill(pid, Signal::SIGKILL);
         }
-        let _ = std::fs::remove_dir_all(&dir);
+        let _ = std::fs::remove_dir_all(&self.dir);
     }
-}
-
-fn left_behind(root: &Path) -> impl Iterator<Item = PathBuf> {
-    let entries = std::fs::read_dir(root).into_iter().flatten().flatten();
-    entries.map(|entry| entry.path()).filter(|dir| is_private_dir(dir) && is_left_behind(dir))
-}
-
-/// Returns whether a directory is abandoned.
-pub(super) fn is_left_behind(dir: &Path) -> bool {
-    let Ok(metadata) = dir.symlink_metadata() else { return false };
-    if !metadata.is_dir() || metadata.uid() != nix::unistd::geteuid().as_raw() {
-        return false;
-    }
-    if let Ok(file) = File::open(dir.join(LOCK)) {
-        return file.try_lock().is_ok();
-    }
-    let age = metadata.modified().ok().and_then(|time| time.elapsed().ok());
-    age.is_some_and(|age| age > UNLOCKED_AGE)
 }
 
 #[cfg(test)]
@@ -114,7 +182,7 @@ mod tests {
     #[test]
     fn what_a_killed_process_left_is_swept_and_nothing_else() {
         let root = tempfile::tempdir().unwrap();
-        let held = PrivateDir::new(root.path()).unwrap();
+        let held = PrivateDir::new(root.path(), PREFIX, RANDOM_LENGTH).unwrap();
         let make = |name: &str| {
             let dir = root.path().join(name);
             std::fs::create_dir(&dir).unwrap();
@@ -136,5 +204,51 @@ mod tests {
         assert!(!left.exists() && !old.exists());
         assert!(held.path().exists() && being_made.exists() && foreign.exists());
         assert!(link.symlink_metadata().is_ok());
+    }
+
+    #[test]
+    fn a_key_decides_the_path_while_nobody_uses_it() {
+        let root = tempfile::tempdir().unwrap();
+        let create = |key: &str| PrivateDir::keyed(root.path(), key).unwrap();
+        let first = create("session-ana");
+        let path = first.path().to_owned();
+        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o700);
+        assert!(is_private_path(path.to_str().unwrap()));
+        let (other, second) = (create("session-ben"), create("session-ana"));
+        assert!(other.path() != path && second.path() != path && second.path().exists());
+        drop(first);
+        assert!(!path.exists());
+        assert_eq!(create("session-ana").path(), path);
+
+        // What a killed process left there goes first.
+        std::fs::create_dir(&path).unwrap();
+        std::fs::write(path.join("left"), "").unwrap();
+        std::fs::write(path.join(LOCK), "").unwrap();
+        let again = create("session-ana");
+        assert!(again.path() == path && !path.join("left").exists());
+        drop(again);
+        // Something that is no directory of ours stays, and so does one that is being made or removed.
+        std::os::unix::fs::symlink(root.path(), &path).unwrap();
+        assert_ne!(create("session-ana").path(), path);
+        std::fs::remove_file(&path).unwrap();
+        std::fs::create_dir(&path).unwrap();
+        assert_ne!(create("session-ana").path(), path);
+        assert!(path.exists());
+    }
+
+    #[test]
+    fn a_claimed_directory_is_claimed_once() {
+        let root = tempfile::tempdir().unwrap();
+        let dir = root.path().join("convoke-left");
+        std::fs::create_dir(&dir).unwrap();
+        std::fs::write(dir.join(LOCK), "").unwrap();
+        let claimed = Abandoned::claim(dir.clone()).unwrap();
+        assert!(Abandoned::claim(dir.clone()).is_none());
+        claimed.remove();
+        assert!(!dir.exists());
+        // A lock that cannot be opened without waiting is none.
+        std::fs::create_dir(&dir).unwrap();
+        nix::unistd::mkfifo(&dir.join(LOCK), nix::sys::stat::Mode::S_IRWXU).unwrap();
+        Abandoned::claim(dir).unwrap().remove();
     }
 }

@@ -61,7 +61,7 @@ pub async fn supervise(
     let Pipes { stdin, mut stdout, mut stderr } = pipes;
     let mut watch = Watch::new(held, stdin, dialogue, side.redactor(), *limits);
     watch.approvals = approvals.clone();
-    let mut lease = lease;
+    let (mut lease, held_lease) = (lease.clone(), lease);
     if let Some(lease) = &mut lease {
         watch.held.allow(lease.left()).await;
     }
@@ -117,6 +117,9 @@ pub async fn supervise(
         }
     }
     let report = report.unwrap_or_else(ChildEnd::unknown);
+    if let Some(lease) = held_lease.filter(|_| report.is_lease_over) {
+        lease.end();
+    }
     watch.dialogue.end_commands().await;
     watch.drain(&mut stderr, &mut err).await;
     Ok(watch.close(report, side).await)
@@ -529,7 +532,7 @@ impl Watch<'_> {
         }
     }
 
-    /// Refuses the questions that nobody is there to answer.
+    /// Refuses the questions that no person can answer.
     fn abandon_questions(&mut self) {
         for open in std::mem::take(&mut self.questions) {
             self.turn_end += open.asked.elapsed();
@@ -538,7 +541,7 @@ impl Watch<'_> {
         self.go_on();
     }
 
-    /// Takes no answer for a no.
+    /// Refuses the questions whose time is over.
     fn expire_questions(&mut self) {
         let now = Instant::now();
         let open = std::mem::take(&mut self.questions).into_iter();

@@ -267,7 +267,7 @@ mod tests {
         output.push(0, &text[3..]);
         output.push(0, b"\xff!\xe4");
         assert_eq!(output.text(), ("err é你\u{fffd}!".to_owned(), false));
-        // What never becomes whole is told at the end.
+        // An incomplete character is replaced at the end.
         output.push(0, b"");
         assert_eq!(output.text().0, "err é你\u{fffd}!\u{fffd}");
     }

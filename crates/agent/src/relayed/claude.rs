@@ -15,7 +15,7 @@ use crate::claude_settings;
 use crate::turn_input::Trust;
 
 const FIRST_PARTY: &str = "https://api.anthropic.com";
-/// The first renews a sign-in; the second tells what an organisation allows.
+/// The first renews a sign-in; the second has the settings of an organisation.
 const SIGN_IN_HOSTS: &[&str] = &["platform.claude.com", "api.anthropic.com"];
 pub(super) const ASSUME: &str = "_CLAUDE_CODE_ASSUME_FIRST_PARTY_BASE_URL";
 
@@ -55,7 +55,7 @@ pub(super) fn endpoint(started: &Started<'_>) -> Result<ModelEndpoint, CannotRel
     let is_first_party = base_url.trim_end_matches('/') == FIRST_PARTY || is_on(ASSUME);
     let keys = ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"];
     let has_key = keys.into_iter().any(|name| settings.variable(name).is_some());
-    // A key for a server of one's own needs no sign-in.
+    // A key for a private server needs no sign-in.
     let needs_no_sign_in = has_key && !is_first_party;
     let hosts = if needs_no_sign_in { &[] } else { SIGN_IN_HOSTS };
     Ok(endpoint(base_url, "ANTHROPIC_BASE_URL", is_first_party, hosts))

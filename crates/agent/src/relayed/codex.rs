@@ -15,7 +15,7 @@ use crate::adapter::codex_provider::{args_setting, provider};
 const API: &str = "https://api.openai.com/v1";
 const CHATGPT: &str = "https://chatgpt.com/backend-api/codex";
 
-/// The first renews a sign-in; the second tells what a workspace allows.
+/// The first renews a sign-in; the second has the settings of a workspace.
 const SIGN_IN_HOSTS: &[&str] = &["auth.openai.com", "chatgpt.com"];
 
 pub(super) fn endpoint(

@@ -89,7 +89,7 @@ pub enum CannotRelay {
     #[error("{0}")]
     Unsupported(String),
     /// Its way of signing in is unknown.
-    #[error("cannot tell how {0} is signed in, and so which endpoint it uses")]
+    #[error("cannot determine how {0} is signed in, and so which endpoint it uses")]
     SignIn(&'static str),
     /// A file cannot be read or written.
     #[error("cannot read or write {path}", path = path.display())]

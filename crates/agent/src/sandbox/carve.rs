@@ -23,7 +23,7 @@ pub enum Covered {
     },
 }
 
-/// What the exceptions say of an entry of a directory.
+/// The effect of the exceptions on an entry of a directory.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Exception {
     /// It is one.
@@ -35,7 +35,7 @@ enum Exception {
 /// Returns parts that together cover `root`, without the excepted paths.
 ///
 /// Symbolic links are left out, because a rule would hold for what they lead to; what is there is
-/// covered, or excepted, by its own path. An exception that `root` itself lies in does not count.
+/// covered, or excepted, by its own path. An exception that contains `root` is ignored.
 pub fn carve(root: &Path, except: &[PathBuf]) -> Vec<Covered> {
     if exceptions_in(root, except).is_empty() {
         return vec![Covered::Root(root.to_owned())];
@@ -92,7 +92,7 @@ pub struct RealPaths {
 
 impl RealPaths {
     /// Returns the real path.
-    pub fn of(&mut self, path: &Path) -> PathBuf {
+    pub fn resolve(&mut self, path: &Path) -> PathBuf {
         self.find(path).0
     }
 
@@ -208,8 +208,8 @@ mod tests {
             ("link/a", "real/a"),
             ("real/a/", "real/a"),
         ] {
-            assert_eq!(paths.of(&dir.path().join(path)), root.join(expected), "{path}");
+            assert_eq!(paths.resolve(&dir.path().join(path)), root.join(expected), "{path}");
         }
-        assert_eq!(paths.of(Path::new("/")), Path::new("/"));
+        assert_eq!(paths.resolve(Path::new("/")), Path::new("/"));
     }
 }

@@ -1,6 +1,6 @@
 //! The confine step: the process of this program that is about to become the agent restricts itself.
 //!
-//! Restrictions hold for a thread and what it starts, and cannot be taken back, so they need a process
+//! Restrictions apply to a thread and its children and cannot be lifted, so they need a process
 //! of their own. The guardian stays outside of them, to end what is inside.
 
 use std::ffi::{OsStr, OsString};

@@ -19,7 +19,7 @@ pub enum Gap {
     Devices,
     /// Other processes can be signalled (Landlock before version 6).
     Signals,
-    /// UDP, Multipath TCP and fast open pass by the port rules: there is no filter for this machine.
+    /// UDP, Multipath TCP and fast open bypass the port rules: this machine has no filter.
     Sockets,
     /// Commands can reach the hosts that the program uses, because there is no proxy.
     Network,

@@ -205,7 +205,7 @@ impl Reach {
     }
 }
 
-/// Returns how deep the deepest of some directories that a path lies in is.
+/// Returns the depth of the deepest directory that contains a path.
 fn depth_of(directories: &[PathBuf], path: &Path) -> usize {
     let around = directories.iter().filter(|directory| path.starts_with(directory));
     around.map(|directory| directory.components().count()).max().unwrap_or(0)
@@ -227,7 +227,9 @@ pub(crate) struct Sandbox<'a> {
     pub home: Option<PathBuf>,
     pub cwd: &'a Path,
     pub private_dir: &'a Path,
-    /// Where the private directories of other turns lie.
+    /// The program's private home, beside the turn's directory.
+    pub private_home: Option<PathBuf>,
+    /// The parent of the private directories of other turns.
     pub temp_root: &'a Path,
     pub settings: &'a SandboxSettings,
     pub additions: SandboxAdditions,
@@ -282,7 +284,7 @@ impl Sandbox<'_> {
     /// policy's file, `None` if nothing is enforced; and the paths that count for what Convoke does in the agent's name.
     pub fn prepare(&self) -> io::Result<(Option<PathBuf>, Reach)> {
         let mut real = RealPaths::default();
-        let mut all = |paths: Vec<PathBuf>| paths.iter().map(|path| real.of(path)).collect();
+        let mut all = |paths: Vec<PathBuf>| paths.iter().map(|path| real.resolve(path)).collect();
         let reach = Reach {
             hidden: all(self.hidden()),
             shown: all(self.shown().map(Path::to_owned).collect()),
@@ -309,7 +311,8 @@ impl Sandbox<'_> {
         let writes = if is_full {
             Writes::Everywhere
         } else {
-            let roots: Vec<PathBuf> = self.written()?.iter().map(|path| real.of(path)).collect();
+            let roots: Vec<PathBuf> =
+                self.written()?.iter().map(|path| real.resolve(path)).collect();
             Writes::Beneath { roots: paths(&roots), except: paths(&reach.kept) }
         };
         Ok(Some(Policy {
@@ -324,17 +327,23 @@ impl Sandbox<'_> {
         }))
     }
 
+    /// Returns the directories that end with the turn.
+    fn private(&self) -> impl Iterator<Item = &Path> {
+        [Some(self.private_dir), self.private_home.as_deref()].into_iter().flatten()
+    }
+
     /// Returns the paths that can be read although they are in a hidden directory.
     fn shown(&self) -> impl Iterator<Item = &Path> {
-        let own = [Some(self.cwd), Some(self.private_dir), self.directory.as_deref()];
-        let own = own.into_iter().flatten().chain(self.state.shown());
+        let own = [Some(self.cwd), self.directory.as_deref()].into_iter().flatten();
+        let own = own.chain(self.private()).chain(self.state.shown());
         own.chain(self.additions.readable.iter().map(PathBuf::as_path))
     }
 
     /// Returns the paths that stay as they are, also where they lie in the working directory: they decide later turns.
     fn kept(&self) -> Vec<PathBuf> {
-        // Files in the private directory end with the turn.
-        let own = self.directory.iter().filter(|it| !it.starts_with(self.private_dir));
+        // Private files end with the turn.
+        let is_private = |path: &PathBuf| self.private().any(|private| path.starts_with(private));
+        let own = self.directory.iter().filter(|directory| !is_private(directory));
         let own = own.filter(|_| self.vendor.is_some()).cloned();
         let settings = self.home.iter().filter(|_| self.vendor == Some(Vendor::Claude));
         let settings = settings.map(|home| home.join(secrets::CLAUDE_SETTINGS));
@@ -342,11 +351,16 @@ impl Sandbox<'_> {
     }
 
     fn hidden(&self) -> Vec<PathBuf> {
-        let mut hidden =
-            self.home.as_deref().map_or_else(Vec::new, |home| secrets::hidden(home, self.vendor));
+        let mut hidden = self
+            .home
+            .as_deref()
+            .map_or_else(Vec::new, |home| secrets::secret_paths(home, self.vendor));
         hidden.extend(self.settings.private.iter().chain(&self.secrets).cloned());
         if self.permissions < Permissions::Full && !self.temp_root.starts_with(self.cwd) {
-            hidden.extend(crate::process::other_private_dirs(self.temp_root, self.private_dir));
+            hidden.extend(crate::process::other_private_dirs(
+                self.temp_root,
+                &self.private().collect::<Vec<_>>(),
+            ));
         }
         let added = self.additions.readable.iter().map(PathBuf::as_path);
         let readable: Vec<&Path> = added.chain(self.state.shown()).collect();
@@ -357,12 +371,12 @@ impl Sandbox<'_> {
 
     /// Returns the sign-in that the program may renew.
     pub fn sign_in(&self) -> Option<SignIn> {
-        SignIn::of(self.vendor?, self.directory.as_deref()?)
+        SignIn::find(self.vendor?, self.directory.as_deref()?)
     }
 
     /// Makes what the program writes to, and returns it.
     fn written(&self) -> io::Result<Vec<PathBuf>> {
-        let mut roots = vec![self.private_dir.to_owned()];
+        let mut roots: Vec<PathBuf> = self.private().map(Path::to_owned).collect();
         if let (Some(vendor), Some(directory)) = (self.vendor, &self.directory) {
             roots.extend(state::prepare(vendor, directory, self.cwd, self.session.as_deref())?);
             roots.extend(self.sign_in().map(SignIn::prepare).transpose()?);

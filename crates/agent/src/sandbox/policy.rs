@@ -20,7 +20,7 @@ pub struct Policy {
     pub shown: Vec<FilePath>,
     /// The files that can be changed.
     pub writes: Writes,
-    /// Where the program can connect to.
+    /// The network access of the program.
     pub network: Network,
     /// Whether Unix sockets can be connected to.
     pub unix_sockets: bool,
@@ -45,7 +45,7 @@ pub enum Writes {
     },
 }
 
-/// Where a program can connect to.
+/// The network access of a program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Network {
     /// Anywhere.

@@ -1,4 +1,4 @@
-//! Systems without Landlock: nothing is restricted, and Convoke says so.
+//! Systems without Landlock: nothing is restricted, and Convoke reports it.
 
 use std::io;
 

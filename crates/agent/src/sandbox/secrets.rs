@@ -110,7 +110,7 @@ const SECRET_PATH_VARIABLES: &[&str] = &[
     "PGPASSFILE",
 ];
 
-/// Where caches and logs are.
+/// The directories of caches and logs.
 const IN_CACHES: [&str; 2] = [".cache/", ".local/state/"];
 
 /// Directories of agents that Convoke does not start by their names; those of presets are in their table.
@@ -149,8 +149,8 @@ impl Secrets {
         variable: impl Fn(&str) -> Option<&'v OsStr>,
         private: &[PathBuf],
     ) -> Self {
-        let mut paths = home.map_or_else(Vec::new, |home| hidden(home, None));
-        paths.extend(named(variable, None, (home, cwd)));
+        let mut paths = home.map_or_else(Vec::new, |home| secret_paths(home, None));
+        paths.extend(secret_paths_from_env(variable, None, (home, cwd)));
         paths.extend(private.iter().cloned());
         Self(paths)
     }
@@ -159,22 +159,22 @@ impl Secrets {
     /// decides.
     pub fn contain(&self, path: &Path, project: &Path) -> bool {
         let mut real = RealPaths::default();
-        let hidden: Vec<PathBuf> = self.0.iter().map(|secret| real.of(secret)).collect();
-        !Reach { hidden, shown: vec![real.of(project)], kept: Vec::new() }.shows(path)
+        let hidden: Vec<PathBuf> = self.0.iter().map(|secret| real.resolve(secret)).collect();
+        !Reach { hidden, shown: vec![real.resolve(project)], kept: Vec::new() }.shows(path)
     }
 
     /// Returns those in a directory, whose path has no links, relative to it.
     pub fn below(&self, directory: &Path) -> Vec<PathBuf> {
         let mut real = RealPaths::default();
         let below =
-            |secret: &PathBuf| Some(real.of(secret).strip_prefix(directory).ok()?.to_owned());
+            |secret: &PathBuf| Some(real.resolve(secret).strip_prefix(directory).ok()?.to_owned());
         self.0.iter().filter_map(below).filter(|it| !it.as_os_str().is_empty()).collect()
     }
 }
 
 /// Returns the paths of secrets that the environment names; `own` is the CLI that the agent runs. The working
 /// directory, its parents and the parents of the home are never secret.
-pub(crate) fn named<'v>(
+pub(crate) fn secret_paths_from_env<'v>(
     variable: impl Fn(&str) -> Option<&'v OsStr>,
     own: Option<Vendor>,
     (home, cwd): (Option<&Path>, &Path),
@@ -193,7 +193,7 @@ pub(crate) fn named<'v>(
 }
 
 /// Returns the paths that an agent cannot read; `own` is the CLI that it runs. Those of its own preset are among them.
-pub(super) fn hidden(home: &Path, own: Option<Vendor>) -> Vec<PathBuf> {
+pub(super) fn secret_paths(home: &Path, own: Option<Vendor>) -> Vec<PathBuf> {
     let of_presets = PRESETS.iter().flat_map(|preset| preset.directory.iter().chain(preset.state));
     // What is made in a directory that holds something hidden cannot be read, and programs make caches.
     let of_presets =

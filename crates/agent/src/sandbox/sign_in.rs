@@ -2,7 +2,7 @@
 //!
 //! To do so it makes a lock and a new file in the directory that holds the sign-in, and the right to make
 //! those in its own directory would be the right to put settings and skills in place. So it finds its sign-in
-//! by a link in a directory of its own, and what it makes of the link is moved to where it belongs.
+//! by a link in a separate directory, and a file that replaces the link is moved to the place of the original.
 
 use std::fs::{DirBuilder, File};
 use std::io::{self, Read as _};
@@ -32,7 +32,7 @@ pub(crate) struct SignIn {
 
 impl SignIn {
     /// Returns the sign-in of a CLI that has one and renews it in this way.
-    pub(crate) fn of(vendor: Vendor, directory: &Path) -> Option<Self> {
+    pub(crate) fn find(vendor: Vendor, directory: &Path) -> Option<Self> {
         let file = directory.join(FILE);
         let is_there = vendor == Vendor::Claude && file.is_file();
         is_there.then(|| Self { file, directory: directory.join(DIRECTORY) })
@@ -43,7 +43,7 @@ impl SignIn {
         &self.directory
     }
 
-    /// Makes the directory with the link, and returns it.
+    /// Creates the directory with the link, and returns it.
     pub(super) fn prepare(self) -> io::Result<PathBuf> {
         if !self.directory.is_dir() {
             DirBuilder::new().mode(0o700).create(&self.directory)?;
@@ -104,7 +104,7 @@ mod tests {
             .unwrap()
             .set_modified(before)
             .unwrap();
-        let sign_in = SignIn::of(Vendor::Claude, home.path()).unwrap();
+        let sign_in = SignIn::find(Vendor::Claude, home.path()).unwrap();
         sign_in.clone().prepare().unwrap();
         (home, sign_in)
     }
@@ -160,9 +160,9 @@ mod tests {
     #[test]
     fn only_a_program_that_is_signed_in_gets_a_link() {
         let home = tempfile::tempdir().unwrap();
-        assert_eq!(SignIn::of(Vendor::Claude, home.path()), None);
+        assert_eq!(SignIn::find(Vendor::Claude, home.path()), None);
         std::fs::write(home.path().join(FILE), "{}").unwrap();
-        assert_eq!(SignIn::of(Vendor::Codex, home.path()), None);
-        assert!(SignIn::of(Vendor::Claude, home.path()).is_some());
+        assert_eq!(SignIn::find(Vendor::Codex, home.path()), None);
+        assert!(SignIn::find(Vendor::Claude, home.path()).is_some());
     }
 }

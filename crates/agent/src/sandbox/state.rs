@@ -45,7 +45,7 @@ const GEMINI: State = State {
     existing: &["google_accounts.json", "installation_id", "oauth_creds.json", "projects.json"],
 };
 
-/// Makes the state of a CLI in its directory, and returns what it may write. `session` is that of the turn, where it is
+/// Creates the state of a CLI in its directory, and returns the paths that it may write. `session` is that of the turn, where it is
 /// known before.
 pub(super) fn prepare(
     vendor: Vendor,
@@ -90,7 +90,7 @@ fn claude_project(cwd: &Path) -> Option<String> {
     (name.len() <= LONGEST_PROJECT).then_some(name)
 }
 
-/// Makes directories for this user alone, where there are none.
+/// Creates missing directories, for this user only.
 pub(super) fn make_directories(paths: &[PathBuf]) -> io::Result<()> {
     for path in paths.iter().filter(|path| !path.is_dir()) {
         DirBuilder::new().recursive(true).mode(0o700).create(path)?;
@@ -98,7 +98,7 @@ pub(super) fn make_directories(paths: &[PathBuf]) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes a file for this user alone, unless there is one.
+/// Creates a missing file, for this user only.
 pub(super) fn make_file(path: &Path, content: &str) -> io::Result<()> {
     match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
         Ok(mut file) => file.write_all(content.as_bytes()),

@@ -1,4 +1,4 @@
-//! Tools that the sandbox stopped: the kernel tells the tool, and no event of the program says so.
+//! Tools that the sandbox stopped: the kernel reports it to the tool, and no event of the program contains it.
 
 use std::io;
 use std::pin::Pin;
@@ -66,7 +66,7 @@ impl Watched {
     }
 }
 
-/// Returns the line of an output in which the kernel's refusal stands.
+/// Returns the line of an output that contains the kernel's refusal.
 fn refusal(output: &str) -> Option<String> {
     let head = &output[..output.floor_char_boundary(LOOKED_AT.min(output.len()))];
     let tail = &output[output.ceil_char_boundary(output.len().saturating_sub(LOOKED_AT))..];

@@ -47,6 +47,7 @@ fn sandbox<'a>(
         home: Some(dir.to_owned()),
         cwd: dir,
         private_dir: dir,
+        private_home: None,
         temp_root: dir,
         settings,
         additions: additions.clone(),
@@ -123,7 +124,7 @@ fn secrets_that_the_environment_names_are_hidden() {
     };
     let of = |own| {
         let places = (Some(Path::new("/home/kim")), Path::new("/home/kim/shop"));
-        let paths = secrets::named(variable, own, places);
+        let paths = secrets::secret_paths_from_env(variable, own, places);
         let mut paths: Vec<String> = paths.iter().map(|it| it.display().to_string()).collect();
         paths.sort();
         paths

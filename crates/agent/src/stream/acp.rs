@@ -1,7 +1,7 @@
 //! The Agent Client Protocol, version 1: JSON-RPC, one message per line, as real agents write it.
 //!
 //! Every field may be missing or of another type, and updates come in any order. Requests and responses
-//! are left to the dialogue, which tells the reader when a turn begins and how it ended.
+//! are left to the dialogue, which calls the reader when a turn begins and ends.
 
 mod tool;
 
@@ -31,7 +31,7 @@ const QUIET: &[&str] = &[
     "user_message_chunk",
 ];
 
-/// The JSON-RPC error of an agent that wants to be signed in.
+/// The JSON-RPC error of an agent that is not signed in.
 const AUTH_REQUIRED: i64 = -32000;
 
 /// A message of an agent.
@@ -120,7 +120,7 @@ impl Acp {
         }
     }
 
-    /// Takes a text without counted tokens for a failure.
+    /// Treats a text without counted tokens as a failure.
     #[must_use]
     pub fn reporting_errors_as_text(mut self, tells: bool) -> Self {
         self.reports_errors_as_text = tells;
@@ -157,7 +157,7 @@ impl Acp {
         self.tools.ask(described, sink)
     }
 
-    /// Reports that a tool call was refused without asking anybody.
+    /// Reports that a tool call was refused without a question.
     pub(crate) fn refuse(&mut self, call: &Call, why: &str, sink: &mut Sink<'_>) {
         let message = format!("refused {}: {why}", call.summary());
         self.progress.warn(Diagnostic::new(diagnostics::AGENT_TOOL_DENIED, message), sink);
@@ -168,12 +168,12 @@ impl Acp {
         self.progress.unknown(name, line, sink);
     }
 
-    /// Reports something that the turn does without.
+    /// Reports a missing feature that the turn can do without.
     pub(crate) fn warn(&mut self, diagnostic: Diagnostic, sink: &mut Sink<'_>) {
         self.progress.warn(diagnostic, sink);
     }
 
-    /// Counts a line that is no message.
+    /// Counts a line that is not a message.
     pub(crate) fn noise(&mut self, line: &str) {
         self.progress.noise(line);
     }
@@ -280,7 +280,7 @@ impl Acp {
     }
 
     /// Reads the result of the prompt, with which the turn is over.
-    pub fn over(&mut self, result: &Value, sink: &mut Sink<'_>) {
+    pub fn on_prompt_result(&mut self, result: &Value, sink: &mut Sink<'_>) {
         let last = self.text.trim().to_owned();
         self.end_texts(sink);
         self.tools.end(sink);
@@ -336,7 +336,7 @@ impl Reader for Acp {
             Some(Message::Response { outcome: Ok(result), .. })
                 if result["stopReason"].is_string() =>
             {
-                self.over(&result, sink);
+                self.on_prompt_result(&result, sink);
             }
             Some(Message::Response { outcome: Err(error), .. }) => self.fail(failure(&error), sink),
             Some(Message::Request { method, .. } | Message::Notification { method, .. }) => {

@@ -244,7 +244,7 @@ impl Claude {
         line: &str,
         sink: &mut Sink<'_>,
     ) {
-        let of = |kind| Event::of(parent.cloned(), kind);
+        let of = |kind| Event::new(parent.cloned(), kind);
         match block.kind.as_str() {
             "text" => {
                 let text = block.text.into_text();
@@ -298,7 +298,7 @@ impl Claude {
         let ok = !block.is_error.0;
         let id = block.tool_use_id.into_text();
         if let Some((path, change)) = self.edits.remove(id.as_ref()).filter(|_| ok) {
-            sink(Event::of(
+            sink(Event::new(
                 parent.cloned(),
                 EventKind::FileChange {
                     changes: vec![FileChange {
@@ -312,7 +312,7 @@ impl Claude {
             Some(text) => text,
             None => joined(block.content.objects()),
         };
-        sink(Event::of(parent.cloned(), EventKind::ToolFinished { id, ok, output }));
+        sink(Event::new(parent.cloned(), EventKind::ToolFinished { id, ok, output }));
     }
 
     /// Parses a raw API event: a delta of a text.
@@ -344,7 +344,7 @@ impl Claude {
                         return self.progress.unknown(&name, line, sink);
                     }
                 };
-                sink(Event::of(sub_agent, kind));
+                sink(Event::new(sub_agent, kind));
             }
             // A failed request was retried: the text starts over.
             "message_start" if sub_agent.is_none() => self.progress.forget_preview(),

@@ -162,7 +162,7 @@ impl CodexApp {
             !thread.is_empty() && progress.session.as_deref().is_some_and(|t| t != thread);
         let sub_agent = foreign.then_some(thread);
         let emit = |sink: &mut Sink<'_>, kind| {
-            sink(Event::of(sub_agent.map(Cow::Borrowed), kind));
+            sink(Event::new(sub_agent.map(Cow::Borrowed), kind));
         };
         match method {
             "item/agentMessage/delta" => {

@@ -30,7 +30,7 @@ pub(super) fn read(
     progress: &mut TurnProgress,
     sink: &mut Sink<'_>,
 ) {
-    let mut emit = |kind| sink(Event::of(sub_agent.map(Cow::Borrowed), kind));
+    let mut emit = |kind| sink(Event::new(sub_agent.map(Cow::Borrowed), kind));
     match (item.kind.as_str(), phase) {
         ("agent_message" | "agentMessage", Phase::Completed) => {
             if sub_agent.is_none() {

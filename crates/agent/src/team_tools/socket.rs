@@ -105,7 +105,7 @@ async fn serve(stream: tokio::net::TcpStream, secret: &str, tools: &TeamTools) -
             }
         }
         Ok(_) => TeamAnswer::error("this turn is not yours"),
-        Err(_) => TeamAnswer::error("the call is no call, or too long"),
+        Err(_) => TeamAnswer::error("the call is invalid or too long"),
     };
     let mut line = serde_json::to_vec(&answer)?;
     line.push(b'\n');
@@ -159,7 +159,7 @@ impl Call {
 }
 
 impl Withdrawal {
-    /// Withdraws the call: whoever was asked for it stops, and the wait for its answer ends with an error.
+    /// Withdraws the call: the asked member stops, and the wait for its answer ends with an error.
     pub fn withdraw(self) {
         // A call that has been answered cannot be withdrawn.
         let _ = self.0.shutdown(Shutdown::Both);

@@ -39,21 +39,21 @@ impl TeamTool {
     pub const fn description(self) -> &'static str {
         match self {
             Self::Say => {
-                "Sends a message to a teammate, to a person, or to `all`. Teammates take their turns after yours, and people \
-                 read it; do not wait for them. The same message of one turn is sent once, however often it is called."
+                "Sends a message to a teammate, to a person, or to `all`. Agents take their turns after yours, and people read it \
+                 later: do not wait for a reply. Within one turn the same message is sent only once."
             }
             Self::Ask => {
-                "Asks a teammate that is an agent, and waits for the answer, which is the result. The teammate takes \
-                 its turn while yours waits. A teammate that waits for you cannot be asked."
+                "Asks a teammate that is an agent and waits; the result is its reply. The teammate takes its turn while yours \
+                 waits. A teammate that is waiting for your reply cannot be asked."
             }
             Self::ReadContext => {
-                "Reads earlier messages of the conversation with their ids, the newest last: the last ones, or those \
+                "Returns earlier messages of the conversation with their ids, oldest first: the most recent ones, or those \
                  that contain every word of `search`."
             }
             Self::Task => "Returns the team task. With `text`, replaces it.",
             Self::Changes => {
-                "Shows what teammates changed in the working directory since your last turn: the files, or with \
-                 `form` = `diff` the differences."
+                "Shows what teammates changed in the working directory since your last turn: a list of files, or a diff if \
+                 `form` is `diff`."
             }
         }
     }
@@ -71,7 +71,7 @@ impl TeamTool {
                 json!({
                     "to": text("The name of a member, or `all`."),
                     "text": text("The message."),
-                    "id": text("A name for this message within the turn; a second call with it sends nothing."),
+                    "id": text("An id of your choice for this message; a second call with the same id in this turn sends nothing."),
                 }),
                 &["to", "text"],
             ),
@@ -82,7 +82,10 @@ impl TeamTool {
             Self::ReadContext => {
                 let about = "The number of messages.";
                 let window = json!({ "type": "integer", "minimum": 1, "maximum": MOST_READ, "description": about });
-                (json!({ "window": window, "search": text("Words, in any case.") }), &[])
+                (
+                    json!({ "window": window, "search": text("Words to search for; case is ignored.") }),
+                    &[],
+                )
             }
             Self::Task => (json!({ "text": text("The new task.") }), &[]),
             Self::Changes => {

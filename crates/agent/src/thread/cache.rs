@@ -1,33 +1,139 @@
-//! Requests that break a provider's cache.
+//! The first difference between two requests, and requests that break a provider's cache.
 
 use convoke_core::Diagnostic;
 use convoke_core::ledger::{Ledger, Source};
-use convoke_wire::cache::Comparison;
+use convoke_wire::cache::{Cause, Comparison};
+use serde::Serialize;
 
 use crate::diagnostics;
+use crate::process::is_private_path;
 
 /// The sections of a prompt that change with every turn.
 const CHANGING: [&str; 3] = ["context", "message", "envelope"];
 
-/// Returns a diagnostic if a text that Convoke controls changed a prefix which could have stayed the same; `is_ours`
-/// selects these texts by their sources.
-pub fn broken_prefix(
-    comparison: &Comparison,
-    ledger: &Ledger<'_>,
-    is_ours: impl Fn(&Source<'_>) -> bool,
-) -> Option<Diagnostic> {
-    let difference = comparison.difference.as_ref()?;
-    let at = difference.at? as u64;
-    // A text of ours may begin within the segment: the first byte that differs decides.
-    let entry = ledger.entries().find(|entry| entry.range.contains(&at))?;
-    let section = entry.section.to_ascii_lowercase();
-    (is_ours(&entry.source) && !CHANGING.contains(&&*section)).then(|| {
+/// The first difference from the request before.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FirstDifference {
+    /// The source of the text that differs.
+    pub source: Source<'static>,
+    /// The cause: `settings-changed`, `tools-reordered`, `tools-changed`, `date-changed`, `file-edited`,
+    /// `directory-changed`, `history-shortened` or `text-changed`.
+    pub cause: &'static str,
+    /// The cause in words.
+    pub words: &'static str,
+    /// The place in the body.
+    pub place: String,
+    /// The title of the segment: the name of a tool, or the beginning of a text.
+    pub title: String,
+    /// Whether the section of the text changes with every turn.
+    #[serde(skip)]
+    is_changing: bool,
+}
+
+impl FirstDifference {
+    /// Returns the first difference of a comparison; the ledger is that of the later request.
+    pub fn of(comparison: &Comparison, ledger: Option<&Ledger<'_>>) -> Option<Self> {
+        let difference = comparison.difference.as_ref()?;
+        // A text of ours may begin within the segment: the first byte that differs decides.
+        let at = difference.at.map(|at| at as u64);
+        let mut entries = ledger.into_iter().flat_map(Ledger::entries);
+        let entry = entries.find(|entry| at.is_some_and(|at| entry.range.contains(&at)));
+        let is_changing = entry.as_ref().is_none_or(|entry| {
+            CHANGING.iter().any(|section| entry.section.eq_ignore_ascii_case(section))
+        });
+        let source = entry.map_or(Source::History { index: None }, |it| it.source.into_owned());
+        let is_text = matches!(difference.cause, Cause::TextChanged | Cause::DateChanged);
+        let words = difference.words.iter().flatten();
+        let in_private_dir = is_text && words.filter(|word| is_private_path(word)).count() == 2;
+        let (source, cause, words) = match source {
+            Source::Program { .. } if in_private_dir => (
+                Source::Convoke { what: "private directory".into() },
+                "directory-changed",
+                "the path of a private directory changed",
+            ),
+            Source::File { .. } if is_text => (source, "file-edited", "the file was edited"),
+            source => (source, difference.cause.name(), difference.cause.as_str()),
+        };
+        let (place, title) = (difference.place.clone(), difference.title.clone());
+        Some(Self { source, cause, words, place, title, is_changing })
+    }
+
+    /// Returns a diagnostic if a text that Convoke controls changed a prefix which could have stayed the same; `is_ours`
+    /// selects these texts by their sources. A file that somebody edited is not Convoke's.
+    pub fn broken_prefix(
+        &self,
+        comparison: &Comparison,
+        is_ours: impl Fn(&Source<'_>) -> bool,
+    ) -> Option<Diagnostic> {
+        let is_file = matches!(self.source, Source::File { .. });
+        if self.is_changing || is_file || !is_ours(&self.source) {
+            return None;
+        }
         let lost = comparison.earlier_bytes.saturating_sub(comparison.unchanged_bytes);
+        let Self { words, place, .. } = self;
         let message = format!(
-            "{} at {}, so {lost} bytes that the provider may have cached are read again",
-            difference.cause.as_str(),
-            difference.place
+            "{words} at {place}, so {lost} bytes that the provider may have cached are read again"
         );
-        Diagnostic::new(diagnostics::CACHE_BROKEN, message).with_bytes(lost)
-    })
+        Some(Diagnostic::new(diagnostics::CACHE_BROKEN, message).with_bytes(lost))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use convoke_core::ledger::{Entry, Rule, Target};
+    use convoke_wire::Wire;
+    use convoke_wire::cache;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn compared(texts: [&str; 2], source: Source<'static>) -> (Comparison, FirstDifference) {
+        let body = |text: &str| -> Value { json!({"model": "m", "instructions": text}) };
+        let [earlier, later] = texts.map(|text| body(text).to_string());
+        let of = |body: &str| cache::segments(Wire::Responses, body.as_bytes()).unwrap();
+        let comparison = cache::compare(&of(&earlier), &of(&later));
+        let mut ledger = Ledger::default();
+        let range = 0..later.len() as u64;
+        let (target, rule) = (Target::Prompt, Rule::Fits);
+        let section = "instructions".into();
+        ledger.push(Entry { target, section, source, range, cut_bytes: 0, rule });
+        let first = FirstDifference::of(&comparison, Some(&ledger)).unwrap();
+        (comparison, first)
+    }
+
+    #[test]
+    fn a_path_of_a_private_directory_is_convokes_and_breaks_the_cache() {
+        let program = || Source::Program { what: "You are".into() };
+        let is_ours = |source: &Source<'_>| !matches!(source, Source::Program { .. });
+        let texts = [
+            "Keep notes in `/tmp/convoke-bmUBGl/.gemini/GEMINI.md`.",
+            "Keep notes in `/tmp/convoke-CwwV36/.gemini/GEMINI.md`.",
+        ];
+        let (comparison, first) = compared(texts, program());
+        let ours = Source::Convoke { what: "private directory".into() };
+        assert_eq!((&first.source, first.cause), (&ours, "directory-changed"));
+        let broken = first.broken_prefix(&comparison, is_ours).unwrap();
+        assert!(broken.message.contains("private directory"), "{}", broken.message);
+        for texts in [
+            ["in /tmp/convoke-rs/a", "in /tmp/convoke-rs/b"],
+            ["in /home/a/x", "in /home/b/x"],
+            ["a convoke-bmUBGl b", "a convoke-CwwV36 b"],
+        ] {
+            let (comparison, first) = compared(texts, program());
+            assert_eq!((&first.source, first.cause), (&program(), "text-changed"), "{texts:?}");
+            assert_eq!(first.broken_prefix(&comparison, is_ours), None);
+        }
+    }
+
+    #[test]
+    fn a_file_that_somebody_edited_is_named_and_is_not_convokes() {
+        let file = Source::file("/p/AGENTS.md");
+        let (comparison, first) = compared(["Use 4 spaces.", "Use 2 spaces."], file.clone());
+        assert_eq!((&first.source, first.cause), (&file, "file-edited"));
+        assert_eq!(first.broken_prefix(&comparison, |_| true), None);
+        let setting = Source::Setting { name: "instructions".into() };
+        let (comparison, first) = compared(["Be kind.", "Be brief."], setting);
+        assert!(first.broken_prefix(&comparison, |_| true).is_some());
+    }
 }

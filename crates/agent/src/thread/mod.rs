@@ -10,7 +10,7 @@ mod request;
 use std::error::Error;
 use std::pin::Pin;
 
-pub use self::cache::broken_prefix;
+pub use self::cache::FirstDifference;
 pub use self::memory::MemoryThreadStore;
 pub use self::request::{RequestEnd, RequestMeta, RequestOutcome, RequestRecord, RequestTexts};
 use crate::id::{MessageNumber, ThreadId};
@@ -83,7 +83,7 @@ pub struct ThreadAppend {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ThreadStoreError {
-    /// The thread has other lines than those that the caller has read.
+    /// The thread has changed since the caller read it.
     #[error("the thread {0} was changed by another program; nothing was added to it")]
     Changed(ThreadId),
     /// The thread has no such request.

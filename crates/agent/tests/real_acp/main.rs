@@ -151,7 +151,7 @@ impl TestHost {
         let calls =
             self.server.model_calls().into_iter().filter(convoke_rehearsal::Recorded::is_turn);
         let parts = calls.flat_map(|call| {
-            RequestParts::of(call.model_call().unwrap().wire, &call.body).unwrap().parts
+            RequestParts::parse(call.model_call().unwrap().wire, &call.body).unwrap().parts
         });
         parts.map(|part| part.text).collect()
     }
@@ -280,7 +280,7 @@ async fn resumes_its_session(installed: Installed) {
     assert_eq!((&second.verdict, second.reply.as_str()), (&Verdict::Done, "Second."), "{second:?}");
     let calls = host.server.model_calls();
     let last = calls.iter().rfind(|call| call.is_turn()).unwrap();
-    let parts = RequestParts::of(last.model_call().unwrap().wire, &last.body).unwrap().parts;
+    let parts = RequestParts::parse(last.model_call().unwrap().wire, &last.body).unwrap().parts;
     assert!(parts.iter().any(|part| part.text.contains("the first prompt")), "{second:?}");
 }
 

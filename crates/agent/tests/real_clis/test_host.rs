@@ -202,7 +202,8 @@ impl TestHost {
     pub fn texts(&self) -> Vec<String> {
         let calls = self.server.model_calls();
         let call = calls.last().unwrap();
-        let request_parts = RequestParts::of(call.model_call().unwrap().wire, &call.body).unwrap();
+        let request_parts =
+            RequestParts::parse(call.model_call().unwrap().wire, &call.body).unwrap();
         request_parts.parts.into_iter().map(|part| part.text).collect()
     }
 

@@ -6,6 +6,7 @@ use convoke_agent::Verdict;
 use convoke_agent::adapter::agent;
 use convoke_agent::config::{AgentKind, Definition, Protocol};
 use convoke_agent::event::EventKind;
+use convoke_agent::turn_input::{Lease, TurnInput};
 use convoke_agent::verdict::FailureReason;
 
 use crate::test_host::{TestHost, reason, runs};
@@ -51,6 +52,28 @@ async fn a_child_that_never_ends_runs_out_of_time() {
     assert_eq!(outcome.verdict, Verdict::TimedOut);
     assert_eq!(outcome.reply, "half");
     assert!(!runs(test.pids()[0]));
+}
+
+/// A process that was stopped may have extended its lease before, and its guardian was not told.
+#[tokio::test]
+async fn an_agent_that_its_guardian_ended_with_its_lease_had_none_whatever_came_later() {
+    let test = TestHost::new();
+    let in_time = |time| tokio::time::Instant::now() + time;
+    let (extend, until) = tokio::sync::watch::channel(in_time(Duration::from_millis(300)));
+    let lease = Lease::new(until);
+    let mut turn_input = test.turn_input("");
+    turn_input.lease = Some(lease.clone());
+    let ended = test.agent("echo $$ >>pids; sleep 1000").start(turn_input).result().await;
+    assert_eq!(ended.verdict.as_str(), "failed");
+    assert!(!test.pids().into_iter().any(runs));
+    extend.send_replace(in_time(Duration::from_hours(1)));
+    assert!(lease.is_over());
+
+    // One that ends by itself in time has kept its lease.
+    let lease = Lease::new(extend.subscribe());
+    let turn_input = TurnInput { lease: Some(lease.clone()), ..test.turn_input("") };
+    assert_eq!(test.agent("echo done").start(turn_input).result().await.verdict, Verdict::Done);
+    assert!(!lease.is_over());
 }
 
 #[tokio::test]

@@ -59,23 +59,16 @@ impl Changes {
         let path = WorkspacePath::of_tree(&workspace.directory);
         let at = milliseconds();
         write_cache(&path.merged(at), &theirs.encode(), self.failpoint())?;
+        let applied = Applied {
+            member: workspace.member.clone(),
+            workspace: path.read()?.created,
+            state: at,
+        };
         let record = Record {
             id: self.session(session).next()?,
-            turn,
-            by: Author::Person,
-            directory: project.directory.clone(),
             at,
-            changes: fresh.changes,
-            undoes: None,
-            interrupted: false,
-            shared_with: Vec::new(),
-            unread: Vec::new(),
-            applied: Some(Applied {
-                member: workspace.member.clone(),
-                workspace: path.read()?.created,
-                state: at,
-            }),
-            repository: None,
+            applied: Some(applied),
+            ..Record::new(turn, Author::Person, project.directory.clone(), fresh.changes)
         };
         Journal::write(project, record)?.run(project)
     }

@@ -28,7 +28,7 @@ use crate::turn::milliseconds;
 
 /// The paths that a description names of those that a workspace lacks.
 pub(super) const LACKED_PATHS: usize = 50;
-/// How much longer than a recording the creation of a workspace may take.
+/// The time limit of the creation of a workspace, as a multiple of a recording's.
 const TIME_FACTOR: u32 = 6;
 
 impl Changes {
@@ -65,7 +65,7 @@ impl Changes {
         project.recover()?;
         let records = self.session(&turn.session);
         let old = project.load()?;
-        let mut state = project.scan(&old, deadline)?;
+        let mut state = project.scan(&old, None, deadline)?;
         let jobs = pending(&state);
         if !jobs.is_empty() {
             project.copy(&mut state, &jobs, deadline)?;
@@ -141,7 +141,7 @@ impl Changes {
         let recorded = self.recorded_place(path, tree);
         let _lock = recorded.lock()?;
         let state = recorded.load()?;
-        // It lies beside the tree until it is complete. An earlier one may have been interrupted.
+        // It is beside the tree until it is complete. An earlier one may have been interrupted.
         let draft = path.directory.join("restored");
         leftover::remove_tree(&draft)?;
         private_directory(&draft)?;
@@ -179,7 +179,7 @@ fn add_ignored(
     settings: &WorkspaceSettings,
 ) -> Result<Vec<TreePath>, ChangesError> {
     let mut added = Vec::new();
-    let mut budget = Budget::of(project.limits());
+    let mut budget = Budget::new(project.limits());
     for written in &settings.copy {
         let wanted = setting_path(written)?;
         if let Some((from, to)) = addition(project, tree, &wanted)? {
@@ -203,7 +203,7 @@ fn own_manifest(
     state: &Manifest,
     deadline: Deadline,
 ) -> Result<Manifest, ChangesError> {
-    let mut own = place.scan(&Manifest::default(), deadline)?;
+    let mut own = place.scan(&Manifest::default(), None, deadline)?;
     for (path, directory) in &mut own.directories {
         let Some(recorded) = state.directories.get(path) else { continue };
         for (name, entry) in &mut Arc::make_mut(directory).files {
@@ -255,7 +255,8 @@ fn copy_unstored(
                 continue;
             };
             copy_file(file, &to)?;
-            let now = fs::symlink_metadata(&from).ok().map(|metadata| Stamp::of(&metadata));
+            let now =
+                fs::symlink_metadata(&from).ok().map(|metadata| Stamp::from_metadata(&metadata));
             if now == Some(entry.stamp) {
                 continue;
             }
@@ -305,7 +306,7 @@ struct Budget {
 }
 
 impl Budget {
-    fn of(limits: &Limits) -> Self {
+    fn new(limits: &Limits) -> Self {
         Self { files: limits.files, bytes: limits.bytes, limits: limits.clone() }
     }
 

@@ -1,4 +1,4 @@
-//! The three-way merge of a workspace: what both sides made of the state that they had in common.
+//! The three-way merge of a workspace and the project, from the state that they had in common.
 
 use std::fs;
 use std::path::Path;

@@ -1,6 +1,6 @@
 //! Workspaces: copies of a project's directory, one for a member, in which it works alone.
 //!
-//! A workspace lies in the directory `workspaces` of Convoke's data, at `STORE/SESSION/MEMBER`, with the
+//! A workspace is in the directory `workspaces` of Convoke's data, at `STORE/SESSION/MEMBER`, with the
 //! working tree and, beside it and out of the agent's reach, what Convoke keeps about it. Its tree is a
 //! repository of its own that reads the contents of the project's store, so that nothing of the user's
 //! repository can be changed or deleted from it. Convoke never runs git with the repository of a workspace,
@@ -274,7 +274,7 @@ impl Changes {
         Ok(changes(&base, &place.load_known()?))
     }
 
-    /// Tells whether a directory is the working tree of a workspace, which may be gone.
+    /// Returns whether a directory is the working tree of a workspace, which may be gone.
     pub fn is_workspace(&self, directory: &Path) -> bool {
         self.workspace_path(directory).is_some()
     }
@@ -410,7 +410,7 @@ fn known(file: &Path) -> Result<Manifest, ChangesError> {
     if state.is_known() { Ok(state) } else { Err(lost()) }
 }
 
-/// Tells whether a directory may hold secrets that agents cannot read where they are.
+/// Returns whether a directory may hold secrets that agents cannot read where they are.
 fn is_private(project: &Place) -> bool {
     let home = Disk.canonicalize(&project.host().home);
     let below = home.ok().and_then(|home| project.directory.strip_prefix(home).ok()?.iter().next());
@@ -435,14 +435,14 @@ fn file_name(member: &str) -> String {
     format!("{short}-{}", hex(&Sha256::digest(member)[..4]))
 }
 
-/// Tells whether a path is the directory of a complete workspace.
+/// Returns whether a path is the directory of a complete workspace.
 fn is_complete(path: &Path) -> bool {
     is_whole(path)
         && fs::symlink_metadata(path).is_ok_and(|found| found.is_dir())
         && path.join(DESCRIPTION).exists()
 }
 
-/// Tells whether a directory is no part of a creation or removal.
+/// Returns whether a directory is not part of a creation or removal.
 fn is_whole(directory: &Path) -> bool {
     directory.extension().is_none()
 }

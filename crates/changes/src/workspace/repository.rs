@@ -260,7 +260,7 @@ pub(super) fn excludes(project: &Place, added: &[TreePath]) -> String {
     patterns
 }
 
-/// Returns the path of a file below a directory, whose parents are made and are no links; `None` where the
+/// Returns the path of a file below a directory, whose parents are created and are not links; `None` where the
 /// agent has put something else.
 fn real_directories(directory: &Path, name: &str) -> Option<PathBuf> {
     let mut at = directory.to_owned();

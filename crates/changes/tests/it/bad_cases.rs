@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use convoke_changes::ChangesError;
+use convoke_changes::{Begun, ChangesError, SharedTurn, TreePath, TurnKey};
 
 use crate::tree::{SESSION, Tree, key, repository_of, shown};
 
@@ -42,7 +42,9 @@ fn an_agent_may_delete_the_directory_itself() {
         }
         let changes = tree.changes();
         assert!(changes.begin(&project, key(2)).is_err(), "there is nothing to work in");
-        assert_eq!(changes.records(SESSION).unwrap().len(), 1);
+        let records = changes.records(SESSION).unwrap();
+        let recorded: Vec<bool> = records.iter().map(|it| it.not_recorded.is_none()).collect();
+        assert_eq!(recorded, [true, false]);
         tree.undo(1);
         assert_eq!(tree.state(), before);
         // The next turn begins from what is there.
@@ -181,10 +183,129 @@ fn two_sessions_in_one_directory_know_of_each_other() {
     assert_eq!(first.shared_with[0].session, "other");
     assert_eq!(shown(&second), ["modified a"]);
     assert_eq!(shown(&first), ["modified a", "added b"]);
+    assert_eq!(first.shared_with[0].name_in(SESSION), "turn 7 of max in session other");
+    assert_eq!(second.shared_with[0].name_in(SESSION), "turn 1 of max");
     // Neither a turn of another session nor an earlier one counts as a person's.
     let begun = tree.begin(2);
     assert!(begun.person.is_none());
     assert!(begun.turn.finish().unwrap().shared_with.is_empty());
+}
+
+/// Each of two turns has the changes of both in its record, so that neither is taken back without a word.
+#[test]
+fn an_undo_of_what_may_be_the_work_of_another_turn_is_refused() {
+    let tree = Tree::plain();
+    let changes = tree.changes();
+    for other in [TurnKey { session: "other".to_owned(), ..key(7) }, key(2)] {
+        tree.write("f", "1\n");
+        let session = other.session.clone();
+        let first = tree.begin(1);
+        tree.write("early", "of the first");
+        let second = changes.begin(&tree.project(), other.clone()).unwrap();
+        tree.write("f", "1\n2\n");
+        second.turn.finish().unwrap();
+        tree.write("late", "of the first");
+        first.turn.finish().unwrap();
+        let before = tree.state();
+        for (session, turn, with) in
+            [(SESSION, 1, other.clone()), (session.as_str(), other.turn, key(1))]
+        {
+            let mut plan = changes.plan_undo(session, Some(turn)).unwrap();
+            let paths = vec![TreePath::new("f")];
+            assert_eq!(plan.shared_with, [SharedTurn { turn: with, paths }]);
+            assert!(plan.conflicts.is_empty() && plan.is_refused_as_shared());
+            assert!(matches!(changes.undo(&plan), Err(ChangesError::Shared)));
+            assert!(tree.state() == before);
+            plan.takes_shared = true;
+            changes.undo(&plan).unwrap();
+            assert_eq!(tree.read("f"), "1\n");
+            // What was taken back is restored without asking.
+            let plan = changes.plan_undo(session, Some(turn)).unwrap();
+            assert!(plan.is_redo && !plan.is_refused_as_shared());
+            changes.undo(&plan).unwrap();
+            assert!(tree.state() == before);
+            let again = changes.plan_undo(session, Some(turn)).unwrap();
+            assert!(again.is_refused_as_shared(), "{again:?}");
+        }
+        for name in ["early", "late"] {
+            fs::remove_file(tree.path(name)).unwrap();
+        }
+        changes.remove(&session).unwrap();
+        changes.remove(SESSION).unwrap();
+    }
+}
+
+#[test]
+fn a_turn_that_shared_the_directory_and_changed_other_files_is_named_and_undone() {
+    let tree = Tree::plain();
+    let other = TurnKey { session: "other".to_owned(), ..key(7) };
+    let first = tree.begin(1);
+    tree.write("a", "of the first");
+    let second = tree.changes().begin(&tree.project(), other.clone()).unwrap();
+    second.turn.finish().unwrap();
+    first.turn.finish().unwrap();
+    let plan = tree.changes().plan_undo(SESSION, Some(1)).unwrap();
+    assert_eq!(plan.shared_with, [SharedTurn { turn: other.clone(), paths: Vec::new() }]);
+    assert!(!plan.is_refused_as_shared());
+    // Of a turn that is not recorded, everything may be.
+    tree.changes().remove("other").unwrap();
+    let plan = tree.changes().plan_undo(SESSION, Some(1)).unwrap();
+    assert_eq!(plan.shared_with, [SharedTurn { turn: other, paths: vec![TreePath::new("a")] }]);
+    assert!(plan.is_refused_as_shared());
+}
+
+#[test]
+fn an_interrupted_turn_knows_which_turns_ran_at_the_same_time() {
+    let tree = Tree::plain();
+    let interrupted = tree.begin(1);
+    let other = TurnKey { session: "other".to_owned(), ..key(7) };
+    let second = tree.changes().begin(&tree.project(), other.clone()).unwrap();
+    tree.write("a", "1");
+    second.turn.finish().unwrap();
+    drop(interrupted);
+    let records = tree.changes().records(SESSION).unwrap();
+    assert!(records[0].interrupted);
+    assert_eq!(records[0].shared_with, [other]);
+}
+
+#[test]
+fn a_turn_that_is_not_recorded_is_named_with_its_reason() {
+    let mut tree = Tree::plain();
+    tree.write("a", "1");
+    tree.turn(1, |tree| tree.write("a", "2"));
+    // The start of a turn, and its end.
+    tree.limits.files = 1;
+    assert!(tree.changes().begin(&tree.project(), key(2)).is_err());
+    tree.limits.files = 1000;
+    tree.write("b", "of turn 2");
+    let changes = tree.changes();
+    let error = |turn| changes.plan_undo(SESSION, turn).unwrap_err().to_string();
+    let reason =
+        "turn 2 (max) was not recorded and cannot be undone: the directory has more than 1 files";
+    assert_eq!(error(Some(2)), reason);
+    let plan = changes.plan_undo(SESSION, None).unwrap();
+    assert_eq!((plan.turn.turn, plan.not_recorded.len()), (1, 1));
+    assert!(changes.plan_undo(SESSION, Some(1)).unwrap().not_recorded.is_empty());
+    let begun = tree.begin(3);
+    assert!(begun.person.is_none(), "what turn 2 changed is not a person's: {:?}", begun.person);
+    tree.limits.bytes = 10;
+    let begun = Begun { turn: tree.begin(3).turn, ..begun };
+    tree.write("c", "x".repeat(2000));
+    assert!(matches!(begun.turn.finish(), Err(ChangesError::OverBytes { .. })));
+    assert!(error(Some(3)).contains("turn 3 (max) was not recorded"), "{}", error(Some(3)));
+    let records = changes.records(SESSION).unwrap();
+    let lost = records.iter().filter(|record| record.not_recorded.is_some());
+    assert_eq!(lost.map(|record| record.turn.turn).collect::<Vec<_>>(), [2, 3]);
+    // A session of nothing else says so too, and a directory that is none is not asked for again.
+    let home = tree.home();
+    let other = TurnKey { session: "other".to_owned(), ..key(1) };
+    assert!(changes.begin(&home, other).is_err());
+    let why = changes.plan_undo("other", None).unwrap_err().to_string();
+    assert!(
+        why.contains("turn 1 (max) was not recorded") && why.contains("not the directory"),
+        "{why}"
+    );
+    assert_eq!(changes.records("other").unwrap().len(), 1);
 }
 
 #[test]

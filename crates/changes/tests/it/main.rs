@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "the helpers of tests are tests")]
 
 mod bad_cases;
+mod first_copy;
 mod isolation;
 mod properties;
 mod quick;

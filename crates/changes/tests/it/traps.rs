@@ -97,6 +97,93 @@ fn what_was_ignored_before_is_not_taken_for_new() {
     assert_eq!(tree.read("data/precious"), "p");
 }
 
+/// A line in a file of rules must not hide what a turn created.
+#[test]
+fn what_a_turn_creates_and_ignores_itself_counts_as_created() {
+    let tree = Tree::repository();
+    tree.write(".gitignore", "old\nbuilt/\n");
+    tree.write("sub/.gitignore", "*.tmp\n");
+    tree.write("below/kept", "1");
+    tree.write("old", "precious");
+    tree.write(".git/info/exclude", "");
+    let before = tree.state();
+    let record = tree.turn(1, |tree| {
+        tree.write(".gitignore", "old\nbuilt/\nout\n.gitignore\n");
+        tree.write("out/1", "1");
+        tree.write("out/deep/2", "2");
+        tree.write("built/by-the-old-rule", "b");
+        tree.write("sub/x.tmp", "by the old rule");
+        tree.write("sub/.gitignore", "*.tmp\nhidden\n");
+        tree.write("sub/hidden", "h");
+        tree.write("below/.gitignore", "*\n");
+        tree.write("below/new", "n");
+        tree.write(".git/info/exclude", "excluded\n");
+        tree.write("excluded", "e");
+        tree.write("nested/.gitignore", "inside/\n");
+        tree.write("nested/inside/3", "3");
+        tree.git_in("nested", &["init", "-q"]);
+    });
+    let expected = [
+        "modified .gitignore",
+        "added below/.gitignore",
+        "added below/new",
+        "added excluded",
+        "added nested/.gitignore",
+        "added nested/inside/3",
+        "added out/1",
+        "added out/deep/2",
+        "modified sub/.gitignore",
+        "added sub/hidden",
+    ];
+    assert_eq!(shown(&record), expected);
+    assert!(record.hidden.is_empty());
+    let after = tree.state();
+    tree.undo(1);
+    fs::remove_dir_all(tree.path("nested")).unwrap();
+    for name in ["built", "sub/x.tmp"] {
+        let path = tree.path(name);
+        fs::remove_dir_all(&path).or_else(|_| fs::remove_file(&path)).unwrap();
+    }
+    assert_eq!(tree.state(), before);
+    assert!(after != before);
+    // What was ignored when it was created stays so, whatever else a turn changes, also by rules that ignore themselves.
+    tree.write("own/.gitignore", "*\n");
+    tree.write("own/1", "mine");
+    tree.write("built/1", "mine");
+    let record = tree.turn(2, |tree| {
+        tree.write(".gitignore", "old\nbuilt/\nout\n");
+        tree.write("built/2", "b");
+        tree.write("own/2", "o");
+    });
+    assert_eq!(shown(&record), ["modified .gitignore"]);
+}
+
+/// An installation of packages, ignored by the turn that made it, must not turn recording off.
+#[test]
+fn more_than_a_record_takes_of_what_a_turn_ignores_is_named_and_left() {
+    let mut tree = Tree::repository();
+    tree.limits.hidden_files = 10;
+    tree.limits.hidden_bytes = 1000;
+    let record = tree.turn(1, |tree| {
+        tree.write(".gitignore", "few\nmany\nheavy\n");
+        for number in 0..20 {
+            tree.write(format!("many/{number}"), "x");
+        }
+        tree.write("heavy", vec![0; 2000]);
+        tree.write("few", "x");
+    });
+    assert_eq!(shown(&record), ["added .gitignore", "added few"]);
+    let mut hidden: Vec<String> = record.hidden.iter().map(ToString::to_string).collect();
+    hidden.sort();
+    assert_eq!(hidden, ["heavy", "many"]);
+    let plan = tree.changes().plan_undo(SESSION, None).unwrap();
+    let mut left: Vec<String> = plan.left_alone.iter().map(|it| it.path.to_string()).collect();
+    left.sort();
+    assert_eq!(left, ["heavy", "many"]);
+    tree.changes().undo(&plan).unwrap();
+    assert!(!tree.path("few").exists() && tree.path("many/3").exists());
+}
+
 #[test]
 fn bytes_are_recorded_raw_under_every_attribute() {
     let tree = Tree::repository();

@@ -76,6 +76,27 @@ fn a_file_that_changed_since_is_named_and_nothing_is_taken_back() {
 }
 
 #[test]
+fn the_obstacle_that_is_named_is_the_one_that_is_left() {
+    let tree = Tree::plain();
+    tree.write("a", "1");
+    tree.turn(1, |tree| tree.write("a", "2"));
+    tree.write("a", "mine");
+    tree.turn(2, |tree| tree.write("a", "3"));
+    let obstacle = || {
+        let plan = tree.changes().plan_undo(SESSION, Some(1)).unwrap();
+        plan.conflicts[0].reason.clone()
+    };
+    assert_eq!(obstacle(), "changed by turn 2 (max)");
+    tree.undo(2);
+    assert_eq!(
+        (obstacle().as_str(), tree.read("a").as_str()),
+        ("changed by a person before turn 2", "mine")
+    );
+    tree.undo(2);
+    assert_eq!(obstacle(), "changed by turn 2 (max)");
+}
+
+#[test]
 fn a_change_between_the_plan_and_the_undo_is_a_conflict() {
     let tree = Tree::plain();
     tree.turn(1, |tree| tree.write("a", "2"));
@@ -259,4 +280,26 @@ fn each_undo_of_an_undo_changes_the_direction() {
         assert_eq!(tree.read("README"), text);
         assert_eq!(direction(&changes.records(SESSION).unwrap(), &record), expected);
     }
+}
+
+#[test]
+fn a_file_that_is_there_before_and_after_an_undo_keeps_its_extended_attributes() {
+    use rustix::fs::{XattrFlags, getxattr, setxattr};
+    let tree = Tree::plain();
+    tree.write("a", "1");
+    tree.chmod("a", 0o640);
+    if setxattr(tree.path("a"), "user.note", b"mine", XattrFlags::empty()).is_err() {
+        println!("not run: the file system has no extended attributes");
+        return;
+    }
+    tree.turn(1, |tree| tree.write("a", "2"));
+    let before = tree.state();
+    tree.undo(1);
+    assert_eq!(tree.read("a"), "1");
+    let mut value = [0; 16];
+    let length = getxattr(tree.path("a"), "user.note", &mut value[..]).unwrap();
+    assert_eq!(&value[..length], b"mine");
+    tree.undo(1);
+    assert!(tree.state() == before);
+    assert!(getxattr(tree.path("a"), "user.note", &mut value[..]).is_ok());
 }

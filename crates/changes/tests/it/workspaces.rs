@@ -572,6 +572,9 @@ fn a_link_in_place_of_a_workspace_is_not_followed() {
     let again = changes.workspace(&tree.project(), &key(2), &WorkspaceSettings::default());
     assert!(replaced(again.unwrap_err()));
     assert!(replaced(changes.plan_apply(SESSION, "max").unwrap_err()));
+    // The list is that of what was recorded before.
+    let records = changes.records(SESSION).unwrap();
+    assert!(records.iter().all(|record| record.not_recorded.is_some()), "{records:?}");
     let listed = changes.workspaces(SESSION).unwrap().remove(0);
     assert_eq!((listed.tree, &listed.directory), (WorkspaceTree::Replaced, &workspace.directory));
 

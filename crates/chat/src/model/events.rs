@@ -4,9 +4,8 @@ use std::fmt::Write as _;
 
 use convoke_agent::Verdict;
 use convoke_agent::event::EventKind;
-use convoke_core::marker::strip_all_markers;
 use convoke_session::file_changes::ChangedBy;
-use convoke_session::{MemberName, PersonMessage, SessionEventKind, StopReason, TurnId, TurnState};
+use convoke_session::{MemberName, NewMessage, SessionEventKind, StopReason, TurnId, TurnState};
 
 use super::{Activity, Chat, Effect, Waiting};
 use crate::transcript::Tone;
@@ -31,9 +30,7 @@ impl Chat {
                 if self.setup.team.is_person(&message.from) {
                     // Other people may send messages too.
                     let policy = self.setup.team.context.text;
-                    let is_it = |pending: &PersonMessage| {
-                        strip_all_markers(&pending.text, policy) == message.text
-                    };
+                    let is_it = |pending: &NewMessage| pending.text(policy) == message.text;
                     if let Some(place) = self.pending.iter().position(is_it) {
                         self.pending.remove(place);
                     }
@@ -41,7 +38,8 @@ impl Chat {
                 self.add_message(&message);
             }
             SessionEventKind::MessageWaits { text, .. } => {
-                if let Some(place) = self.pending.iter().position(|pending| pending.text == text) {
+                if let Some(place) = self.pending.iter().position(|pending| pending.content == text)
+                {
                     self.pending.remove(place);
                 }
                 let note = "your message waits until the running turn on another machine has ended";

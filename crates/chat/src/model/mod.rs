@@ -15,8 +15,9 @@ use convoke_agent::diagnostics::SANDBOX_PARTIAL;
 use convoke_agent::permission::PermissionAnswer;
 use convoke_core::marker::Intent;
 use convoke_core::{Code, Diagnostic};
-use convoke_session::coordinator::INBOX_LIMIT;
-use convoke_session::{MemberName, PersonMessage, SessionEventKind, ShownMessage, Turn, TurnId};
+use convoke_session::coordinator::{INBOX_LIMIT, TooManyMessages};
+use convoke_session::file_changes::UndoConsent;
+use convoke_session::{MemberName, NewMessage, SessionEventKind, ShownMessage, Turn, TurnId};
 use convoke_team::Team;
 use crossterm::event::KeyEvent;
 use ratatui::layout::Size;
@@ -78,12 +79,12 @@ pub enum Input {
     /// Earlier messages that were read from the store, oldest first.
     Earlier(Vec<ShownMessage>),
     /// A message with the files that it attaches, or why it cannot be sent.
-    Attached(Result<PersonMessage, String>),
+    Attached(Result<Box<NewMessage>, String>),
     /// The text as it came back from the person's editor, or why it did not.
     Edited(Result<String, String>),
     /// A request failed and had no effect.
     Refused(String),
-    /// Others go on with the conversation.
+    /// Another process continues the conversation.
     Woken,
     /// A short notice.
     Remark(String),
@@ -95,11 +96,11 @@ pub enum Input {
     Terminate,
 }
 
-/// A request of somebody who takes part from elsewhere.
+/// A request from another client of the conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RemoteRequest {
     /// Say something.
-    Say(PersonMessage),
+    Say(Box<NewMessage>),
     /// Run turns until a person is to speak.
     Continue,
     /// Retry a turn.
@@ -110,27 +111,27 @@ pub enum RemoteRequest {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
     /// Store a message and run turns until a person is to speak.
-    Say(PersonMessage),
+    Say(NewMessage),
     /// Store a message between two turns.
-    Interject(PersonMessage),
+    Interject(NewMessage),
     /// Run turns until a person is to speak.
     Continue,
     /// Retry a turn, then run turns until a person is to speak.
     Retry(TurnId),
     /// Undo the changes of a turn, or preview the undo.
-    Undo(Option<TurnId>, bool),
+    Undo(Option<TurnId>, UndoConsent),
     /// Cancel the running turn.
     CancelTurn,
     /// Stop the running turns at once.
     Leave,
     /// Store the pending messages and quit.
-    Close(Vec<PersonMessage>),
+    Close(Vec<NewMessage>),
     /// Read a prompt from the store.
     Read(TurnId, PromptView),
     /// Answer a question of an agent.
     Answer(String, PermissionAnswer),
     /// Read the files that a message attaches.
-    Attach(PersonMessage),
+    Attach(NewMessage),
     /// Read earlier messages from the store.
     ReadEarlier(EarlierPage),
     /// Open a text in the person's editor.
@@ -167,7 +168,7 @@ pub struct Chat {
     pub(crate) queue: Vec<Waiting>,
     pub(crate) works: Vec<Work>,
     /// The messages that are not stored yet, in order.
-    pub(crate) pending: Vec<PersonMessage>,
+    pub(crate) pending: Vec<NewMessage>,
     pub(crate) activity: Activity,
     pub(crate) editor: Editor,
     pub(crate) completion: Option<Completion>,
@@ -182,7 +183,7 @@ pub struct Chat {
     pub(crate) now: Duration,
     /// Every diagnostic that was given.
     pub(crate) codes: Vec<Code>,
-    /// What was said of sandboxes: the same of every turn.
+    /// The notices about sandboxes, which are the same for every turn.
     partial: HashSet<String>,
     /// The cost of the turns of this chat, as far as agents reported it.
     pub(crate) cost_usd: Option<f64>,
@@ -217,7 +218,7 @@ impl Chat {
             speaker: setup.speaker.clone(),
             to: setup.to.clone(),
             task,
-            transcript: Transcript::of(&setup.session, left_out),
+            transcript: Transcript::new(&setup.session, left_out),
             queue,
             works: Vec::new(),
             pending: Vec::new(),
@@ -289,7 +290,7 @@ impl Chat {
                 self.editor.up();
                 self.remark(too_many())
             }
-            Input::Attached(Ok(message)) => Some(self.send(message)),
+            Input::Attached(Ok(message)) => Some(self.send(*message)),
             Input::Attached(Err(why)) => {
                 // Recalls the line for correction.
                 self.editor.up();
@@ -349,7 +350,7 @@ impl Chat {
 
     /// Returns the areas of the screen.
     pub(crate) fn areas(&self) -> Areas {
-        Areas::of(self)
+        Areas::new(self)
     }
 
     fn most_scrolled(&self) -> usize {
@@ -430,7 +431,7 @@ impl Chat {
                 Some(turn) => Some(self.work(Effect::Retry(turn))),
                 None => self.remark("no turn to retry"),
             },
-            UserAction::Undo { turn, is_confirmed } => Some(Effect::Undo(turn, is_confirmed)),
+            UserAction::Undo { turn, consent } => Some(Effect::Undo(turn, consent)),
             UserAction::Continue if self.activity != Activity::Waiting => {
                 self.remark("agents are already running")
             }
@@ -446,14 +447,14 @@ impl Chat {
 
     fn say(&mut self, text: &str, to: Vec<String>) -> Effect {
         let to = InputParser::new(&self.setup.team).meant(&self.speaker, to);
-        let message = PersonMessage::new(self.speaker.clone(), text).to(to);
+        let message = NewMessage::from_person(self.speaker.as_str(), text).to(to);
         if text.contains('@') {
             return Effect::Attach(message);
         }
         self.send(message)
     }
 
-    fn send(&mut self, message: PersonMessage) -> Effect {
+    fn send(&mut self, message: NewMessage) -> Effect {
         self.pending.push(message.clone());
         if self.activity == Activity::Waiting {
             return self.work(Effect::Say(message));
@@ -467,7 +468,7 @@ impl Chat {
         match request {
             _ if self.activity == Activity::Leaving => Err("the chat is ending".to_owned()),
             RemoteRequest::Say(_) if self.pending.len() >= INBOX_LIMIT => {
-                Err("too many messages wait".to_owned())
+                Err(TooManyMessages.to_string())
             }
             RemoteRequest::Say(_) => Ok(!is_waiting),
             RemoteRequest::Continue | RemoteRequest::Retry(_) if is_waiting => Ok(false),
@@ -477,11 +478,12 @@ impl Chat {
         }
     }
 
-    /// Does what somebody elsewhere asks for.
+    /// Carries out a request from another client.
     fn remote(&mut self, request: RemoteRequest) -> Option<Effect> {
         let waits = self.admits(&request).ok()?;
         Some(match request {
             RemoteRequest::Say(message) => {
+                let message = *message;
                 self.pending.push(message.clone());
                 if waits { Effect::Interject(message) } else { self.work(Effect::Say(message)) }
             }

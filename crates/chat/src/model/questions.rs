@@ -61,7 +61,7 @@ impl Chat {
                 AnsweredBy::Session => "as answered before",
                 AnsweredBy::Rule => "by a rule",
                 AnsweredBy::Timeout => "no answer in time",
-                AnsweredBy::Nobody => "nobody is asked",
+                AnsweredBy::Nobody => "no person to ask",
                 AnsweredBy::Withdrawn => "withdrawn",
                 _ => answer.as_str(),
             };
@@ -77,7 +77,7 @@ impl Chat {
         self.show_question();
     }
 
-    /// Applies a key to a card. Returns `None` if the key is no answer.
+    /// Applies a key to a card. Returns `None` if the key is not an answer.
     pub(super) fn key_on_question(&mut self, code: KeyCode) -> Option<Effect> {
         let answer = match code {
             KeyCode::Char('1') => PermissionAnswer::Once,

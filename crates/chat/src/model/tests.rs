@@ -8,10 +8,10 @@ use convoke_agent::usage::Usage;
 use convoke_agent::verdict::{Failure, FailureReason};
 use convoke_agent::{TurnResult, Verdict};
 use convoke_core::Diagnostic;
-use convoke_core::marker::{TextPolicy, strip_all_markers};
+use convoke_core::marker::TextPolicy;
 use convoke_session::event::FailedTurn;
 use convoke_session::{
-    AttemptResult, MessageNumber, Millis, PersonMessage, SessionEventKind, ShownAttachment,
+    AttemptResult, MessageNumber, Millis, NewMessage, SessionEventKind, ShownAttachment,
     ShownMessage, StopReason, TurnId, TurnState,
 };
 use crossterm::event::KeyCode;
@@ -74,11 +74,11 @@ fn a_message_goes_to_the_one_who_is_addressed() {
     let mut chat = chat();
     let says = |chat: &mut Chat, line: &str| {
         let effect = match chat.enter_line(line) {
-            Some(Effect::Attach(message)) => chat.update(Input::Attached(Ok(message))),
+            Some(Effect::Attach(message)) => chat.update(Input::Attached(Ok(Box::new(message)))),
             effect => effect,
         };
         if let Some(Effect::Say(said)) = &effect {
-            let text = strip_all_markers(&said.text, TextPolicy::Preserve);
+            let text = said.text(TextPolicy::Preserve);
             chat.happen(message(1, "you", &[], &text));
         }
         chat.happen(idle());
@@ -96,11 +96,11 @@ fn a_message_goes_to_the_one_who_is_addressed() {
         ("/drop lin sam", "[DROP: lin, sam]", &[]),
         ("/drop all", "[DROP: all]", &[]),
     ] {
-        let saying = PersonMessage::new("you", text).to(to.iter().copied());
+        let saying = NewMessage::from_person("you", text).to(to.iter().copied());
         assert_eq!(says(&mut chat, line), Some(Effect::Say(saying)), "{line}");
     }
     assert_eq!(says(&mut chat, "/to sam, lin"), None);
-    let saying = PersonMessage::new("you", "hello").to(["sam", "lin"]);
+    let saying = NewMessage::from_person("you", "hello").to(["sam", "lin"]);
     assert_eq!(says(&mut chat, "hello"), Some(Effect::Say(saying)));
 }
 
@@ -152,7 +152,7 @@ fn what_was_said_before_leaving_is_stored() {
     chat.enter_line("Stored at the end.");
     chat.enter_line("/quit");
     chat.happen(message(2, "you", &["ada"], "Stored between two turns."));
-    let last = PersonMessage::new("you", "Stored at the end.").to(["ada"]);
+    let last = NewMessage::from_person("you", "Stored at the end.").to(["ada"]);
     assert_eq!(
         chat.happen(SessionEventKind::Stopped(StopReason::Left)),
         Some(Effect::Close(vec![last]))
@@ -182,7 +182,7 @@ fn ctrl_d_leaves_only_an_empty_line() {
 fn what_is_said_during_a_turn_is_shown_as_waiting_and_never_forgotten() {
     let mut chat = at_work();
     let said = chat.enter_line("Look at the tests, too.");
-    let saying = PersonMessage::new("you", "Look at the tests, too.").to(["ada"]);
+    let saying = NewMessage::from_person("you", "Look at the tests, too.").to(["ada"]);
     assert_eq!(said, Some(Effect::Interject(saying)));
     assert!(chat.screen().contains("… Look at the tests, too."));
     // It came after the inbox was last read, so the conversation has to continue.
@@ -539,7 +539,7 @@ fn a_message_is_written_in_an_editor_and_sent_by_enter() {
     chat.update(Input::Edited(Err("vi: not found; the message is as it was".to_owned())));
     assert_eq!(chat.editor.text(), "many\nlines");
     assert!(chat.screen().contains("vi: not found"));
-    let saying = PersonMessage::new("you", "many\nlines").to(["ada"]);
+    let saying = NewMessage::from_person("you", "many\nlines").to(["ada"]);
     assert_eq!(chat.press(KeyCode::Enter), Some(Effect::Say(saying)));
     chat.happen(idle());
     assert_eq!(chat.enter_line("/edit Dear all"), Some(Effect::Edit("Dear all".to_owned())));
@@ -556,8 +556,8 @@ fn a_line_that_finds_no_room_stays_with_its_recipients() {
     assert_eq!(chat.enter_line("@lin and this"), None);
     assert_eq!(chat.editor.text(), "@lin and this");
     assert!(chat.screen().contains("messages wait to be stored"), "{}", chat.screen());
-    let attached = PersonMessage::new("you", "look at a.rs").to(["lin"]);
-    assert_eq!(chat.update(Input::Attached(Ok(attached))), None);
+    let attached = NewMessage::from_person("you", "look at a.rs").to(["lin"]);
+    assert_eq!(chat.update(Input::Attached(Ok(Box::new(attached)))), None);
     assert_eq!(chat.pending.len(), INBOX_LIMIT);
 }
 
@@ -589,7 +589,7 @@ fn ctrl_z_suspends_wherever_one_is() {
 fn a_file_that_cannot_be_attached_leaves_the_line_to_be_put_right() {
     let mut chat = chat();
     let line = "@lin look at @gone.rs";
-    let message = PersonMessage::new("you", "look at @gone.rs").to(["lin"]);
+    let message = NewMessage::from_person("you", "look at @gone.rs").to(["lin"]);
     assert_eq!(chat.enter_line(line), Some(Effect::Attach(message)));
     chat.update(Input::Attached(Err("@gone.rs: there is no such file".to_owned())));
     assert_eq!(chat.editor.text(), line);

@@ -165,7 +165,7 @@ pub(super) fn highlight(language: &str, line: &str) -> StyledText {
             Some(b'@') => Tint::Comment,
             _ => Tint::Code,
         };
-        styled.push(line, Face::of(tint));
+        styled.push(line, Face::new(tint));
         return styled;
     }
     let known = [&BRACES, &HASHES, &DASHES].into_iter();
@@ -174,7 +174,7 @@ pub(super) fn highlight(language: &str, line: &str) -> StyledText {
     while let Some(first) = rest.chars().next() {
         let (tint, end) = token(language, rest, first);
         let (piece, after) = rest.split_at(end);
-        styled.push(piece, Face::of(tint));
+        styled.push(piece, Face::new(tint));
         rest = after;
     }
     styled

@@ -25,7 +25,7 @@ pub(crate) fn render(text: &str, width: usize) -> Vec<StyledText> {
     }
     writer.flush();
     for (_, definition) in definitions {
-        writer.push(&definition, Face::of(Tint::Frame));
+        writer.push(&definition, Face::new(Tint::Frame));
         writer.flush();
     }
     writer.lines
@@ -71,7 +71,7 @@ impl Writer {
             Event::SoftBreak | Event::HardBreak => self.push("\n", Face::default()),
             Event::Rule => {
                 self.space();
-                self.push(&"─".repeat(self.width.min(40)), Face::of(Tint::Frame));
+                self.push(&"─".repeat(self.width.min(40)), Face::new(Tint::Frame));
                 self.flush();
             }
             Event::Html(text)
@@ -177,7 +177,7 @@ impl Writer {
         let Some((start, address)) = self.link.take() else { return };
         let text = self.text.text.get(start..).unwrap_or_default();
         if address != text && address.strip_prefix("mailto:") != Some(text) {
-            self.push(&format!(" ({address})"), Face::of(Tint::Frame));
+            self.push(&format!(" ({address})"), Face::new(Tint::Frame));
         }
     }
 
@@ -242,7 +242,7 @@ impl Writer {
             let mut whole = StyledText::default();
             for prefix in prefixes.iter_mut() {
                 let mark = if prefix.is_used { &prefix.rest } else { &prefix.first };
-                whole.push(mark, Face::of(Tint::Frame));
+                whole.push(mark, Face::new(Tint::Frame));
                 prefix.is_used = true;
             }
             for (piece, face) in line.pieces() {
@@ -295,8 +295,8 @@ mod tests {
         for expected in [
             ("bold", bold),
             ("slanted", italic),
-            ("code", Face::of(Tint::Code)),
-            ("let", Face::of(Tint::Keyword)),
+            ("code", Face::new(Tint::Code)),
+            ("let", Face::new(Tint::Keyword)),
         ] {
             assert!(faces.contains(&expected), "{expected:?} in {faces:?}");
         }

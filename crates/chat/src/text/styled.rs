@@ -14,7 +14,7 @@ pub(crate) struct Face {
 
 impl Face {
     /// Returns a face with a tint and nothing else.
-    pub(crate) fn of(tint: Tint) -> Self {
+    pub(crate) fn new(tint: Tint) -> Self {
         Self { tint, ..Self::default() }
     }
 }

@@ -21,8 +21,8 @@ pub(super) fn render(chat: &Chat, area: Rect, frame: &mut Frame<'_>) {
     let wanted = height + chat.scrolled;
     // From the newest line back to the first visible one.
     let mut lines: Vec<Line<'_>> = Vec::new();
-    for saying in chat.pending.iter().rev() {
-        let text = printable_line(&saying.text);
+    for message in chat.pending.iter().rev() {
+        let text = printable_line(&message.content);
         lines.push(Line::default());
         lines.push(Line::raw(sides(&format!(" … {text}"), "not stored yet", area.width)).dim());
     }

@@ -97,7 +97,7 @@ pub(super) fn hints(chat: &Chat, area: Rect, frame: &mut Frame<'_>) {
             " Enter sends after this turn · F1 help · Ctrl-C cancels the turn, twice quits"
         }
         Activity::Cancelling => " Enter sends after this turn · F1 help · Ctrl-C quits",
-        Activity::Leaving => " saving what was said; the session can be continued",
+        Activity::Leaving => " saving the session; it can be continued",
     };
     frame.render_widget(Line::raw(clip(keys, usize::from(area.width))).dim(), area);
 }

@@ -33,7 +33,7 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let host_environment = host_environment::of_process()?;
     let mut out = stdout();
-    let user = UserConfiguration::load(&Home::of(&host_environment)).inspect_err(|error| {
+    let user = UserConfiguration::load(&Home::new(&host_environment)).inspect_err(|error| {
         // A mistake in the user's own files is reported in the same form.
         if let Some(report) = error.downcast_ref::<TeamFileReport>().filter(|_| arguments.json) {
             let _ = write_json(&mut out, &report.file, &errors(report));

@@ -85,7 +85,7 @@ pub fn members(typed: &OsStr) -> Vec<CompletionCandidate> {
 
 fn find_members() -> Option<Vec<String>> {
     let host_environment = host_environment::of_process().ok()?;
-    let user = UserConfiguration::load(&Home::of(&host_environment)).ok()?;
+    let user = UserConfiguration::load(&Home::new(&host_environment)).ok()?;
     let project = Project::read(&find_team_file(&host_environment)?, &user).ok()?;
     let names = project.team.members.into_iter().map(|member| member.name.to_string());
     Some(names.filter(|name| printable(name) == *name).collect())

@@ -122,14 +122,14 @@ fn try_turns(
 
 /// Returns a finding if `agents.toml`, which every run reads first, has errors.
 fn broken_configuration(host_environment: &HostEnvironment) -> Option<Finding> {
-    let home = Home::of(host_environment);
+    let home = Home::new(host_environment);
     let wrong = home.read_catalog().err().or_else(|| home.read_permissions().err())?;
     Some(Finding::new(Level::Problem, own::DOCTOR_CONFIGURATION, wrong.to_string()))
 }
 
 /// Returns a finding for each unused workspace directory.
 fn leftover_workspaces(host_environment: &HostEnvironment) -> anyhow::Result<Vec<Finding>> {
-    let data = Home::of(host_environment).data;
+    let data = Home::new(host_environment).data;
     if !data.join("workspaces").is_dir() {
         return Ok(Vec::new());
     }
@@ -156,7 +156,7 @@ fn leftover_workspaces(host_environment: &HostEnvironment) -> anyhow::Result<Vec
 
 /// Returns the trust that a run here would start the agents with.
 fn trust_here(host_environment: &HostEnvironment) -> Trust {
-    let home = Home::of(host_environment);
+    let home = Home::new(host_environment);
     let user = UserConfiguration::load(&home).ok();
     let team = find_team_file(host_environment).zip(user);
     let project = team.and_then(|(file, user)| Project::read(&file, &user).ok());
@@ -171,7 +171,7 @@ fn trust_here(host_environment: &HostEnvironment) -> Trust {
 
 /// Returns the errors of the team file that a run here would use.
 fn broken_team_file(host_environment: &HostEnvironment) -> Option<TeamFileReport> {
-    let user = UserConfiguration::load(&Home::of(host_environment)).ok()?;
+    let user = UserConfiguration::load(&Home::new(host_environment)).ok()?;
     Project::read(&find_team_file(host_environment)?, &user).err()
 }
 
@@ -192,7 +192,7 @@ fn chosen(names: &[String]) -> Result<(Vec<Vendor>, Vec<&'static Preset>), Usage
                 let known = Vendor::ALL.iter().map(ToString::to_string);
                 let known = known.chain(PRESETS.iter().map(|preset| preset.name.to_owned()));
                 let known = known.collect::<Vec<_>>().join(", ");
-                return Err(UsageError(format!("unknown agent `{name}`; known are {known}")));
+                return Err(UsageError(format!("unknown agent `{name}`; the agents are {known}")));
             }
         }
     }

@@ -6,7 +6,7 @@ use crate::terminal::printable;
 use clap::Args;
 use convoke_session::AnyStore;
 use convoke_session::clock::utc;
-use convoke_session::shared::{NodeStanding, NodeTurn};
+use convoke_session::shared::{NodeState, NodeTurn};
 use serde_json::{Value, json};
 
 use crate::commands::sessions::short;
@@ -48,10 +48,13 @@ async fn list(arguments: &Arguments) -> anyhow::Result<Outcome> {
     } else {
         for node in &nodes {
             writeln!(out, "{}", printable(&as_text(node)))?;
-            for NodeTurn { session, turn, member, since } in &node.turns {
+            for NodeTurn { session, turn, member, since, questions } in &node.turns {
                 let session = short(*session);
                 let line = format!("  {session}: turn {turn} of {member} since {}", utc(*since));
                 writeln!(out, "{}", printable(&line))?;
+                for question in questions.iter().filter_map(|question| question.lines().next()) {
+                    writeln!(out, "    waits for an answer: {}", printable(question))?;
+                }
             }
         }
     }
@@ -59,7 +62,7 @@ async fn list(arguments: &Arguments) -> anyhow::Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-fn standing(node: &NodeStanding) -> &'static str {
+fn standing(node: &NodeState) -> &'static str {
     match (node.is_alive, node.offer.is_draining) {
         (false, _) => "lost",
         (true, true) => "draining",
@@ -67,8 +70,8 @@ fn standing(node: &NodeStanding) -> &'static str {
     }
 }
 
-fn as_text(node: &NodeStanding) -> String {
-    let NodeStanding { name, holder, offer, .. } = node;
+fn as_text(node: &NodeState) -> String {
+    let NodeState { name, holder, offer, .. } = node;
     let mut text = format!(
         "{name}: {}, process {} on {} since {}; offers {}",
         standing(node),
@@ -83,8 +86,8 @@ fn as_text(node: &NodeStanding) -> String {
     text
 }
 
-fn as_json(node: &NodeStanding) -> Value {
-    let NodeStanding { name, holder, offer, turns, .. } = node;
+fn as_json(node: &NodeState) -> Value {
+    let NodeState { name, holder, offer, turns, .. } = node;
     json!({
         "name": name, "state": standing(node), "pid": holder.pid, "host": holder.host,
         "since": holder.since, "agents": offer.agents, "versions": offer.versions,

@@ -46,7 +46,7 @@ pub struct Arguments {
 /// Runs `convoke trust`.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let host_environment = host_environment::of_process()?;
-    let home = Home::of(&host_environment);
+    let home = Home::new(&host_environment);
     let given = arguments.directory.as_deref().unwrap_or(&host_environment.cwd);
     if arguments.list {
         return list(&TrustedDirectories::load(&home)?, arguments);
@@ -66,7 +66,7 @@ fn grant(directory: &Path, home: &Home, arguments: &Arguments) -> anyhow::Result
         None => user.trusted.trust_of(directory, &[]),
     };
     let mut out = stdout();
-    let rules = user.permissions.of(directory);
+    let rules = user.permissions.rules_for(directory);
     let request = Request {
         directory,
         rules: &rules,
@@ -247,7 +247,7 @@ impl Request<'_> {
         let lines = self.lines();
         let what = match (self.asked, lines.is_empty()) {
             (None, _) => format!("there is no {TEAM_FILE} yet"),
-            (Some(_), true) => "the team file asks for nothing that needs trust".to_owned(),
+            (Some(_), true) => "the team file has no setting that needs trust".to_owned(),
             (Some(_), false) => "the team file asks for".to_owned(),
         };
         let end = if lines.is_empty() { "." } else { ":" };

@@ -7,18 +7,20 @@ use convoke_changes::{Changes, ChangesError, UndoPlan};
 use convoke_session::TurnId;
 use serde_json::json;
 
-use super::changes::file_json;
+use super::changes::{file_json, turn_json};
 use super::sessions::{parse_turn, write_json};
-use crate::conversation::change_recorder::{changes_of, describe, done};
+use crate::conversation::change_recorder::changes_of;
 use crate::conversation::sessions::{find, open_store};
+use crate::conversation::undo_text::{LISTED, describe, done, nothing_done};
 use crate::host_environment;
 use crate::outcome::{Outcome, UsageError};
 use crate::terminal::{stderr, stdout};
 
 /// Restores the files to their state before a turn.
 ///
-/// Shows what would change, and asks first. Nothing is undone if one of the files has changed since. If the turn is
-/// undone already, its changes are restored.
+/// Shows what would change, and asks first. Nothing is undone if one of the files has changed since, or if another turn
+/// ran in the directory at the same time and changed one of them too. If the turn is undone already, its changes are
+/// restored.
 #[derive(Debug, Args)]
 pub struct Arguments {
     /// The session: its id, either end of it, or `last`
@@ -30,9 +32,15 @@ pub struct Arguments {
     /// Undo the latest merge of this member's workspace, even if turns followed it
     #[arg(long, value_name = "MEMBER", conflicts_with = "turn")]
     merge: Option<String>,
+    /// Undo also what may be the work of another turn, which ran at the same time
+    #[arg(long)]
+    shared: bool,
     /// Do it without asking
     #[arg(long, short)]
     yes: bool,
+    /// List all files, also more than 50
+    #[arg(long)]
+    all: bool,
     /// Write JSON: the files, and whether they were restored; without --yes nothing is done
     #[arg(long)]
     json: bool,
@@ -50,23 +58,27 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         Some(member) => changes.plan_undo_of_merge(&session, member),
         None => changes.plan_undo(&session, arguments.turn.map(|turn| turn.0)),
     };
-    let plan = match plan {
+    let mut plan = match plan {
         Err(ChangesError::NothingToUndo(why)) => return Err(UsageError(why).into()),
         plan => plan?,
     };
+    plan.takes_shared = arguments.shared;
     if arguments.json {
         return write_report(&changes, &plan, arguments.yes);
     }
     let mut out = stdout();
-    let text = describe(&changes, &plan)?;
-    if !plan.conflicts.is_empty() {
+    let text = describe(&changes, &plan, if arguments.all { usize::MAX } else { LISTED })?;
+    if is_refused(&plan) {
         write!(stderr(), "{text}")?;
+        if plan.is_refused_as_shared() {
+            writeln!(stderr(), "nothing was undone; `--shared` takes these changes back too")?;
+        }
         return Ok(Outcome::Failed);
     }
     write!(out, "{text}")?;
     if plan.changes.is_empty() {
-        writeln!(out, "nothing is to be done")?;
-        return Ok(Outcome::Done);
+        writeln!(out, "{}", nothing_done(&plan))?;
+        return Ok(outcome(&plan));
     }
     if !arguments.yes {
         if !stdin().is_terminal() || !out.is_terminal() {
@@ -85,12 +97,21 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     }
     changes.undo(&plan)?;
     writeln!(out, "{}", done(&plan))?;
-    Ok(Outcome::Done)
+    Ok(outcome(&plan))
+}
+
+fn is_refused(plan: &UndoPlan) -> bool {
+    !plan.conflicts.is_empty() || plan.is_refused_as_shared()
+}
+
+/// Returns the outcome of an undo that was not refused: one that leaves files as they are has failed.
+fn outcome(plan: &UndoPlan) -> Outcome {
+    if plan.left_alone.is_empty() { Outcome::Done } else { Outcome::Failed }
 }
 
 /// Writes an undo as JSON, and carries it out if the user confirmed.
 fn write_report(changes: &Changes, plan: &UndoPlan, is_confirmed: bool) -> anyhow::Result<Outcome> {
-    let is_done = is_confirmed && plan.conflicts.is_empty() && !plan.changes.is_empty();
+    let is_done = is_confirmed && !is_refused(plan) && !plan.changes.is_empty();
     let files = changes.diffs(&plan.directory, &plan.changes)?;
     let files: Vec<_> = files.iter().map(file_json).collect();
     let conflicts = plan.conflicts.iter();
@@ -99,6 +120,16 @@ fn write_report(changes: &Changes, plan: &UndoPlan, is_confirmed: bool) -> anyho
     let left_alone = plan.left_alone.iter();
     let left_alone: Vec<_> =
         left_alone.map(|it| json!({"path": it.path.to_string(), "reason": it.reason})).collect();
+    let shared_with = plan.shared_with.iter().map(|shared| {
+        let mut turn = turn_json(&shared.turn);
+        turn["files"] = shared.paths.iter().map(ToString::to_string).collect();
+        turn
+    });
+    let shared_with: Vec<_> = shared_with.collect();
+    let not_recorded = plan.not_recorded.iter();
+    let not_recorded: Vec<_> = not_recorded
+        .map(|(turn, why)| json!({"turn": turn.turn, "member": turn.member, "reason": why}))
+        .collect();
     if is_done {
         changes.undo(plan)?;
     }
@@ -108,10 +139,13 @@ fn write_report(changes: &Changes, plan: &UndoPlan, is_confirmed: bool) -> anyho
         "member": plan.turn.member,
         "redo": plan.is_redo,
         "done": is_done,
+        "complete": plan.left_alone.is_empty(),
         "directory": plan.directory,
         "files": files,
         "conflicts": conflicts,
         "leftAlone": left_alone,
+        "sharedWith": shared_with,
+        "notRecorded": not_recorded,
     }))?;
-    Ok(if plan.conflicts.is_empty() { Outcome::Done } else { Outcome::Failed })
+    Ok(if is_refused(plan) { Outcome::Failed } else { outcome(plan) })
 }

@@ -9,7 +9,7 @@ use convoke_chat::Attachments;
 use convoke_core::name::NameKey;
 use convoke_files::{Disk, FileKind, Files as _};
 use convoke_inspect::HostEnvironment;
-use convoke_session::PersonMessage;
+use convoke_session::NewMessage;
 use convoke_session::attachment::Attachment;
 use convoke_team::{Team, Trust};
 
@@ -41,7 +41,7 @@ pub struct ProjectAttachments {
 
 impl ProjectAttachments {
     /// Creates the reader of a conversation's project.
-    pub fn of(conversation: &Conversation, host_environment: &HostEnvironment) -> Self {
+    pub fn new(conversation: &Conversation, host_environment: &HostEnvironment) -> Self {
         let project = &conversation.project;
         let directory = project.directory.clone();
         let cwd = host_environment.cwd.canonicalize().ok();
@@ -165,13 +165,14 @@ impl ProjectAttachments {
 }
 
 impl Attachments for ProjectAttachments {
-    fn attach(&self, mut message: PersonMessage) -> Result<PersonMessage, String> {
-        let mut text = String::with_capacity(message.text.len());
+    fn attach(&self, mut message: NewMessage) -> Result<NewMessage, String> {
+        let mut text = String::with_capacity(message.content.len());
+        let mut attachments = Vec::new();
         let mut rest = 0;
         let mut bytes = 0;
         let mut attached: HashSet<PathBuf> = HashSet::new();
-        let first = message.text.len() - message.text.trim_start().len();
-        for (at, mention) in mentions(&message.text) {
+        let first = message.content.len() - message.content.trim_start().len();
+        for (at, mention) in mentions(&message.content) {
             let Some((named, file)) = self.meant(&mention)? else {
                 if at == first {
                     self.check_name(&mention)?;
@@ -179,7 +180,7 @@ impl Attachments for ProjectAttachments {
                 continue;
             };
             // Only the name stays in the message; the `@` would make some programs read the file again.
-            text.push_str(&message.text[rest..at]);
+            text.push_str(&message.content[rest..at]);
             text.push_str(named);
             rest = at + 1 + named.len() + if mention.is_quoted { 2 } else { 0 };
             let real = file.canonicalize().map_err(|error| format!("@{named}: {error}"))?;
@@ -201,10 +202,11 @@ impl Attachments for ProjectAttachments {
                 ));
             }
             attached.insert(real);
-            message.attachments.push(attachment);
+            attachments.push(attachment);
         }
-        text.push_str(&message.text[rest..]);
-        message.text = text;
+        text.push_str(&message.content[rest..]);
+        message.content = text;
+        Attachment::add(attachments, &mut message);
         Ok(message)
     }
 }

@@ -6,19 +6,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use convoke_changes::{
-    Author, Begun, Change, Changes, ChangesError, Direction, Host, Record, RunningTurn, TurnKey,
-    UndoPlan, diagnostics, direction,
+    Author, Begun, Changes, ChangesError, Direction, Host, Record, RunningTurn, TurnKey,
+    diagnostics, direction,
 };
 use convoke_core::{Code, Diagnostic};
 use convoke_inspect::HostEnvironment;
 use convoke_session::file_changes::{
     ChangeCounts, ChangeRecorder, RecorderFuture, Recording, RecordingBegun, RecordingEnded,
-    TeamWorkspaces, TeammateChanges, TurnDirectory, UndoRequest, WorkspacesRequest,
+    TeamWorkspaces, TeammateChanges, TurnDirectory, UndoConsent, UndoRequest, WorkspacesRequest,
 };
 
 use convoke_team::ChangesInContext;
 
 use super::home::Home;
+use super::undo_text::{LISTED, change_lines, describe, done, nothing_done};
 use super::workspaces;
 
 /// The number of paths that a diagnostic names.
@@ -33,7 +34,7 @@ pub fn changes_of(host_environment: &HostEnvironment) -> Changes {
         config: config.map_or_else(|| host_environment.home.join(".config"), Path::to_owned),
         home: host_environment.home.clone(),
     };
-    Changes::new(&Home::of(host_environment).data, host)
+    Changes::new(&Home::new(host_environment).data, host)
 }
 
 /// The recorder of a conversation.
@@ -167,13 +168,16 @@ fn remarks(record: &Record) -> Vec<Diagnostic> {
     add(diagnostics::CHANGES_INCOMPLETE, incomplete, record.incomplete());
     let large = "recorded by hash alone, because of their size; undo leaves them as they are";
     add(diagnostics::CHANGES_LARGE, large, record.large());
+    let hidden = "created and ignored by this turn, and too large to be recorded";
+    let paths = record.hidden.iter().map(ToString::to_string).collect();
+    add(diagnostics::CHANGES_HIDDEN, hidden, paths);
     add(diagnostics::CHANGES_UNRECORDED, "could not be read", record.unreadable());
     let paths = record.shown().map(|change| change.path.to_string());
     let commands = paths.filter(|path| names_commands(path)).collect();
     let what = "this turn changed files that name commands for CLIs, editors or shells";
     add(diagnostics::CHANGES_COMMANDS, what, commands);
     let others = record.shared_with.iter();
-    let others = others.map(|other| format!("turn {} of {}", other.turn, other.member)).collect();
+    let others = others.map(|other| other.name_in(&record.turn.session)).collect();
     add(diagnostics::CHANGES_SHARED, "another turn ran in the same directory", others);
     if let Some(repository) = &record.repository {
         let code = match repository.after {
@@ -241,7 +245,7 @@ fn teammate_changes(
                 text.push_str(&diff.text);
             }
         } else {
-            for line in change_lines(changes, &record.directory, &record.changes)? {
+            for line in change_lines(changes, &record.directory, &record.changes, usize::MAX)? {
                 let _ = writeln!(text, "{line}");
             }
         }
@@ -263,81 +267,25 @@ fn merge_name(direction: Direction, record: &Record) -> String {
 /// Previews an undo, or carries it out.
 fn undo(changes: &Changes, request: &UndoRequest) -> Result<String, ChangesError> {
     let session = request.session.to_string();
-    let plan = changes.plan_undo(&session, request.turn.map(|turn| turn.0))?;
-    if !plan.conflicts.is_empty() || !request.is_confirmed {
-        let mut text = describe(changes, &plan)?;
-        if plan.conflicts.is_empty() {
+    let mut plan = changes.plan_undo(&session, request.turn.map(|turn| turn.0))?;
+    plan.takes_shared = request.consent == UndoConsent::Shared;
+    let is_refused = !plan.conflicts.is_empty() || plan.is_refused_as_shared();
+    if is_refused || request.consent == UndoConsent::Preview {
+        let mut text = describe(changes, &plan, LISTED)?;
+        if plan.is_refused_as_shared() {
+            text.push_str("/undo shared takes them back too");
+        } else if plan.changes.is_empty() && plan.conflicts.is_empty() {
+            text.push_str(nothing_done(&plan));
+        } else if plan.conflicts.is_empty() {
             text.push_str("/undo yes does it");
         }
         return Ok(text);
     }
+    if plan.changes.is_empty() {
+        return Ok(nothing_done(&plan).to_owned());
+    }
     changes.undo(&plan)?;
     Ok(done(&plan))
-}
-
-/// Describes an undo, with a line for each path.
-pub fn describe(changes: &Changes, plan: &UndoPlan) -> Result<String, ChangesError> {
-    let mut text = format!("{} in {}:\n", title(plan), plan.directory.display());
-    for line in change_lines(changes, &plan.directory, &plan.changes)? {
-        let _ = writeln!(text, "  {line}");
-    }
-    if let Some(repository) = &plan.repository {
-        let _ = writeln!(text, "the repository stays as it is: {repository}");
-    }
-    if !plan.left_alone.is_empty() {
-        text.push_str("left as they are:\n");
-        for left in &plan.left_alone {
-            let _ = writeln!(text, "  {}: {}", left.path, left.reason);
-        }
-    }
-    if !plan.conflicts.is_empty() {
-        text.push_str("refused, because something else changed these files since:\n");
-        for conflict in &plan.conflicts {
-            let _ = writeln!(text, "  {}: {}", conflict.path, conflict.reason);
-        }
-    }
-    Ok(text)
-}
-
-/// Returns the report of an undo.
-pub fn done(plan: &UndoPlan) -> String {
-    let what = if plan.is_redo { "restored" } else { "undone" };
-    if let Some(applied) = &plan.applied {
-        let member = &applied.member;
-        return format!(
-            "the merge of the workspace of {member} is {what}; `undo` again reverses it"
-        );
-    }
-    format!("turn {} ({}) is {what}; `undo` again reverses it", plan.turn.turn, plan.turn.member)
-}
-
-fn title(plan: &UndoPlan) -> String {
-    let (turn, member) = (plan.turn.turn, &plan.turn.member);
-    if let Some(applied) = &plan.applied {
-        let verb = if plan.is_redo { "restore" } else { "undo" };
-        return format!("this would {verb} the merge of the workspace of {}", applied.member);
-    }
-    if plan.is_redo {
-        format!("this would restore what turn {turn} ({member}) changed")
-    } else {
-        format!("this would undo turn {turn} ({member})")
-    }
-}
-
-/// Returns a line for each changed path: status, path, counts of lines.
-pub fn change_lines(
-    changes: &Changes,
-    directory: &Path,
-    list: &[Change],
-) -> Result<Vec<String>, ChangesError> {
-    let line = |diff: &convoke_changes::FileDiff| {
-        let counted = diff.lines.map_or_else(
-            || format!("{} bytes", diff.bytes),
-            |lines| format!("+{} −{}", lines.added, lines.removed),
-        );
-        format!("{:<8} {}  {counted}", diff.status.as_str(), diff.path)
-    };
-    Ok(changes.diffs(directory, list)?.iter().map(line).collect())
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ pub struct Home {
 
 impl Home {
     /// Finds them by `CONVOKE_CONFIG_DIR` and `CONVOKE_DATA_DIR`, else by the rules of XDG.
-    pub fn of(host_environment: &HostEnvironment) -> Self {
+    pub fn new(host_environment: &HostEnvironment) -> Self {
         let directory = |own: &str, general: &str, usual: &str| {
             let absolute = |name: &str| {
                 let path = PathBuf::from(host_environment.variable(name)?);
@@ -93,7 +93,7 @@ mod tests {
     fn our_own_variables_come_before_the_general_ones() {
         let home = |variables: &[(&str, &str)]| {
             let environment = variables.iter().map(|(name, value)| (name.into(), value.into()));
-            Home::of(&HostEnvironment {
+            Home::new(&HostEnvironment {
                 environment: environment.collect(),
                 home: "/home/kim".into(),
                 cwd: "/work".into(),

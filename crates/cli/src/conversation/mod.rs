@@ -18,6 +18,7 @@ pub mod sessions;
 pub mod store;
 pub mod team_redaction;
 pub mod trust;
+pub mod undo_text;
 mod workspaces;
 
 use std::collections::BTreeSet;
@@ -105,7 +106,7 @@ pub enum AgentBackend {
 impl AgentBackend {
     /// Chooses the backend. A session that began as a rehearsal stays one unless the user chooses otherwise, so that
     /// resuming it causes no unexpected cost.
-    fn of(asked: Option<Rehearse>, began: Option<Rehearsal>) -> Self {
+    fn new(asked: Option<Rehearse>, began: Option<Rehearsal>) -> Self {
         match (asked, began) {
             (Some(Rehearse::StandIn), _) | (None, Some(Rehearsal::StandIn)) => Self::StandIns,
             (Some(Rehearse::Cli), _) | (None, Some(Rehearsal::Cli)) => Self::Clis,
@@ -217,7 +218,7 @@ pub async fn open(
     host_environment: &HostEnvironment,
     observer: Box<dyn Observer>,
 ) -> anyhow::Result<Conversation> {
-    let home = Home::of(host_environment);
+    let home = Home::new(host_environment);
     let store = store::open_store(host_environment).await?;
     let user = UserConfiguration::load(&home)?;
     let session = match &options.session {
@@ -240,7 +241,7 @@ pub async fn open(
     // The sample is always a rehearsal.
     let is_play = project.origin == Origin::Sample;
     let began_as = began_as.or(is_play.then_some(Rehearsal::StandIn));
-    let backend = AgentBackend::of(options.rehearse, began_as);
+    let backend = AgentBackend::new(options.rehearse, began_as);
     let done = match &session {
         Some(session) if project.origin == Origin::Sample => {
             sessions::turns_done(&store, session.began.id).await?
@@ -252,7 +253,7 @@ pub async fn open(
     let resolver = AgentResolver {
         project: &project,
         catalog: &user.catalog,
-        rules: user.permissions.of(&project.directory),
+        rules: user.permissions.rules_for(&project.directory),
         answers: SessionAnswers::default(),
         backend,
         done,
@@ -309,13 +310,13 @@ pub fn model_member(
     name: &str,
     host_environment: &HostEnvironment,
 ) -> anyhow::Result<ModelMember> {
-    let home = Home::of(host_environment);
+    let home = Home::new(host_environment);
     let user = UserConfiguration::load(&home)?;
     let project = project_of(session, &home, &user)?;
     let resolver = AgentResolver {
         project: &project,
         catalog: &user.catalog,
-        rules: user.permissions.of(&project.directory),
+        rules: user.permissions.rules_for(&project.directory),
         answers: SessionAnswers::default(),
         backend: AgentBackend::Agents,
         done: std::collections::HashMap::new(),
@@ -353,7 +354,7 @@ pub fn project_of(
     let origin = if current.is_some() { Origin::File } else { Origin::Session };
     let name = format!("the team file of session {id}");
     let text = current.unwrap_or_else(|| team.clone());
-    let mut project = Project::of(name, text, directory, user, origin)?;
+    let mut project = Project::parse(name, text, directory, user, origin)?;
     project.origin = Origin::Session;
     if !project.directory.is_dir() {
         let gone = project.directory.display();

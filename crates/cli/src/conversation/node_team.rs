@@ -21,9 +21,9 @@ pub struct NodeTeam {
     pub team_agents: TeamAgents,
     /// The diagnostics of resolving them.
     pub diagnostics: Vec<Diagnostic>,
-    /// Why agents that the node offers cannot run in this session, so that they are left to other nodes.
+    /// The reasons why agents that the node offers cannot run in this session; their turns are left to other nodes.
     pub unstartable: Option<String>,
-    /// What the agents need for as long as they run.
+    /// The resources that the agents need while they run.
     pub keep: Box<dyn Any + Send>,
 }
 
@@ -38,12 +38,12 @@ impl NodeTeam {
         is_offered: &(dyn Fn(&AgentSettings) -> bool + Sync),
         answers: SessionAnswers,
     ) -> anyhow::Result<Self> {
-        let home = Home::of(host_environment);
+        let home = Home::new(host_environment);
         let user = UserConfiguration::load(&home)?;
         let mut here = session.clone();
         here.began.directory = directory.display().to_string();
         let project = project_of(&here, &home, &user)?;
-        let backend = AgentBackend::of(None, session.began.rehearsal);
+        let backend = AgentBackend::new(None, session.began.rehearsal);
         let done = match project.origin {
             super::Origin::Sample => sessions::turns_done(store, session.began.id).await?,
             _ => HashMap::new(),
@@ -52,7 +52,7 @@ impl NodeTeam {
             elsewhere: elsewhere(&project.team, is_offered),
             project: &project,
             catalog: &user.catalog,
-            rules: user.permissions.of(&project.directory),
+            rules: user.permissions.rules_for(&project.directory),
             answers,
             backend,
             done,

@@ -99,7 +99,7 @@ impl Project {
             Ok(read) => read,
             Err(errors) => return Err(TeamFileReport { file, errors }),
         };
-        Self::of(file, text, directory, user, Origin::File)
+        Self::parse(file, text, directory, user, Origin::File)
     }
 
     /// Reads and checks a team file as if its directory were trusted, to show what it asks for.
@@ -115,7 +115,7 @@ impl Project {
     }
 
     /// Parses and checks the text of a team file.
-    pub fn of(
+    pub fn parse(
         file: String,
         text: String,
         directory: PathBuf,
@@ -268,7 +268,7 @@ pub(super) fn how_to_trust(directory: &Path, trust: DirectoryTrust, origin: Orig
 /// Reads the text of a team file, and finds the real path of its directory.
 fn read_team_file(path: &Path) -> Result<(String, PathBuf), TeamFileErrors> {
     let unreadable = |error: io::Error| {
-        let fix = match TooLarge::of(&error) {
+        let fix = match TooLarge::from_error(&error) {
             Some(_) => "move long instructions into an `instructions-file`",
             None if error.kind() == io::ErrorKind::IsADirectory => {
                 "name the team file in the directory"

@@ -166,7 +166,7 @@ pub(super) fn read_instructions(
         fix: fix.to_owned(),
     };
     let unreadable = |error: std::io::Error| {
-        let fix = match (TooLarge::of(&error), error.kind()) {
+        let fix = match (TooLarge::from_error(&error), error.kind()) {
             (Some(_), _) => "use a smaller file",
             (None, ErrorKind::IsADirectory) => "name a file in the directory",
             (None, _) if file.starts_with('~') => {
@@ -181,7 +181,7 @@ pub(super) fn read_instructions(
         let how = how_to_trust(directory, trust, origin);
         return Err(BadReference {
             code: TeamFileCode::NeedsTrust,
-            problem: format!("`{file}` lies outside the project and needs trust: {how}"),
+            problem: format!("`{file}` is outside the project and needs trust: {how}"),
             fix: "trust the directory, or move the file below the team file".to_owned(),
         });
     }

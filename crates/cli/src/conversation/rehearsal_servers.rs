@@ -8,6 +8,7 @@ use anyhow::Context as _;
 use convoke_agent::adapter::Host;
 use convoke_agent::config::Definition;
 use convoke_agent::endpoint::{self, ModelServer};
+use convoke_agent::id::ThreadId;
 use convoke_agent::process::PrivateDir;
 use convoke_agent::process::guardian::Guardian;
 use convoke_agent::sandbox::{Route, SandboxSettings};
@@ -44,18 +45,19 @@ pub struct Received {
 }
 
 impl RehearsalServers {
-    /// Sets up a member's server and home. Returns the machine that its program will see, and the requests to its
+    /// Sets up a member's server and home, whose path the member's thread decides. Returns the machine that its program will see, and the requests to its
     /// server.
     pub(super) async fn enter(
         &mut self,
         member: MemberName,
+        thread: &ThreadId,
         agent: &Definition,
         lines: Vec<&str>,
         host_environment: &HostEnvironment,
         state_dir: PathBuf,
     ) -> anyhow::Result<(Host, RequestFeed)> {
-        let home =
-            PrivateDir::create(&std::env::temp_dir()).context("cannot create a private home")?;
+        let home = PrivateDir::create_for(&std::env::temp_dir(), thread.as_str())
+            .context("cannot create a private home")?;
         let server = start(Script::new(lines.into_iter().map(Answer::say))).await?;
         let address = server.base_url();
         endpoint::configure_agent(agent, &address, home.path())?;
@@ -88,7 +90,7 @@ impl RehearsalServers {
         let calls = member_server.server.model_calls();
         let fresh = calls.get(member_server.seen..).unwrap_or_default();
         let first = fresh.iter().find(|call| call.is_turn())?;
-        let request_parts = RequestParts::of(first.model_call()?.wire, &first.body).ok()?;
+        let request_parts = RequestParts::parse(first.model_call()?.wire, &first.body).ok()?;
         member_server.seen = calls.len();
         let texts = |kind: PartKind| {
             let parts = request_parts.parts.iter().filter(move |part| part.kind == kind);

@@ -77,7 +77,7 @@ mod tests {
             secrets: convoke_agent::sandbox::Secrets::default(),
         };
         let (file, text) = ("convoke.toml".to_owned(), TEAM.to_owned());
-        let mut project = Project::of(file, text, "/p".into(), &user, Origin::File).unwrap();
+        let mut project = Project::parse(file, text, "/p".into(), &user, Origin::File).unwrap();
         project.trust = trust;
         let settings = project.team.members[0].agent().unwrap();
         let mut refused = Vec::new();

@@ -188,7 +188,7 @@ impl AgentResolver<'_> {
         let cwd = absolute(&self.project.directory, Path::new(cwd));
         let host_environment = HostEnvironment { cwd, ..self.host_environment.clone() };
         let trust = self.project.trust();
-        let turn = TurnInstructions::of(vendor, version.as_deref(), trust, &host_environment)?;
+        let turn = TurnInstructions::new(vendor, version.as_deref(), trust, &host_environment)?;
         let mut diagnostic = turn.diagnostic()?;
         diagnostic.message = format!("{name}: {}", diagnostic.message);
         Some(diagnostic)
@@ -282,8 +282,9 @@ impl AgentResolver<'_> {
             let all = sample::lines(name.as_str());
             lines = all[self.done(name, all.len())..].to_vec();
         }
-        let entered =
-            rehearsal_servers.enter(name.clone(), definition, lines, self.host_environment, state);
+        let thread = self.thread_of(name);
+        let (member, host) = (name.clone(), self.host_environment);
+        let entered = rehearsal_servers.enter(member, &thread, definition, lines, host, state);
         let (mut host, feed) = entered.await?;
         let home = host.env.iter().find(|(name, _)| name == "HOME");
         let home = home.map(|(_, home)| PathBuf::from(home)).unwrap_or_default();
@@ -324,7 +325,7 @@ impl AgentResolver<'_> {
             store: Arc::new(self.store.clone()),
             thread: self.thread_of(name),
             redactor: Redactor::for_env(&secrets),
-            home: ProgramHome::Users(UserHome::of(vendor, self.host_environment)),
+            home: ProgramHome::Users(UserHome::new(vendor, self.host_environment)),
         };
         // The turn of a missing program fails with its own reason.
         Some((program.unwrap_or_else(|| definition.program().into()), recording))

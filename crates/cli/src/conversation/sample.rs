@@ -66,7 +66,7 @@ pub fn write(home: &Home, user: &UserConfiguration) -> anyhow::Result<Project> {
     }
     let directory = directory.canonicalize().context("cannot find the sample project")?;
     let file = "the sample team".to_owned();
-    Ok(Project::of(file, TEAM.to_owned(), directory, user, Origin::Sample)?)
+    Ok(Project::parse(file, TEAM.to_owned(), directory, user, Origin::Sample)?)
 }
 
 fn write_file(path: &Path, text: &str) -> io::Result<()> {

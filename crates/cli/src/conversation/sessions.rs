@@ -87,10 +87,10 @@ pub fn one_of(
             more + 1
         ))
         .into()),
-        (None, _) => Err(UsageError(format!(
-            "there is no session `{written}`; `{listed_by}` lists the sessions"
-        ))
-        .into()),
+        (None, _) => {
+            Err(UsageError(format!("no session `{written}`; `{listed_by}` lists the sessions"))
+                .into())
+        }
     }
 }
 

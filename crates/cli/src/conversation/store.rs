@@ -42,7 +42,7 @@ struct Configuration {
 
 /// Opens the store of sessions.
 pub async fn open_store(host_environment: &HostEnvironment) -> anyhow::Result<AnyStore> {
-    let home = Home::of(host_environment);
+    let home = Home::new(host_environment);
     let named = SETTINGS.get().and_then(|settings| settings.store.clone());
     let named = named.or_else(|| {
         host_environment.variable("CONVOKE_STORE").and_then(|url| url.to_str().map(str::to_owned))

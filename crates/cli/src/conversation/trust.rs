@@ -90,7 +90,7 @@ struct Directories<T> {
 impl TrustedDirectories {
     /// Reads the list; without a file nothing is trusted.
     ///
-    /// A directory of a list of version 1 is trusted as long as its team file asks for nothing.
+    /// A directory of a list of version 1 is trusted as long as its team file needs no trust.
     pub fn load(home: &Home) -> anyhow::Result<Self> {
         let path = home.data.join(FILE);
         let text = match Disk.read_text(&path, FileKind::State) {
@@ -136,7 +136,7 @@ impl TrustedDirectories {
         if asked.iter().all(is_covered) { DirectoryTrust::Trusted } else { DirectoryTrust::Changed }
     }
 
-    /// Returns whether the user trusts the files of a directory, whatever its team file asks for.
+    /// Returns whether the user trusts the files of a directory, independently of its team file.
     pub fn contains(&self, directory: &Path) -> bool {
         self.directories.contains_key(directory)
     }

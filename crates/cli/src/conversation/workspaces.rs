@@ -6,9 +6,10 @@ use convoke_changes::{
     Changes, ChangesError, TurnKey, Workspace, WorkspaceSettings, WorkspaceTree, diagnostics,
 };
 use convoke_core::Diagnostic;
+use convoke_core::name::shell_word;
 use convoke_session::file_changes::{TeamWorkspaces, WorkspacesRequest};
 
-use super::change_recorder::change_lines;
+use super::undo_text::change_lines;
 
 /// The maximum number of changed paths of a workspace that a prompt names.
 const NAMED_CHANGES: usize = 40;
@@ -87,9 +88,10 @@ fn own_text(workspace: &Workspace) -> String {
     let Workspace { member, directory, project, branch, .. } = workspace;
     let mut text = format!(
         "You work in your own copy of {}: {}. Its files are committed to the branch {branch} at the end of \
-         your turns. A person merges them with `convoke changes apply {member}`.",
+         your turns. A person merges them with `convoke changes apply {}`.",
         project.display(),
         directory.display(),
+        shell_word(member),
     );
     if let Some(lacks) = lacks(workspace) {
         let _ = write!(text, " The copy lacks these files, which git ignores: {lacks}.");
@@ -106,16 +108,13 @@ fn text_for_others(
     let mut text =
         format!("{member} works in a copy of {}: {}.", project.display(), directory.display());
     let unmerged = changes.workspace_changes(session, workspace)?;
-    let lines = change_lines(changes, directory, &unmerged)?;
+    let lines = change_lines(changes, directory, &unmerged, NAMED_CHANGES)?;
     if lines.is_empty() {
         return Ok(text + " It has no changes that are not merged.\n");
     }
     text.push_str(" Its changes that are not merged:\n");
-    for line in lines.iter().take(NAMED_CHANGES) {
+    for line in lines {
         let _ = writeln!(text, "{line}");
-    }
-    if lines.len() > NAMED_CHANGES {
-        let _ = writeln!(text, "and {} more", lines.len() - NAMED_CHANGES);
     }
     Ok(text)
 }

@@ -14,7 +14,7 @@ convoke_core::diagnostic_codes! {
         "The model did not receive the prompt byte for byte.",
         "Compare the two with `convoke sessions show` and `convoke capture`.";
     RUN_ANSWER_UNREAD = "run.answer-unread", Note,
-        "A line on standard input was no answer to a question of an agent, and was skipped.",
+        "A line on standard input did not answer an agent's question and was skipped.",
         "Write {\"type\":\"permission\",\"id\":ID,\"answer\":\"once\"}, or session or never.";
     DOCTOR_CONFIGURATION = "doctor.configuration", Error,
         "The user's own agents.toml or the team file here has errors, so that every run is refused.",

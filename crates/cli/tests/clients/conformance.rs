@@ -101,7 +101,8 @@ impl Request {
             return (202, None);
         }
         let names_version = self.header("mcp-protocol-version") == Some("2026-07-28");
-        let generation = if names_version { Generation::Named } else { Generation::of(&message) };
+        let generation =
+            if names_version { Generation::Named } else { Generation::from_request(&message) };
         if generation == Generation::Named
             && let Some(why) = self.mismatch(&message)
         {

@@ -126,11 +126,30 @@ fn a_turn_goes_on_where_nothing_can_be_recorded() {
     let project = project(EDITS).env("PATH", "/nowhere");
     let run = project.run(&["run", "Go"]);
     assert!(run.contains("changes.off") && run.contains("`git` was not found"), "{run}");
-    let nothing = project.run(&["undo", "--yes"]);
-    assert!(
-        nothing.contains("exit code: 2") && nothing.contains("no turn of this session"),
-        "{nothing}"
-    );
+    says_that_turn_1_is_not_recorded(&project, "`git` was not found");
+}
+
+/// Checks that no command takes a turn that is not recorded for one that changed nothing.
+fn says_that_turn_1_is_not_recorded(project: &TestContext, why: &str) {
+    for (arguments, code) in [
+        (&["undo", "--yes"][..], 2),
+        (&["undo", "--turn", "1", "--yes"], 2),
+        (&["changes"], 0),
+        (&["changes", "--turn", "1"], 2),
+        (&["sessions", "show", "last", "--turn", "1", "--changes"], 2),
+    ] {
+        let shown = project.run(arguments);
+        assert!(shown.contains("not recorded") && shown.contains(why), "{arguments:?}: {shown}");
+        assert!(
+            shown.contains("turn 1") && shown.contains(&format!("exit code: {code}")),
+            "{shown}"
+        );
+    }
+    let chat = project.run_with_input(&["chat", "--session", "last"], b"/undo\n/quit\n");
+    assert!(chat.contains("turn 1 (max) was not recorded") && chat.contains(why), "{chat}");
+    let turn = json(project, &["changes", "--json"])["turns"][0].clone();
+    assert_eq!((&turn["turn"], &turn["recorded"]), (&1.into(), &false.into()), "{turn}");
+    assert!(turn["reason"].as_str().unwrap().contains(why), "{turn}");
 }
 
 /// Returns a command that cannot let a file grow over 2 MiB, as on a full disk.
@@ -158,8 +177,7 @@ fn a_turn_goes_on_when_the_disk_is_full() {
     let shown = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
     assert!(output.status.success() && shown.contains("  done\n"), "{shown}");
     assert!(shown.contains("changes.off") && shown.contains("cannot be undone"), "{shown}");
-    let nothing = project.run(&["undo", "--yes"]);
-    assert!(nothing.contains("no turn of this session changed a file"), "{nothing}");
+    says_that_turn_1_is_not_recorded(&project, "");
     assert!(fs::read(project.path().join("moved")).unwrap() == noise, "nothing is lost");
     // With room again, a turn is recorded whole, as soon as the file is copied: no turn waits for that.
     let again = || {
@@ -300,4 +318,118 @@ fn json_tells_what_an_undo_does_and_whether_it_was_done() {
     let done = json(&project, &["undo", "--json", "--yes"]);
     assert_eq!(done["done"], true, "{done}");
     assert!(!project.path().join("new").exists());
+}
+
+/// Both agents wait until the other has begun.
+const AT_ONCE: &str = "touch started-$$; n=0; while [ $(ls started-* | wc -l) -lt 2 ] && [ $n -lt 900 ]; do \
+                       n=$((n+1)); sleep 0.1; done; echo line >> gone; echo done";
+
+#[test]
+fn what_two_sessions_did_at_the_same_time_is_named_and_not_undone_without_a_word() {
+    let project = project(AT_ONCE);
+    let runs: Vec<_> = (0..2)
+        .map(|_| {
+            let mut command = project.command(&["run", "Go"]);
+            command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+            command.spawn().unwrap()
+        })
+        .collect();
+    for run in runs {
+        let output = run.wait_with_output().unwrap();
+        let shown = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        assert!(shown.contains("changes.shared"), "{shown}");
+        assert!(shown.contains("turn 1 of max in session "), "{shown}");
+    }
+    let changes = json(&project, &["changes", "--json"]);
+    let own = changes["session"].as_str().unwrap();
+    let shared = &changes["turns"][0]["sharedWith"][0];
+    let other = shared["session"].as_str().unwrap();
+    assert!(other != own && shared["turn"] == 1 && shared["member"] == "max", "{changes}");
+    let named = format!("turn 1 of max in session {}", &other[other.len() - 8..]);
+    let listed = project.output(&["changes"], b"");
+    let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+    assert!(listed.contains(&format!("at the same time as {named}")), "{listed}");
+
+    let state = || fs::read_to_string(project.path().join("gone")).unwrap();
+    let refused = project.output(&["undo", "--yes"], b"");
+    let text = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(1), "{text}");
+    assert!(
+        text.contains(&named) && text.contains("  gone\n") && text.contains("--shared"),
+        "{text}"
+    );
+    let refused = json(&project, &["undo", "--yes", "--json"]);
+    assert_eq!(
+        (&refused["done"], &refused["sharedWith"][0]["session"]),
+        (&false.into(), &other.into())
+    );
+    let files = refused["sharedWith"][0]["files"].as_array().unwrap();
+    assert!(files.contains(&"gone".into()), "{refused}");
+    let chat = |line: &str| project.run_with_input(&["chat", "--session", own], line.as_bytes());
+    let refused = chat("/undo yes\n/quit\n");
+    assert!(
+        refused.contains("ran at the same time") && refused.contains("/undo shared"),
+        "{refused}"
+    );
+    assert_eq!(state(), "gone\nline\nline\n");
+    let done = chat("/undo shared\n/quit\n");
+    assert!(done.contains("turn 1 (max) is undone"), "{done}");
+    assert_eq!(state(), "gone\n");
+    let nothing = project.run(&["undo", other, "--shared", "--yes"]);
+    assert!(nothing.contains("the files are as they were before"), "{nothing}");
+    // What was taken back is restored without the flag.
+    let restored = project.run(&["undo", own, "--yes"]);
+    assert!(restored.contains("turn 1 (max) is restored"), "{restored}");
+    assert_eq!(state(), "gone\nline\nline\n");
+    let undone = project.run(&["undo", own, "--shared", "--yes"]);
+    assert!(undone.contains("turn 1 (max) is undone"), "{undone}");
+    assert_eq!(state(), "gone\n");
+}
+
+#[test]
+fn an_undo_that_leaves_a_file_as_it_is_says_so_and_fails() {
+    let project = project("echo more >> large; echo x > small; echo done");
+    let large = fs::File::create(project.path().join("large")).unwrap();
+    large.set_len(11 << 20).unwrap();
+    let run = project.run(&["run", "Go"]);
+    assert!(run.contains("changes.large"), "{run}");
+    let undo = project.run(&["undo", "--yes"]);
+    assert!(undo.contains("exit code: 1"), "{undo}");
+    assert!(undo.contains(", in part: 1 of 2 files can be restored\n"), "{undo}");
+    assert!(undo.contains("  large: it is over the size limit"), "{undo}");
+    assert!(undo.contains("turn 1 (max) is undone in part: 1 of 2 files are restored"), "{undo}");
+    assert!(!project.path().join("small").exists());
+    let again = project.output(&["undo", "--json", "--yes"], b"");
+    let report: Value = serde_json::from_slice(&again.stdout).unwrap();
+    assert_eq!((&report["redo"], &report["complete"]), (&true.into(), &true.into()), "{report}");
+    let left = project.output(&["undo", "--json", "--turn", "1"], b"");
+    let report: Value = serde_json::from_slice(&left.stdout).unwrap();
+    assert_eq!((left.status.code(), &report["complete"]), (Some(1), &false.into()), "{report}");
+}
+
+#[test]
+fn a_long_list_is_cut_with_a_count_unless_all_is_asked_for() {
+    let project =
+        project("i=10; while [ $i -lt 70 ]; do echo x > f$i; i=$((i+1)); done; echo done");
+    project.run(&["run", "Go"]);
+    for command in [&["changes"][..], &["undo"]] {
+        let cut = project.run(command);
+        assert!(cut.contains("f59  +") && cut.contains("\n  and 10 more\n"), "{cut}");
+        assert!(!cut.contains("f60"), "{cut}");
+        let all = project.run(&[command, &["--all"]].concat());
+        assert!(all.contains("f69") && !all.contains("more\n"), "{all}");
+    }
+    let files = json(&project, &["undo", "--json"])["files"].as_array().unwrap().len();
+    assert_eq!(files, 60);
+}
+
+#[test]
+fn what_a_turn_creates_and_ignores_itself_is_listed_and_undone() {
+    let project = project("mkdir out; echo 1 > out/1; echo out > .gitignore; echo done");
+    let run = project.run(&["run", "Go"]);
+    assert!(run.contains("changed 2 files"), "{run}");
+    let listed = project.run(&["changes"]);
+    assert!(listed.contains("added    out/1  +1 −0"), "{listed}");
+    project.run(&["undo", "--yes"]);
+    assert!(!project.path().join("out").exists());
 }

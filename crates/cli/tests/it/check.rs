@@ -277,7 +277,7 @@ const BAD: &[(&str, &str, &[Expected])] = &[
     // What a clumsy writer does.
     ("a comment of another language", "// team\nMAX", &[(1, "syntax", "begin a comment with `#`")]),
     ("curly quotes", "name = “auth”\nMAX", &[(1, "syntax", "straight quotes")]),
-    ("a colon before quotes", "name : \"auth\"\nMAX", &[(1, "syntax", "not `:`")]),
+    ("a colon before quotes", "name : \"auth\"\nMAX", &[(1, "syntax", "instead of `:`")]),
     (
         "YAML",
         "name: auth\nmembers:\n  - name: max\n",

@@ -219,7 +219,7 @@ fn a_thread_of_another_version_is_refused_unless_a_shape_is_named() {
     ----- stdout -----
 
     ----- stderr -----
-    convoke: --rollout: it was recorded by Codex 0.166.0, and the request would have the shape codex@0.98; to continue it in this shape all the same, say --shape codex@0.98
+    convoke: --rollout: it was recorded by Codex 0.166.0, and the request would have the shape codex@0.98; to continue it in this shape anyway, pass --shape codex@0.98
     ");
     for arguments in [
         here(&["second", "--rollout", "newer.jsonl", "--shape", "codex@0.98"]),

@@ -166,7 +166,7 @@ fn what_is_refused_leaves_no_session_behind() {
     let doubled = whole.replacen("\"id\":\"msg-2\"", "\"id\":\"msg-1\"", 1);
     let project = project.file("no-team.jsonl", no_team).file("doubled.jsonl", doubled);
     for (file, why) in [
-        ("no-team.jsonl", "no-team.jsonl: line 1: the field `team` is no team file"),
+        ("no-team.jsonl", "no-team.jsonl: line 1: the field `team` is not a team file"),
         ("doubled.jsonl", "doubled.jsonl: line 3: message 2 has the `id` of an earlier one: msg-1"),
     ] {
         let refused = project.run(&["sessions", "import", file]);

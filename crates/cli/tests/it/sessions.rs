@@ -90,9 +90,11 @@ fn sessions_belong_to_directories() {
     let none = run(elsewhere, &["sessions", "list"]);
     assert_eq!(
         none,
-        "There are no sessions of this directory; `convoke run` begins one.\n\
+        "There are no sessions of this directory; `convoke run` starts one.\n\
          1 session of other directories: `--all` lists them\n"
     );
+    let json = run(elsewhere, &["sessions", "list", "--json"]);
+    assert_eq!(json, "{\"version\":1,\"sessions\":[],\"total\":0,\"elsewhere\":1}\n");
     assert!(run(elsewhere, &["sessions", "list", "--all"]).contains(&id[28..]));
     let last = run(elsewhere, &["sessions", "show", "last"]);
     assert!(last.contains("the last session is of another directory: "), "{last}");

@@ -233,3 +233,34 @@ fn workspaces_of_purged_sessions_are_removed_and_leftovers_are_found() {
     fs::create_dir_all(session).unwrap();
     assert!(doctor(&project).contains("its session does not exist any more"));
 }
+
+#[test]
+fn a_name_with_a_blank_is_quoted_where_a_command_can_be_copied() {
+    let team = OWN.replace("\"max\"", "\"Sam B\"");
+    let project = project(&team, &[("mine", EDITS)]);
+    project.run(&["run", "Go"]);
+    let listed = project.run(&["changes"]);
+    assert!(listed.contains("`convoke changes apply 'Sam B'` merges them"), "{listed}");
+}
+
+/// What took the place of a workspace hides neither the turns nor the workspaces of others.
+#[test]
+fn a_link_in_place_of_a_workspace_does_not_hide_the_list() {
+    let team = format!("{OWN}{}", OWN.replace("\"max\"", "\"sam\""));
+    let project = project(&team, &[("mine", EDITS)]);
+    project.run(&["run", "Go [NEXT: max, sam]"]);
+    let directory = workspace(&project);
+    fs::rename(&directory, directory.with_file_name("moved")).unwrap();
+    std::os::unix::fs::symlink(project.path(), &directory).unwrap();
+    let listed = project.run(&["changes"]);
+    for part in [
+        "turn 1, max",
+        "turn 2, sam",
+        "workspace of max",
+        "is not a directory any more",
+        "workspace of sam",
+    ] {
+        assert!(listed.contains(part), "{part}: {listed}");
+    }
+    assert!(listed.contains("exit code: 0"), "{listed}");
+}

@@ -7,12 +7,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use convoke_agent::id::now;
 use convoke_core::marker::{TextPolicy, strip_all_markers};
+use convoke_session::conformance::{commit, message};
 use convoke_session::follow::Follower;
+use convoke_session::progress::Progress;
+use convoke_session::store::Holder;
 use convoke_session::store::postgres::PostgresStore;
 use convoke_session::{
-    Head, MessageNumber, PersonMessage, SessionEventKind, SessionId, State, Store as _, StoreError,
-    TurnId, TurnState,
+    Commit, Head, MessageNumber, NewMessage, SessionEventKind, SessionId, State, Store as _,
+    StoreError, TurnId, TurnState,
 };
 use convoke_team::Team;
 use nix::sys::signal::Signal;
@@ -44,6 +48,8 @@ enum Fault {
     Stop,
     Crash,
     Cut,
+    /// A process that was stopped for longer than its lease and knows the head of the session goes on.
+    Late,
 }
 
 /// Repeats a request while the server is away.
@@ -86,7 +92,7 @@ async fn ask(store: PostgresStore, session: SessionId, turns: u64, pace: Arc<Pac
     for number in 1..=turns {
         pace.next_question().await;
         let text = format!("question {number} [NEXT: max]");
-        let message = PersonMessage::new("ada", &text);
+        let message = NewMessage::from_person("ada", &text);
         // A request whose connection failed may have been carried out.
         while !surely!(is_said(&store, session, &text).await) {
             let said = store.say(session, &message).await;
@@ -112,7 +118,7 @@ async fn is_said(
     session: SessionId,
     text: &str,
 ) -> Result<bool, StoreError> {
-    let waits = store.inbox(session).await?.iter().any(|(_, waiting)| waiting.text == text);
+    let waits = store.inbox(session).await?.iter().any(|(_, waiting)| waiting.content == text);
     // Read after the inbox: a message leaves it only for the conversation.
     let stored = store.messages_after(session, MessageNumber(0), 1000).await?;
     Ok(waits || stored.iter().any(|message| message.message.content == text))
@@ -191,7 +197,7 @@ impl Nodes {
 
     /// Inflicts a fault, and notes what it hit.
     async fn suffer(&mut self, fault: Fault, place: usize, world: &World<'_>, hits: &mut Hits) {
-        let World { cluster, proxy, store } = world;
+        let World { cluster, proxy, store, .. } = world;
         let begun = Instant::now();
         match fault {
             // A node that happens to run no turn is not hit by its end.
@@ -236,8 +242,59 @@ impl Nodes {
                     tokio::time::sleep(Duration::from_millis(20)).await;
                 }
             }
+            Fault::Late => hits.late += write_late(world).await,
         }
     }
+}
+
+/// Writes a session that a process has lost to a node, on its present head: nothing but the check of the epoch refuses
+/// that. Returns the number of refused writes.
+async fn write_late(world: &World<'_>) -> u64 {
+    type Change = fn(&mut Commit);
+    let World { cluster, store, directory, .. } = world;
+    let session = create(store, TEAM, directory).await;
+    let late = PostgresStore::open_with_lease(&cluster.url(), None, LEASE).await.unwrap();
+    let holder = Holder { pid: 1, host: "late".to_owned(), since: now() };
+    let lease = late.hold(session, holder).await.unwrap();
+    let pool = sqlx::PgPool::connect(&cluster.url()).await.unwrap();
+    let expire = sqlx::query("UPDATE lease SET until = '-infinity' WHERE session = $1");
+    expire.bind(session.to_string()).execute(&pool).await.unwrap();
+    store.say(session, &NewMessage::from_person("ada", "question 1 [NEXT: max]")).await.unwrap();
+    let begun = Instant::now();
+    while store.turns_after(session, TurnId(0), 1).await.unwrap().iter().all(|it| it.attempts == 0)
+    {
+        assert!(begun.elapsed() < TIMEOUT, "no node goes on with the session");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let kinds: [Change; 2] = [
+        |step| step.messages = vec![message(2, None, "max", &[], "too late")],
+        |step| {
+            let events = "{}\n".to_owned();
+            step.progress = vec![Progress { turn: TurnId(1), attempt: 1, events }];
+        },
+    ];
+    for change in kinds {
+        loop {
+            let known = late.session(session).await.unwrap();
+            let mut step = commit(known.head);
+            step.state = known.state;
+            change(&mut step);
+            match late.commit(session, step).await {
+                Err(StoreError::LeaseLost { .. }) => break,
+                // The node was faster.
+                Err(StoreError::Conflict { .. }) => {}
+                written => panic!("a stale process has written: {written:?}"),
+            }
+        }
+    }
+    while store.turns_after(session, TurnId(0), 1).await.unwrap()[0].state != TurnState::Done {
+        assert!(begun.elapsed() < TIMEOUT, "the turn does not end");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(store.messages_after(session, MessageNumber(0), 9).await.unwrap().len(), 2);
+    drop(lease);
+    late.close().await;
+    kinds.len() as u64
 }
 
 /// What the nodes live in.
@@ -245,6 +302,8 @@ struct World<'w> {
     cluster: &'w Cluster,
     proxy: &'w Proxy,
     store: &'w PostgresStore,
+    /// The directory of the sessions.
+    directory: &'w str,
 }
 
 /// The faults that happened.
@@ -253,6 +312,8 @@ struct Hits {
     kills: u64,
     stops: u64,
     crashes: u64,
+    /// The writes of processes whose lease was over.
+    late: u64,
     /// The turns that a killed or stopped node had begun.
     interrupted: Vec<(SessionId, TurnId)>,
 }
@@ -298,9 +359,9 @@ async fn every_turn_is_recorded_once_and_in_order_whatever_happens_to_the_nodes(
         .iter()
         .map(|session| tokio::spawn(ask(store.clone(), *session, turns, Arc::clone(&pace))))
         .collect();
-    let world = World { cluster: &cluster, proxy: &proxy, store: &store };
+    let world = World { cluster: &cluster, proxy: &proxy, store: &store, directory: &directory };
     let mut hits = Hits::default();
-    let faults = [Fault::Cut, Fault::Kill, Fault::Stop, Fault::Crash];
+    let faults = [Fault::Cut, Fault::Kill, Fault::Late, Fault::Stop, Fault::Crash];
     let faults: Vec<Fault> = (0..rounds).flat_map(|_| faults).collect();
     for (number, fault) in faults.iter().enumerate() {
         // They are spread over the whole conversation.
@@ -357,11 +418,12 @@ async fn every_turn_is_recorded_once_and_in_order_whatever_happens_to_the_nodes(
             attempts += tried.len();
         }
         assert!(store.inbox(*session).await.unwrap().is_empty());
-        assert!(!store.shared_standing(*session).await.unwrap().goes_on);
+        assert!(!store.shared_state(*session).await.unwrap().continues);
     }
     // Every planned fault has happened, and every turn that one hit was tried again.
     let (before, after) = proxy.made();
     assert_eq!((hits.kills, hits.stops, hits.crashes), (rounds, rounds, rounds));
+    assert_eq!(hits.late, 2 * rounds);
     let half = u64::from(CUTS / 2) * rounds;
     assert_eq!((u64::from(before), u64::from(after)), (half, half));
     for (session, turn) in &hits.interrupted {
@@ -370,10 +432,11 @@ async fn every_turn_is_recorded_once_and_in_order_whatever_happens_to_the_nodes(
     }
     println!(
         "{} turns in {attempts} attempts; {rounds} nodes killed, {rounds} stopped, {} turns of theirs \
-         interrupted; {rounds} crashes of the server; {before} connections cut before their COMMIT, {after} \
+         interrupted; {rounds} crashes of the server; {} late writes refused; {before} connections cut before their COMMIT, {after} \
          after it",
         count * turns,
         hits.interrupted.len(),
+        hits.late,
     );
     for machine in &nodes.machines {
         machine.assert_no_process_is_left();

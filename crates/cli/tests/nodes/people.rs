@@ -1,9 +1,13 @@
 //! People at other machines than their agents: they cancel turns, answer questions, and see what others say.
 
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+
 use convoke_session::store::postgres::PostgresStore;
-use convoke_session::{PersonMessage, Store as _, TurnId, TurnState};
+use convoke_session::{NewMessage, Store as _, TurnId, TurnState};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
+use tokio::runtime::Handle;
 
 use super::cluster::Cluster;
 use super::create;
@@ -53,15 +57,19 @@ async fn questions_of_a_node_are_answered_at_another_machine_or_by_nobody() {
     let asked = event(&run.wait_for("permission-asked"));
     assert_eq!((&asked["member"], &asked["summary"]), (&"max".into(), &"make x".into()));
     assert_eq!((&asked["turn"], &asked["input"]["command"]), (&2.into(), &"make x".into()));
+    let listed = laptop.run(&["nodes"]);
+    assert!(listed.contains("\n    waits for an answer: Bash: make x\n"), "{listed}");
+    assert!(laptop.run(&["nodes", "--json"]).contains(r#""questions":["Bash: make x"]"#));
     // What somebody says answers nothing.
     let session = asked["session"].as_str().unwrap().parse().unwrap();
     let store = PostgresStore::open(&cluster.url(), None).await.unwrap();
-    store.say(session, &PersonMessage::new("ada", "once")).await.unwrap();
+    store.say(session, &NewMessage::from_person("ada", "once")).await.unwrap();
     let answer = json!({"type": "permission", "id": asked["id"], "answer": "session"});
     run.write(&answer.to_string());
     run.wait_for("I was allowed.");
     let answered = event(&run.wait_for("permission-answered"));
     assert_eq!((&answered["answer"], &answered["by"]), (&"session".into(), &"person".into()));
+    assert!(!laptop.run(&["nodes"]).contains("waits for an answer"));
     run.input = None;
     assert_eq!(run.end(), Some(0), "{:?}", run.lines());
     node.wait_for("asks to use Bash: make x");
@@ -69,6 +77,84 @@ async fn questions_of_a_node_are_answered_at_another_machine_or_by_nobody() {
     // The node remembers what was answered for the session.
     let again = laptop.run(&["run", "--json", "--session", "last", "--to", "max", "Again"]);
     assert!(again.contains("I was allowed.") && again.contains(r#""by":"session""#), "{again}");
+    assert_eq!(node.end(), Some(0));
+    server.assert_no_process_is_left();
+}
+
+/// The page that a machine serves.
+struct Page {
+    port: u16,
+    token: String,
+}
+
+impl Page {
+    fn of(serve: &Running) -> Self {
+        let line = serve.wait_for("http://127.0.0.1:");
+        let (address, token) = line.split_once('#').unwrap();
+        let port = address.rsplit_once(':').unwrap().1.trim_end_matches('/').parse().unwrap();
+        Self { port, token: token.trim_end().to_owned() }
+    }
+
+    /// Sends a request, and returns the connection with its response.
+    fn send(&self, method: &str, path: &str, body: &str) -> TcpStream {
+        let Self { port, token } = self;
+        let mut stream = TcpStream::connect(("127.0.0.1", *port)).unwrap();
+        write!(
+            stream,
+            "{method} /api/sessions/{path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\
+             Authorization: Bearer {token}\r\nContent-Type: application/json\r\nConnection: close\r\n\
+             Content-Length: {}\r\n\r\n{body}",
+            body.len()
+        )
+        .unwrap();
+        stream
+    }
+
+    fn answer(&self, method: &str, path: &str, body: &Value) -> Value {
+        let mut response = String::new();
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        self.send(method, path, &body).read_to_string(&mut response).unwrap();
+        let (head, body) = response.split_once("\r\n\r\n").unwrap();
+        assert!(head.starts_with("HTTP/1.1 200"), "{path}: {response}");
+        serde_json::from_str(body).unwrap()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_of_a_node_is_answered_on_the_page_of_another_machine() {
+    let cluster = Cluster::start();
+    let store = PostgresStore::open(&cluster.url(), None).await.unwrap();
+    let (laptop, server, map) = machines(&cluster);
+    let server = server.agent_of_kind("claude", "ask", ASKING);
+    let node = server.node(&["--name", "server", "--offer", "worker", "--map", &map]);
+    node.wait_for("takes turns of worker");
+    let id = create(&store, TEAM, &laptop.path().display().to_string()).await.to_string();
+    let serve = laptop.start(&["serve", "--port", "0"]);
+    let page = Page::of(&serve);
+    // Somebody looks at the page, so that somebody can be asked.
+    let viewer = page.send("GET", &format!("{id}/stream"), "");
+    super::wait_until("the page is attended", || {
+        let attended = store.is_attended(id.parse().unwrap());
+        tokio::task::block_in_place(|| Handle::current().block_on(attended)).unwrap()
+    });
+    let message = json!({"person": "ada", "text": "Build it", "to": ["max"]});
+    page.answer("POST", &format!("{id}/say"), &message);
+    let mut question = Value::Null;
+    super::wait_until("the question is on the page", || {
+        let shown = page.answer("GET", &id, &Value::Null);
+        question = shown["standing"]["questions"][0]["question"].clone();
+        !question.is_null()
+    });
+    assert_eq!((&question["tool"], &question["summary"]), (&"Bash".into(), &"make x".into()));
+    let answer = json!({"question": question["id"], "answer": "once"});
+    page.answer("POST", &format!("{id}/answer"), &answer);
+    node.wait_for("turn 1 of max: allowed (person)");
+    super::wait_until("the reply is on the page", || {
+        let shown = page.answer("GET", &id, &Value::Null);
+        shown.to_string().contains("I was allowed.")
+    });
+    drop(viewer);
+    serve.signal(Signal::SIGTERM);
     assert_eq!(node.end(), Some(0));
     server.assert_no_process_is_left();
 }
@@ -117,7 +203,7 @@ async fn what_others_say_appears_as_it_comes() {
     let load = json!({"sessionId": id, "cwd": server.path(), "mcpServers": []});
     editor.write(&request(2, "session/load", load));
     editor.wait_for(r#""id":2"#);
-    store.say(session, &PersonMessage::new("ada", "How is it? [NEXT: max]")).await.unwrap();
+    store.say(session, &NewMessage::from_person("ada", "How is it? [NEXT: max]")).await.unwrap();
     for screen in [&chat, &editor] {
         screen.wait_for("How is it?");
         screen.wait_for("all is well");

@@ -15,6 +15,7 @@ mod by_hand;
 mod confined;
 mod model_server;
 mod sign_in;
+mod steady;
 mod user;
 
 use std::io::Read as _;

@@ -101,7 +101,7 @@ pub fn read_from(reader: &mut impl BufRead) -> Option<(String, Got)> {
     Some((method, Got { path, headers, body }))
 }
 
-/// Tells whether a request offers tools.
+/// Returns whether a request offers tools.
 fn has_tools(body: &[u8]) -> bool {
     let body: Value = serde_json::from_slice(body).unwrap_or_default();
     let tools = body["tools"].as_array();

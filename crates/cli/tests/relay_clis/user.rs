@@ -22,6 +22,7 @@ pub fn installed(cli: &str) -> Option<PathBuf> {
 pub struct User {
     pub home: TempDir,
     pub project: TempDir,
+    pub temporary: TempDir,
     pub path: String,
     pub env: Vec<(&'static str, String)>,
 }
@@ -34,6 +35,7 @@ impl User {
         let user = Self {
             home: TempDir::new().unwrap(),
             project: TempDir::new().unwrap(),
+            temporary: TempDir::new().unwrap(),
             path,
             env: Vec::new(),
         };
@@ -57,6 +59,7 @@ impl User {
             .env_clear()
             .env("PATH", &self.path)
             .env("HOME", self.home.path())
+            .env("TMPDIR", self.temporary.path())
             .env("CONVOKE_DATA_DIR", self.home.path().join("data"))
             .env("CONVOKE_CONFIG_DIR", self.home.path().join("config"))
             // Nothing that is meant for this machine goes to a proxy.

@@ -6,25 +6,38 @@ use super::ConfigError;
 use super::setting::Setting;
 
 /// The settings of project documents in a configuration.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DocumentSettings {
     /// `project_doc_max_bytes`.
     pub max_bytes: Option<u64>,
     /// `project_doc_fallback_filenames`.
     pub fallback_names: Option<Vec<String>>,
-    /// `project_root_markers`.
-    pub root_markers: Option<Vec<String>>,
+    /// `project_root_markers`, or their default.
+    pub root_markers: Vec<String>,
+}
+
+impl Default for DocumentSettings {
+    fn default() -> Self {
+        Self { max_bytes: None, fallback_names: None, root_markers: default_root_markers() }
+    }
+}
+
+/// Returns the markers of a project's root without `project_root_markers`.
+pub(super) fn default_root_markers() -> Vec<String> {
+    vec![".git".to_owned()]
 }
 
 impl DocumentSettings {
-    /// Reads the keys of a table, and checks whom it trusts.
+    /// Reads the keys of a table, and checks its trust levels.
     pub fn read(table: &Table) -> Result<Self, ConfigError> {
-        let setting = Setting::of(table);
+        let setting = Setting::without_profile(table);
         check_trust(&setting, table)?;
         Ok(Self {
             max_bytes: setting.number("project_doc_max_bytes")?,
             fallback_names: setting.texts("project_doc_fallback_filenames")?,
-            root_markers: setting.texts("project_root_markers")?,
+            root_markers: setting
+                .texts("project_root_markers")?
+                .unwrap_or_else(default_root_markers),
         })
     }
 }

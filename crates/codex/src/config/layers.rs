@@ -6,13 +6,12 @@ use std::path::{Path, PathBuf};
 
 use toml::{Table, Value};
 
+use super::documents::default_root_markers;
 use super::{ConfigError, DocumentSettings};
-use crate::project_doc::Trust;
+use crate::project_doc::{Rules, Trust};
 use crate::skills::Switches;
+use convoke_files::git::{GitKind, git_kind};
 use convoke_files::{FileKind, Files, absolute};
-
-/// The default marker of a project's root.
-const DEFAULT_ROOT_MARKER: &str = ".git";
 
 /// Keys whose values are paths, relative to the folder of the file that sets them.
 const PATH_KEYS: [&str; 3] = [
@@ -21,6 +20,30 @@ const PATH_KEYS: [&str; 3] = [
     "experimental_instructions_file",
 ];
 
+/// The keys that Codex 0.166 ignores in the configuration of a project.
+const USER_ONLY_KEYS: [&str; 7] = [
+    "chatgpt_base_url",
+    "model_provider",
+    "model_providers",
+    "notify",
+    "otel",
+    "profile",
+    "profiles",
+];
+
+/// The directories that a configuration depends on.
+#[derive(Debug, Clone, Copy)]
+pub struct ConfigPlaces<'a> {
+    /// The directory of the machine's own files, `/etc/codex`.
+    pub machine: &'a Path,
+    /// Codex's home.
+    pub codex_home: &'a Path,
+    /// The user's home.
+    pub home: Option<&'a Path>,
+    /// The working directory.
+    pub cwd: &'a Path,
+}
+
 /// The merged layers of a configuration.
 #[derive(Debug)]
 pub struct Layers {
@@ -28,43 +51,63 @@ pub struct Layers {
     pub merged: Table,
     /// Whether the user trusts the working directory.
     pub trust: Trust,
-    /// `project_root_markers`, or their default.
-    pub root_markers: Vec<String>,
     /// The skills that the user switched off or on.
     pub skill_switches: Switches,
     /// The folders of command rules.
     pub rule_folders: Vec<PathBuf>,
     /// The administrator's limits on other values, `requirements.toml`.
     pub requirements: Table,
-    /// Where values were set, the weakest first.
-    sources: Vec<(String, Table)>,
+    /// The sources of values, the weakest first.
+    sources: Vec<(PathBuf, Table)>,
 }
 
 impl Layers {
-    /// Reads the layers that count in a directory; `settings` are the `-c` arguments, in order, and `machine` is
-    /// the directory of the machine's own files, `/etc/codex`.
+    /// Reads the layers that count in a directory, by the rules of Codex 0.98; `settings` are the `-c` arguments, in
+    /// order. Fails on the first error.
     pub fn load(
         files: &dyn Files,
-        machine: &Path,
-        codex_home: &Path,
-        home: Option<&Path>,
-        cwd: &Path,
-        settings: &[(String, Value)],
+        places: ConfigPlaces<'_>,
+        settings: impl IntoIterator<Item = (String, Value)>,
     ) -> Result<Self, ConfigError> {
+        let documents = |of_user: &Table| {
+            let user_file = places.codex_home.join("config.toml");
+            DocumentSettings::read(of_user)
+                .map_err(|error| error.at(user_file.display().to_string()))
+        };
+        let read = |path: &Path| read_layer(files, path);
+        let layers = Self::read(files, places, Rules::V0_98, settings, read, documents)?;
+        match DocumentSettings::read(&layers.merged) {
+            Ok(_) => Ok(layers),
+            Err(error) => Err(layers.placed(error)),
+        }
+    }
+
+    /// Reads the layers that count in a directory. `read` reads one file, which may be missing; `documents` reads the
+    /// settings of the layers without a project, which decide where the project begins.
+    pub fn read<E>(
+        files: &dyn Files,
+        places: ConfigPlaces<'_>,
+        rules: Rules,
+        settings: impl IntoIterator<Item = (String, Value)>,
+        mut read: impl FnMut(&Path) -> Result<Table, E>,
+        documents: impl FnOnce(&Table) -> Result<DocumentSettings, E>,
+    ) -> Result<Self, E> {
+        let ConfigPlaces { machine, codex_home, home, cwd } = places;
+        let mut layer = |path: &Path| {
+            let mut table = read(path)?;
+            resolve_paths(&mut table, path.parent().unwrap_or(path), home);
+            Ok::<_, E>(table)
+        };
         let [system_file, managed_file, requirements] =
             ["config.toml", "managed_config.toml", "requirements.toml"].map(|it| machine.join(it));
-        let system = read_layer(files, &system_file, home)?;
-        let managed = read_layer(files, &managed_file, home)?;
-        let requirements = read_layer(files, &requirements, home)?;
+        let system = layer(&system_file)?;
+        let managed = layer(&managed_file)?;
+        let requirements = layer(&requirements)?;
         let user_file = codex_home.join("config.toml");
-        let user = read_layer(files, &user_file, home)?;
-        let mut sources = vec![(user_file.display().to_string(), user.clone())];
-        if !system.is_empty() {
-            sources.insert(0, (system_file.display().to_string(), system.clone()));
-        }
+        let user = layer(&user_file)?;
         let mut arguments = Table::new();
         for (key, value) in settings {
-            set(&mut arguments, key, value.clone());
+            set(&mut arguments, &key, value);
         }
         resolve_paths(&mut arguments, cwd, home);
         let mut skill_switches = Switches::default();
@@ -72,6 +115,10 @@ impl Layers {
         skill_switches.take(&user, codex_home, home);
         skill_switches.take(&arguments, cwd, home);
 
+        let mut sources = vec![(user_file, user.clone())];
+        if !system.is_empty() {
+            sources.insert(0, (system_file, system.clone()));
+        }
         let mut merged = system;
         merge(&mut merged, user);
         let mut overlaid = None;
@@ -81,72 +128,52 @@ impl Layers {
             merge(table, arguments.clone());
             merge(table, managed.clone());
         }
-        let without_project = overlaid.as_ref().unwrap_or(&merged);
-        let of_user = DocumentSettings::read(without_project)
-            .map_err(|error| error.at(user_file.display().to_string()))?;
-        let root_markers = of_user.root_markers.unwrap_or_else(default_markers);
-        let root = project_root(files, cwd, &root_markers);
-        // Git returns the root of a repository without links.
-        let git = project_root(files, cwd, &default_markers());
-        let is_repository = files.kind(&git.join(DEFAULT_ROOT_MARKER)).is_ok();
-        let real = is_repository.then(|| files.canonicalize(&git).ok()).flatten();
-        let git = real.unwrap_or(git);
-        let main = main_repository(files, &git);
-        let roots = [Some(root.clone()), Some(git), main].into_iter().flatten();
-        let trust = Trusts::new(without_project, roots);
-        let mut of_project = Vec::new();
+        let of_user = overlaid.as_ref().unwrap_or(&merged);
+        let root = project_root(files, cwd, &documents(of_user)?.root_markers);
+        let trusts = Trusts::new(of_user, files, &root, cwd);
         let mut rule_folders = vec![codex_home.join("rules")];
+        let mut of_project = Vec::new();
         for directory in directories_between(&root, cwd) {
             let folder = directory.join(".codex");
             let counts = folder != *codex_home && files.kind(&folder).is_ok();
-            if !counts || trust.of(&directory) != Trust::Trusted {
+            if !counts || trusts.level_of(&directory) != Trust::Trusted {
                 continue;
             }
             let file = folder.join("config.toml");
-            let layer = read_layer(files, &file, home)?;
-            of_project.push(layer.clone());
-            sources.push((file.display().to_string(), layer));
+            let mut table = layer(&file)?;
+            if rules == Rules::V0_166 {
+                table.retain(|key, _| !USER_ONLY_KEYS.contains(&key));
+            }
+            of_project.push((file, table));
             rule_folders.push(folder.join("rules"));
         }
-        let trust = trust.of(cwd);
-        for layer in of_project {
-            merge(&mut merged, layer);
+        let trust = trusts.level_of(cwd);
+        let strongest = [(PathBuf::from("-c"), arguments), (managed_file, managed)];
+        for (source, table) in of_project.into_iter().chain(strongest) {
+            merge(&mut merged, table.clone());
+            sources.push((source, table));
         }
-        sources.push(("-c".to_owned(), arguments.clone()));
-        merge(&mut merged, arguments);
-        sources.push((managed_file.display().to_string(), managed.clone()));
-        merge(&mut merged, managed);
-        let mut layers = Self {
-            merged,
-            trust,
-            root_markers: Vec::new(),
-            skill_switches,
-            rule_folders,
-            requirements,
-            sources,
-        };
-        let documents = DocumentSettings::read(&layers.merged);
-        let documents = documents.map_err(|error| layers.placed(error))?;
-        layers.root_markers = documents.root_markers.unwrap_or_else(default_markers);
-        Ok(layers)
+        Ok(Self { merged, trust, skill_switches, rule_folders, requirements, sources })
     }
 
-    /// Adds to an error about a value where the value was set: the strongest layer that has its key.
+    /// Adds to an error about a value where the value was set.
     pub fn placed(&self, error: ConfigError) -> ConfigError {
-        let ConfigError::Value { key, .. } = &error else {
-            return error;
-        };
-        let mut strongest_first = self.sources.iter().rev();
-        let found = strongest_first.find(|(_, table)| sets(table, key));
-        match found.or(self.sources.first()) {
-            Some((place, _)) => error.at(place),
+        match self.source_of(&error) {
+            Some(source) => error.at(source.display().to_string()),
             None => error,
         }
+    }
+
+    /// Returns the strongest layer that has the key of an error.
+    pub fn source_of(&self, error: &ConfigError) -> Option<&Path> {
+        let mut strongest_first = self.sources.iter().rev();
+        let found = strongest_first.find(|(_, table)| sets(table, error.key()));
+        found.or(self.sources.first()).map(|(source, _)| source.as_path())
     }
 }
 
 /// Returns whether a table or one of its profiles has a dotted key.
-pub fn sets(table: &Table, key: &str) -> bool {
+fn sets(table: &Table, key: &str) -> bool {
     let profiles = table.get("profiles").and_then(Value::as_table);
     let mut profiles = profiles.into_iter().flat_map(Table::values).filter_map(Value::as_table);
     at(table, key).is_some() || profiles.any(|profile| at(profile, key).is_some())
@@ -158,7 +185,7 @@ fn at<'a>(table: &'a Table, key: &str) -> Option<&'a Value> {
     pieces.try_fold(first, |value, piece| value.get(piece))
 }
 
-fn read_layer(files: &dyn Files, path: &Path, home: Option<&Path>) -> Result<Table, ConfigError> {
+fn read_layer(files: &dyn Files, path: &Path) -> Result<Table, ConfigError> {
     let text = match files.read_text(path, FileKind::Configuration) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Table::new()),
@@ -170,16 +197,14 @@ fn read_layer(files: &dyn Files, path: &Path, home: Option<&Path>) -> Result<Tab
             });
         }
     };
-    let mut table: Table = toml::from_str(&text).map_err(|wrong| ConfigError::Syntax {
+    toml::from_str(&text).map_err(|wrong| ConfigError::Syntax {
         path: path.to_owned(),
         reason: wrong.to_string().trim_end().to_owned(),
-    })?;
-    resolve_paths(&mut table, path.parent().unwrap_or(path), home);
-    Ok(table)
+    })
 }
 
 /// Makes the paths in a layer absolute; they are relative to the folder of the file that sets them.
-pub fn resolve_paths(table: &mut Table, folder: &Path, home: Option<&Path>) {
+fn resolve_paths(table: &mut Table, folder: &Path, home: Option<&Path>) {
     for key in PATH_KEYS {
         if let Some(value) = table.get_mut(key) {
             resolve_path(value, folder, home);
@@ -217,7 +242,7 @@ pub fn resolved(path: &str, folder: &Path, home: Option<&Path>) -> PathBuf {
 }
 
 /// Sets a value under a dotted key; tables on the way are made.
-pub fn set(table: &mut Table, key: &str, value: Value) {
+fn set(table: &mut Table, key: &str, value: Value) {
     match key.split_once('.') {
         None => {
             table.insert(key.to_owned(), value);
@@ -235,7 +260,7 @@ pub fn set(table: &mut Table, key: &str, value: Value) {
 }
 
 /// Lays one table over another: tables are merged, everything else is replaced.
-pub fn merge(below: &mut Table, above: Table) {
+fn merge(below: &mut Table, above: Table) {
     for (key, value) in above {
         match (below.get_mut(&key), value) {
             (Some(Value::Table(below)), Value::Table(above)) => merge(below, above),
@@ -244,10 +269,6 @@ pub fn merge(below: &mut Table, above: Table) {
             }
         }
     }
-}
-
-fn default_markers() -> Vec<String> {
-    vec![DEFAULT_ROOT_MARKER.to_owned()]
 }
 
 /// Returns the nearest directory that holds a marker, or the directory itself.
@@ -267,34 +288,30 @@ pub fn directories_between(root: &Path, cwd: &Path) -> Vec<PathBuf> {
     directories
 }
 
-/// Returns the repository that a linked worktree belongs to.
-fn main_repository(files: &dyn Files, worktree: &Path) -> Option<PathBuf> {
-    let pointer = files.read_text(&worktree.join(DEFAULT_ROOT_MARKER), FileKind::Pointer).ok()?;
-    let folder = Path::new(pointer.trim().strip_prefix("gitdir:")?.trim());
-    let folder = absolute(worktree, folder);
-    let worktrees = folder.parent().filter(|it| it.ends_with("worktrees"))?;
-    Some(worktrees.parent()?.parent()?.to_owned())
-}
-
 /// The trust levels of a configuration, as far as they matter for one working directory.
-#[derive(Debug)]
-pub struct Trusts<'a> {
+struct Trusts<'a> {
     projects: Option<&'a Table>,
+    /// The roots whose levels apply to the directories below them, in order.
     roots: Vec<PathBuf>,
 }
 
 impl<'a> Trusts<'a> {
-    /// Reads the levels of a merged configuration. A directory without a level of its own has that of
-    /// the first root that has one.
-    pub fn new(merged: &'a Table, roots: impl IntoIterator<Item = PathBuf>) -> Self {
-        Self {
-            projects: merged.get("projects").and_then(Value::as_table),
-            roots: roots.into_iter().collect(),
+    fn new(merged: &'a Table, files: &dyn Files, root: &Path, cwd: &Path) -> Self {
+        let mut roots = vec![root.to_owned()];
+        let git = project_root(files, cwd, &default_root_markers());
+        if files.kind(&git.join(".git")).is_ok() {
+            let main = git_kind(files, &git);
+            // Git returns the root of a repository without links.
+            roots.push(files.canonicalize(&git).unwrap_or(git));
+            if let GitKind::Worktree(main) = main {
+                roots.push(main);
+            }
         }
+        Self { projects: merged.get("projects").and_then(Value::as_table), roots }
     }
 
-    /// Returns the trust level of a directory.
-    pub fn of(&self, directory: &Path) -> Trust {
+    /// Returns the trust level of a directory: its own, or that of the first root that has one.
+    fn level_of(&self, directory: &Path) -> Trust {
         let level = |path: &Path| {
             let project = self.projects?.get(path.to_str()?)?;
             project.get("trust_level")?.as_str()

@@ -1,6 +1,6 @@
 //! Codex's `config.toml`: its layers, its profiles, and the values with which Codex does not start.
 //!
-//! [`Layers::load`] merges the files of the machine, the user and a trusted project with `-c` arguments; [`Setting`]
+//! [`Layers`] merges the files of the machine, the user and a trusted project with `-c` arguments; [`Setting`]
 //! looks values up in the result; [`check_start`] says whether Codex starts with it.
 
 mod documents;
@@ -14,9 +14,7 @@ use std::path::PathBuf;
 use convoke_files::{FileKind, Files};
 
 pub use documents::DocumentSettings;
-pub use layers::{
-    Layers, Trusts, directories_between, merge, project_root, resolve_paths, resolved, set, sets,
-};
+pub use layers::{ConfigPlaces, Layers, directories_between, project_root, resolved};
 pub use setting::{InvalidOverride, Setting, parse, parse_override};
 pub use startup::check_start;
 
@@ -78,6 +76,17 @@ impl ConfigError {
     ) -> Self {
         let place = "config.toml".to_owned();
         Self::Value { place, key: key.into(), found: found.into(), expected: expected.into() }
+    }
+
+    /// Returns the key that the error is about; empty for a whole file.
+    fn key(&self) -> &str {
+        match self {
+            Self::Value { key, .. } => key,
+            Self::UnknownProfile(_) => "profile",
+            Self::UnknownProvider(_) => "model_provider",
+            Self::Unreadable { key, .. } | Self::Blank { key, .. } => key,
+            Self::Syntax { .. } => "",
+        }
     }
 
     /// The same error with the place where a value was set.

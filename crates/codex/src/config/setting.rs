@@ -44,7 +44,7 @@ pub struct Setting<'a> {
 impl<'a> Setting<'a> {
     /// Chooses the profile that is named, or the configured one.
     pub fn new(root: &'a Table, profile: Option<&str>) -> Result<Self, ConfigError> {
-        let configured = Self::of(root).text("profile")?;
+        let configured = Self::without_profile(root).text("profile")?;
         let profile = match profile.or(configured) {
             None => None,
             Some(name) => {
@@ -55,8 +55,8 @@ impl<'a> Setting<'a> {
         Ok(Self { root: Some(root), profile, path: String::new() })
     }
 
-    /// Looks into a table alone.
-    pub fn of(root: &'a Table) -> Self {
+    /// Creates a lookup in a table without a profile.
+    pub fn without_profile(root: &'a Table) -> Self {
         Self { root: Some(root), profile: None, path: String::new() }
     }
 
@@ -71,7 +71,7 @@ impl<'a> Setting<'a> {
         in_profile.or_else(|| self.root?.get(key))
     }
 
-    /// Looks into a table of the top level.
+    /// Returns a lookup in a table of the top level.
     pub fn within(&self, key: &str) -> Result<Self, ConfigError> {
         let root = self.typed(key, "a table", Value::as_table)?;
         Ok(Self { root, profile: None, path: format!("{}{key}.", self.path) })

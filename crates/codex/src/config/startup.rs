@@ -1,5 +1,5 @@
 //! Whether Codex starts: it refuses values of the wrong kind under every key that it knows, also under
-//! those that say nothing about a prompt. Keys that it does not know it passes over.
+//! those that say nothing about a prompt. It ignores unknown keys.
 
 use toml::{Table, Value};
 

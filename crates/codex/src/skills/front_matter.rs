@@ -86,7 +86,7 @@ fn plain(front: &str) -> Option<Written> {
     let fields = yaml::plain_fields(front)?;
     let value = |key: &str| fields.iter().find(|(it, _)| *it == key).map(|(_, value)| *value);
     let text = |key: &str| value(key).unwrap_or_default().to_owned();
-    // A text is no metadata.
+    // A text is not metadata.
     let is_valid = value("metadata").is_none();
     is_valid.then(|| Written {
         name: text("name"),
@@ -109,7 +109,7 @@ fn between_rules(text: &str) -> Option<String> {
 }
 
 /// Quotes the plain values that YAML takes for something else: those with a colon inside, and those that
-/// begin like a collection or a reserved character and are no YAML.
+/// begin like a collection or a reserved character and are not YAML.
 fn repaired(front: &str) -> String {
     let lines: Vec<_> = front.lines().map(repaired_line).collect();
     lines.join("\n")
@@ -131,10 +131,10 @@ fn repaired_line(line: &str) -> Cow<'_, str> {
 }
 
 fn collapsed(text: &str) -> String {
-    let is_collapsed = text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
-        && !text.contains("  ")
-        && !text.starts_with(' ')
-        && !text.ends_with(' ');
+    // Without an early end, sixteen bytes and more are compared at once.
+    let is_ascii = text.bytes().fold(true, |so_far, byte| so_far & matches!(byte, b' '..=b'~'));
+    let is_collapsed =
+        is_ascii && !text.contains("  ") && !text.starts_with(' ') && !text.ends_with(' ');
     if is_collapsed {
         return text.to_owned();
     }

@@ -1,4 +1,4 @@
-//! Where Codex looks for skills.
+//! The directories in which Codex looks for skills.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ffi::OsString;
@@ -116,7 +116,7 @@ impl Finder<'_> {
         let mut queue = VecDeque::from([Folder { path: root.to_owned(), real, depth: 0 }]);
         while let Some(folder) = queue.pop_front() {
             let entries = self.files.entries(&folder.real).unwrap_or_else(|error| {
-                if TooManyEntries::of(&error).is_some() {
+                if TooManyEntries::from_error(&error).is_some() {
                     let (path, reason) = (folder.path.clone(), error.to_string());
                     found.rejected.push(RejectedSkill { path, scope, reason });
                 }
@@ -156,7 +156,7 @@ impl Finder<'_> {
         }
     }
 
-    /// Takes the `SKILL.md` of a folder.
+    /// Adds the `SKILL.md` of a folder.
     fn take(
         &mut self,
         folder: &Folder,

@@ -16,7 +16,7 @@ pub struct Switches {
 }
 
 impl Switches {
-    /// Takes the entries of a layer; its paths are relative to a folder.
+    /// Adds the entries of a layer; its paths are relative to a folder.
     pub fn take(&mut self, layer: &Table, folder: &Path, home: Option<&Path>) {
         let entries = layer.get("skills").and_then(|it| it.get("config")?.as_array());
         for entry in entries.into_iter().flatten() {

@@ -28,7 +28,7 @@ pub(super) enum Mode {
 
 impl Mode {
     /// Finds the mode in settings, of which later ones take precedence.
-    pub(super) fn of(layers: &[Layer]) -> Self {
+    pub(super) fn from_layers(layers: &[Layer]) -> Self {
         if !is_enabled(layers) {
             return Self::ClaudeMd;
         }

@@ -65,8 +65,11 @@ fn follow_one(loader: &mut Loader<'_>, importing: &Importing, import: &Import, p
         settings.resolves_links && real.is_ok_and(|real| !real.starts_with(cwd))
     };
     if !may_leave && (!path.starts_with(cwd) || leaves_by_link()) {
-        let message =
-            format!("@{} is dropped in silence: it lies outside {}", import.path, cwd.display());
+        let message = format!(
+            "@{} is dropped without a message: it is outside {}",
+            import.path,
+            cwd.display()
+        );
         let allowed = cwd.clone();
         loader.report.ignore(path, Rule::OutsideImport { by, allowed });
         warn(loader, diagnostics::IMPORT_OUTSIDE, importing, line, message);

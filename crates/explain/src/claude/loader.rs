@@ -156,7 +156,7 @@ impl<'a> Loader<'a> {
             return Err(Rule::Duplicate(first.clone()));
         }
         if level != Level::Managed
-            && let Some(exclude) = self.settings.excludes.of(path)
+            && let Some(exclude) = self.settings.excludes.matching(path)
         {
             if level == Level::User && exclude.by_project {
                 let message = format!(
@@ -170,7 +170,7 @@ impl<'a> Loader<'a> {
             return Err(Rule::Excluded(exclude.pattern.clone()));
         }
         if matches!(level, Level::Project | Level::Local) {
-            if let Some(rule) = self.settings.denied.of([path, &real_path]) {
+            if let Some(rule) = self.settings.denied.rule_for([path, &real_path]) {
                 return Err(Rule::Denied(rule.to_owned()));
             }
             if self.settings.blocks_outside && real_path != path && !self.is_inside(&real_path) {
@@ -181,7 +181,7 @@ impl<'a> Loader<'a> {
         let head = head.map_err(|error| self.report.miss(path, &error))?;
         if head.size > MAX_FILE_BYTES {
             let message = format!(
-                "{} has {} bytes; files over {MAX_FILE_BYTES} bytes are dropped in silence",
+                "{} has {} bytes; files over {MAX_FILE_BYTES} bytes are dropped without a message",
                 path.display(),
                 head.size
             );
@@ -303,7 +303,7 @@ impl<'a> Loader<'a> {
         }
     }
 
-    /// Returns whether a real path lies in a directory that the session may read.
+    /// Returns whether a real path is in a directory that the session may read.
     pub(super) fn is_inside(&self, real_path: &Path) -> bool {
         let added = self.session.directories("--add-dir");
         real_path.starts_with(&self.session.cwd)

@@ -127,7 +127,7 @@ fn project(loader: &mut Loader<'_>, repository: Option<&Path>, nested_in: Option
     }
     if let (true, Some(main)) = (skipped, nested_in) {
         let message = format!(
-            "this worktree lies inside its main checkout {}, whose CLAUDE.md is skipped",
+            "this worktree is inside its main checkout {}, whose CLAUDE.md is skipped",
             main.display()
         );
         loader.report.warn(diagnostics::WORKTREE_NESTED, main, message);

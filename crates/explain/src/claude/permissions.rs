@@ -57,7 +57,7 @@ impl Denied {
     }
 
     /// Returns the rule that covers one of the paths of a file.
-    pub(super) fn of(&self, paths: [&Path; 2]) -> Option<&str> {
+    pub(super) fn rule_for(&self, paths: [&Path; 2]) -> Option<&str> {
         let covers = |rule: &&Rule| match &rule.extent {
             Extent::Everything => true,
             Extent::Below(base, patterns) => paths.iter().any(|path| {
@@ -131,7 +131,7 @@ mod tests {
         for rule in rules {
             denied.add(&session, Path::new("/r"), rule);
         }
-        denied.of([Path::new(path), Path::new(path)]).is_some()
+        denied.rule_for([Path::new(path), Path::new(path)]).is_some()
     }
 
     #[test]
@@ -169,9 +169,9 @@ mod tests {
         let mut session = Session::new("/r", "/home/me");
         let file = [Path::new("/r/CLAUDE.md"); 2];
         session.arguments = ["--disallowedTools", "Read"].map(str::to_owned).to_vec();
-        assert_eq!(Denied::read(&session, Path::new("/c"), &[]).of(file), None);
+        assert_eq!(Denied::read(&session, Path::new("/c"), &[]).rule_for(file), None);
         session.arguments.push("Read(./CLAUDE.md)".to_owned());
         let denied = Denied::read(&session, Path::new("/c"), &[]);
-        assert_eq!(denied.of(file), Some("Read(./CLAUDE.md)"));
+        assert_eq!(denied.rule_for(file), Some("Read(./CLAUDE.md)"));
     }
 }

@@ -48,7 +48,7 @@ pub(super) fn wait(loader: &mut Loader<'_>, path: &Path, cleaned: &Cleaned, leve
     let Some(base) = loader.rules_base.clone() else {
         return Waits::No;
     };
-    let Scope::Matching(paths) = Scope::of(&cleaned.front, &mut loader.braces) else {
+    let Scope::Matching(paths) = Scope::new(&cleaned.front, &mut loader.braces) else {
         return Waits::No;
     };
     if loader.waiting_paths.insert(path.to_owned()) {

@@ -54,7 +54,7 @@ pub(crate) struct Paths {
 
 impl Scope {
     /// Finds out from front matter when its rule counts.
-    pub(crate) fn of(front: &FrontMatter, budget: &mut Budget) -> Self {
+    pub(crate) fn new(front: &FrontMatter, budget: &mut Budget) -> Self {
         let mut paths = Paths::default();
         if let Some(value) = front.field("paths") {
             paths.collect(value, budget);
@@ -167,7 +167,7 @@ mod tests {
             ("globs: \"src/**\"\n", &[]),
         ];
         for (front, expected) in cases {
-            let patterns = match Scope::of(&FrontMatter::read(front), &mut Budget::default()) {
+            let patterns = match Scope::new(&FrontMatter::read(front), &mut Budget::default()) {
                 Scope::Always => Vec::new(),
                 Scope::Matching(paths) => paths.patterns,
             };

@@ -94,7 +94,7 @@ pub(super) struct Excludes {
 
 impl Excludes {
     /// Returns the pattern that excludes a file, if one does.
-    pub(super) fn of(&self, path: &Path) -> Option<&Exclude> {
+    pub(super) fn matching(&self, path: &Path) -> Option<&Exclude> {
         self.patterns.get(self.globs.first_match(path.to_str()?)?)
     }
 
@@ -173,7 +173,7 @@ impl Settings {
             settings.take(layer);
         }
         if !is_old {
-            settings.agents_md = Some(agents_md::Mode::of(&layers));
+            settings.agents_md = Some(agents_md::Mode::from_layers(&layers));
             settings.denied = Denied::read(session, &settings.config_dir, &layers);
             settings.blocks_outside = layers.iter().any(|layer| {
                 let key = "/permissions/blockReadsOutsideWorkingDirectories";

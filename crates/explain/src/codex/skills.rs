@@ -117,7 +117,7 @@ pub(super) fn explain(
             () if is_off => off("[[skills.config]]"),
             () if skill.is_hidden => SkillRule::Hidden("policy.allow_implicit_invocation"),
             () => {
-                lines.push(Line::of(skill));
+                lines.push(Line::new(skill));
                 continue;
             }
         };
@@ -173,21 +173,22 @@ fn folder_name(path: &Path) -> Option<String> {
 struct Line {
     skill: FoundSkill,
     builtin: Option<BuiltinSkill>,
-    /// The description as far as it is sent, in characters; the mark of a long one included.
-    text: Vec<char>,
+    /// The description as far as it is sent; the mark of a long one included.
+    text: String,
     /// Whether the text ends with a mark in place of what follows.
     is_marked: bool,
-    /// The number of its characters that are sent.
+    /// The number of its bytes that are sent.
     kept: usize,
 }
 
 impl Line {
-    fn of(skill: FoundSkill) -> Self {
-        let mut text: Vec<char> = skill.description.chars().collect();
-        let is_marked = text.len() > MAX_DESCRIPTION;
+    fn new(skill: FoundSkill) -> Self {
+        let mut text = skill.description.clone();
+        let is_marked = text.len() > MAX_DESCRIPTION && text.chars().nth(MAX_DESCRIPTION).is_some();
         if is_marked {
-            text.truncate(MAX_DESCRIPTION - MARK.len());
-            text.extend(MARK.chars());
+            let end = text.char_indices().nth(MAX_DESCRIPTION - MARK.len());
+            text.truncate(end.map_or(0, |(end, _)| end));
+            text.push_str(MARK);
         }
         Self { kept: text.len(), skill, builtin: None, text, is_marked }
     }
@@ -195,10 +196,10 @@ impl Line {
     /// A skill inside the program, whose text is known by its figures alone.
     fn builtin(skill: BuiltinSkill, system: &Path) -> Self {
         let is_wide = |place: u64| skill.three_bytes.contains(&place);
-        let text: Vec<char> =
+        let text: String =
             (0..skill.characters()).map(|it| if is_wide(it) { '—' } else { 'x' }).collect();
         let path = system.join(skill.name).join(FILE_NAME);
-        let description: String = text.iter().collect();
+        let description = text.clone();
         let found = FoundSkill {
             name: skill.name.to_owned(),
             stated: description.clone(),
@@ -225,7 +226,7 @@ impl Line {
     }
 
     fn whole(&self) -> u64 {
-        self.text.iter().map(|it| it.len_utf8() as u64).sum()
+        self.text.len() as u64
     }
 
     /// The bytes of the line with so many bytes of description; the path is short below an alias.
@@ -253,11 +254,10 @@ impl Line {
             (true, true) => &kept[..kept.len() - MARK.len()],
             _ => kept,
         };
-        let arrived: String = unmarked.iter().collect();
-        let text = self.builtin.is_none().then(|| kept.iter().collect());
+        let text = self.builtin.is_none().then(|| kept.to_owned());
         let stated = convoke_core::whitespace::trim(&self.skill.stated);
         let description_bytes = stated.len() as u64;
-        let description_bytes_loaded = loaded_bytes(stated, &arrived);
+        let description_bytes_loaded = loaded_bytes(stated, unmarked);
         Skill {
             source: match self.skill.scope {
                 Scope::System => SkillSource::Builtin,
@@ -324,22 +324,20 @@ fn fit(
         }
         return budget - room;
     }
-    let mut bytes = vec![0; lines.len()];
     let mut open: Vec<usize> = (0..lines.len()).collect();
     while !open.is_empty() {
         open.retain(|index| {
             let line = &mut lines[*index];
-            let Some(next) = line.text.get(line.kept) else {
+            let Some(next) = line.text[line.kept..].chars().next() else {
                 return false;
             };
-            let more = bytes[*index] + next.len_utf8() as u64;
-            let cost = cost(frames[*index], more);
+            let more = line.kept + next.len_utf8();
+            let cost = cost(frames[*index], more as u64);
             if used - taken[*index] + cost > budget {
                 return false;
             }
             used = used - taken[*index] + cost;
-            (bytes[*index], taken[*index]) = (more, cost);
-            line.kept += 1;
+            (line.kept, taken[*index]) = (more, cost);
             true
         });
     }

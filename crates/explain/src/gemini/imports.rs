@@ -314,7 +314,7 @@ fn refuse(
         report.ignore(path, Rule::OutsideImport { by, allowed });
     }
     let message = format!(
-        "@{} is refused: it lies outside {}, and the model gets an error comment in its place",
+        "@{} is refused: it is outside {}, and the model gets an error comment instead",
         mention.path,
         root.display()
     );

@@ -216,7 +216,7 @@ impl About {
 
 fn between_rules(text: &str) -> Option<&str> {
     let front = text.strip_prefix("---\n").or_else(|| text.strip_prefix("---\r\n"))?;
-    // Whatever follows the closing mark on its line is ignored.
+    // The rest of the line after the closing mark is ignored.
     let end = front.find("\n---")?;
     Some(front[..end].trim_end_matches('\r'))
 }

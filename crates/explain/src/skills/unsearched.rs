@@ -14,13 +14,14 @@ use crate::report::AgentReport;
 /// The directories of skills that some agent searches, below a directory of the chain or the home directory.
 const PLACES: [&str; 4] = [".agents/skills", ".claude/skills", ".codex/skills", ".gemini/skills"];
 
-/// The directories of skills that are looked into ahead, at the least and at the most, and the bytes of each skill.
+/// The minimum and maximum number of skill directories that are read ahead, and the bytes of each skill.
 const AHEAD_FROM: usize = 32;
 const AHEAD_TO: usize = 1024;
 const AHEAD_BYTES: u64 = 16 * 1024;
 
-/// Looks into the directories of many skills ahead of the agents, which ask for one after the other.
-pub(crate) fn look_ahead(files: &Listed<'_>, chain: &[PathBuf], home: &Path) {
+/// Reads the directories of many skills ahead, because agents read them one after the other. Returns whether there
+/// are many.
+pub(crate) fn look_ahead(files: &Listed<'_>, chain: &[PathBuf], home: &Path) -> bool {
     let mut places: Vec<PathBuf> = Vec::new();
     let mut directories: Vec<PathBuf> = Vec::new();
     let above = chain.iter().map(PathBuf::as_path).chain([home]);
@@ -37,10 +38,12 @@ pub(crate) fn look_ahead(files: &Listed<'_>, chain: &[PathBuf], home: &Path) {
         directories.extend(below.map(|(name, _)| real.join(name)));
         places.push(real);
     }
-    if directories.len() >= AHEAD_FROM {
+    let are_many = directories.len() >= AHEAD_FROM;
+    if are_many {
         directories.truncate(AHEAD_TO);
         files.look_into(directories, FILE_NAME, AHEAD_BYTES);
     }
+    are_many
 }
 
 /// The skills around a working directory, of any agent.

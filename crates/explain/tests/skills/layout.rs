@@ -12,7 +12,7 @@ const LAB: &str = "/lab";
 
 /// A tree that is laid out.
 pub struct Laid {
-    files: Box<dyn Files>,
+    files: Box<dyn Files + Sync>,
     /// Removes the tree from the disk in the end.
     _directory: Option<TempDir>,
     /// The directory in place of `/lab`.

@@ -136,7 +136,7 @@ impl Laid {
             }
         }
         session.reads = scenario.reads_of(edition).map(|path| self.moved(path).into()).collect();
-        let files: &dyn Files = match &self.place {
+        let files: &(dyn Files + Sync) = match &self.place {
             Place::Memory(tree) => tree,
             Place::Disk => &Disk,
         };

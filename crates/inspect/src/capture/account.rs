@@ -42,7 +42,7 @@ impl Capture {
             .turn()
             .and_then(|turn| Some((turn, turn.model_call()?)))
             .ok_or_else(|| self.no_call())?;
-        let request_parts = RequestParts::of(call.wire, &request.body)
+        let request_parts = RequestParts::parse(call.wire, &request.body)
             .map_err(|source| CaptureError::NotJson { number: request.number, source })?;
         Ok(Account {
             request: request.number,
@@ -251,7 +251,7 @@ mod tests {
             |origin: Origin, text: &str| UserText { origin, text: text.to_owned(), cut_bytes: 0 };
         let path = std::path::PathBuf::from("/p/CLAUDE.md");
         let yours = [given(Origin::File { path }, file), given(Origin::Argument, prompt)];
-        let parts = RequestParts::of(Wire::Messages, body.as_bytes()).unwrap().parts;
+        let parts = RequestParts::parse(Wire::Messages, body.as_bytes()).unwrap().parts;
         let ledger = ledger(body.as_bytes(), &parts, &yours);
         assert!(ledger.covers(Target::Prompt, body.len() as u64));
         let decoded = |entry: &Entry<'_>| {

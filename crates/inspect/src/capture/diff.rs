@@ -154,7 +154,7 @@ fn take_apart(capture: &Capture) -> Result<(Side, Vec<Part>, u64), CaptureError>
         model: account.model.clone(),
     };
     let body = capture.turn().map(|request| &request.body[..]).unwrap_or_default();
-    let request_parts = RequestParts::of(account.wire, body)
+    let request_parts = RequestParts::parse(account.wire, body)
         .map_err(|source| CaptureError::NotJson { number: account.request, source })?;
     let home = capture.home.to_string_lossy();
     let parts = request_parts.parts.into_iter().map(|mut part| {

@@ -30,7 +30,7 @@ impl UserHome {
     }
 
     /// Returns the configuration that the CLI would use in an environment, with the variables that move it.
-    pub fn of(vendor: Vendor, host_environment: &HostEnvironment) -> Self {
+    pub fn new(vendor: Vendor, host_environment: &HostEnvironment) -> Self {
         let moved = |name| Some(host_environment.cwd.join(host_environment.variable(name)?));
         let home = match vendor {
             Vendor::Gemini => moved("GEMINI_CLI_HOME"),
@@ -283,10 +283,10 @@ mod tests {
             home: "/home/kim".into(),
             cwd: "/w".into(),
         };
-        let directory = |vendor, host: &HostEnvironment| UserHome::of(vendor, host).directory;
+        let directory = |vendor, host: &HostEnvironment| UserHome::new(vendor, host).directory;
         assert_eq!(directory(Vendor::Codex, &host("CODEX_HOME", "c")), Path::new("/w/c"));
         assert_eq!(directory(Vendor::Claude, &host("CLAUDE_CONFIG_DIR", "/c")), Path::new("/c"));
-        let gemini = UserHome::of(Vendor::Gemini, &host("GEMINI_CLI_HOME", "/g"));
+        let gemini = UserHome::new(Vendor::Gemini, &host("GEMINI_CLI_HOME", "/g"));
         assert_eq!(gemini, UserHome::below(Vendor::Gemini, Path::new("/g")));
         assert_eq!(directory(Vendor::Codex, &host("X", "1")), Path::new("/home/kim/.codex"));
     }

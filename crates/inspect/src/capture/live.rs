@@ -25,7 +25,7 @@ pub async fn capture_live(
     host_environment: &HostEnvironment,
 ) -> Result<Capture, CaptureError> {
     let Found { name, arguments, path, vendor } =
-        Found::of(&options.command, options.vendor, host_environment)?;
+        Found::find(&options.command, options.vendor, host_environment)?;
     let private = PrivateDir::create(&std::env::temp_dir()).map_err(CaptureError::Home)?;
     let arguments = endpoint::headless(vendor, arguments);
     let words: Vec<String> = arguments.iter().map(as_text).collect::<Result<_, _>>()?;
@@ -47,7 +47,7 @@ pub async fn capture_live(
                    `security.auth.selectedType` in ~/.gemini/settings.json is \"gemini-api-key\"";
         return Err(CaptureError::Relay(why.to_owned()));
     }
-    // The bodies that the relay keeps have no secrets; what stands beside them must have none either.
+    // The bodies that the relay keeps have no secrets; the fields beside them must have none either.
     let redactor = Redactor::for_env(&env);
     env.extend(relayed.pointed.env);
     let run = child::Child {
@@ -84,7 +84,7 @@ pub async fn capture_live(
         }
     };
     let (ended, ()) = tokio::join!(run, take);
-    let user = UserHome::of(vendor, host_environment);
+    let user = UserHome::new(vendor, host_environment);
     let redacted: Vec<String> =
         words.iter().map(|word| redactor.redact(word).into_owned()).collect();
     let given = ownership::Given {

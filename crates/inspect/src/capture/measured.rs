@@ -80,7 +80,7 @@ pub async fn measure(
         inside.map_or(CaptureError::NotInstalled(vendor), CaptureError::InProject)
     })?;
     let host_environment = outside;
-    let mut user = UserHome::of(vendor, host_environment);
+    let mut user = UserHome::new(vendor, host_environment);
     if let Some(directory) = options.directory {
         user.directory = directory;
     }
@@ -114,7 +114,7 @@ pub async fn measure(
 }
 
 /// Returns whether the program may run the commands of a project's own settings: if the user trusts the project, or
-/// the program asks by itself. Commands that cannot be withheld from the program are an error.
+/// the program asks for trust itself. Commands that cannot be withheld from the program are an error.
 fn commands(
     vendor: Vendor,
     user: &UserHome,
@@ -205,7 +205,7 @@ impl Capture {
         let account = self.account()?;
         let request = self.requests.iter().find(|request| request.number == account.request);
         let body = request.map(|request| request.body.to_vec()).unwrap_or_default();
-        let parts = RequestParts::of(account.wire, &body).map(|parts| parts.parts);
+        let parts = RequestParts::parse(account.wire, &body).map(|parts| parts.parts);
         let parts =
             parts.map_err(|source| CaptureError::NotJson { number: account.request, source })?;
         let own = self.diagnostics();

@@ -24,6 +24,7 @@ use crate::{diagnostics, explained};
 pub(crate) mod account;
 mod child;
 mod diff;
+mod git;
 mod home;
 mod live;
 mod measured;
@@ -74,7 +75,7 @@ struct Found<'o> {
 }
 
 impl<'o> Found<'o> {
-    fn of(
+    fn find(
         command: &'o [OsString],
         vendor: Option<Vendor>,
         host_environment: &HostEnvironment,
@@ -82,7 +83,7 @@ impl<'o> Found<'o> {
         let (name, arguments) = command.split_first().ok_or(CaptureError::NoCommand)?;
         let not_found = || CaptureError::NotFound(name.to_string_lossy().into_owned());
         let path = host_environment.program(name).ok_or_else(not_found)?;
-        let vendor = vendor.or_else(|| Vendor::of(&path));
+        let vendor = vendor.or_else(|| Vendor::from_program(&path));
         let vendor = vendor.ok_or_else(|| CaptureError::Unknown(path.clone()))?;
         Ok(Self { name, arguments, path, vendor })
     }
@@ -124,7 +125,7 @@ pub async fn capture(
     host_environment: &HostEnvironment,
 ) -> Result<Capture, CaptureError> {
     let Found { name, arguments, path, vendor } =
-        Found::of(&options.command, options.vendor, host_environment)?;
+        Found::find(&options.command, options.vendor, host_environment)?;
     let home = PrivateDir::create(&std::env::temp_dir()).map_err(CaptureError::Home)?;
     let mut notes = Vec::new();
     let user = options.configuration_from.as_deref().map(|home| UserHome {
@@ -133,6 +134,8 @@ pub async fn capture(
     });
     if let Some(from) = &user {
         let left = home::copy_configuration(vendor, from, home.path(), &host_environment.cwd)?;
+        git::copy_configuration(&from.home, home.path(), host_environment)
+            .map_err(CaptureError::Home)?;
         notes.extend(left.iter().map(|path| notes::left_out(path)));
     }
     let server = start(options.script).await?;
@@ -304,7 +307,7 @@ impl Capture {
 #[derive(Debug, thiserror::Error)]
 pub enum CaptureError {
     /// There is no command.
-    #[error("there is no command; write for example `convoke capture -- claude \"hello\"`")]
+    #[error("no command given; write for example `convoke capture -- claude \"hello\"`")]
     NoCommand,
     /// The program does not exist.
     #[error("program `{0}` not found, as a path or on `PATH`")]

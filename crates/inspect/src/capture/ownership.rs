@@ -238,7 +238,7 @@ fn named_files(request: &Recorded) -> Vec<PathBuf> {
     let Some(call) = request.model_call() else {
         return Vec::new();
     };
-    let Ok(request_parts) = RequestParts::of(call.wire, &request.body) else {
+    let Ok(request_parts) = RequestParts::parse(call.wire, &request.body) else {
         return Vec::new();
     };
     let texts = request_parts.parts.iter().filter(|part| part.kind != PartKind::Tool);

@@ -197,7 +197,7 @@ fn read_body(directory: &Path, name: &str, manifest: &Path) -> Result<Vec<u8>, S
 #[derive(Debug, thiserror::Error)]
 pub enum SavedError {
     /// There is no capture.
-    #[error("there is no saved capture in {}; make one with --save", .0.display())]
+    #[error("no saved capture in {}; make one with --save", .0.display())]
     Missing(PathBuf),
     /// A file cannot be read or written.
     #[error("cannot read or write {}", path.display())]
@@ -208,7 +208,7 @@ pub enum SavedError {
         source: io::Error,
     },
     /// The file is not a valid capture.
-    #[error("{} is no saved capture: {reason}", path.display())]
+    #[error("{} is not a saved capture: {reason}", path.display())]
     Invalid {
         /// The file.
         path: PathBuf,

@@ -15,7 +15,7 @@ pub struct AcpReport {
     pub agent: &'static str,
     /// The program that runs.
     pub program: PathBuf,
-    /// How to sign in.
+    /// The instructions for signing in.
     pub sign_in: &'static str,
 }
 

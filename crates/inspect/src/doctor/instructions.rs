@@ -42,7 +42,7 @@ pub(super) fn examine(
     findings: &mut Vec<Finding>,
 ) -> Instructions {
     let mut instructions = Instructions { files: Vec::new(), diagnostics: Vec::new() };
-    if let Some(turn) = TurnInstructions::of(vendor, version, trust, host_environment) {
+    if let Some(turn) = TurnInstructions::new(vendor, version, trust, host_environment) {
         let withheld = turn.diagnostic();
         findings.extend(withheld.map(|it| Finding::new(Level::Warning, it.code, it.message)));
         let agent = turn.report;

@@ -108,7 +108,7 @@ fn check_temporary_directory(host_environment: &HostEnvironment, findings: &mut 
 
 fn check_root(host_environment: &HostEnvironment, findings: &mut Vec<Finding>) {
     if nix::unistd::geteuid().is_root() && host_environment.variable("IS_SANDBOX").is_none() {
-        let message = "this is the root user, for whom claude refuses to skip permissions";
+        let message = "this is the root user; claude refuses to skip permissions for root";
         findings.push(Finding::new(Level::Note, diagnostics::DOCTOR_ROOT, message));
     }
 }

@@ -63,7 +63,7 @@ pub(super) fn examine(
     let keys = own.map(Cow::Owned).into_iter().chain(keys);
     let keys = keys.map(|variable| Evidence::Key { variable });
     let clouds = facts.clouds.iter().filter(is_set).map(|variable| Evidence::Cloud { variable });
-    let directory = UserHome::of(vendor, host_environment).directory;
+    let directory = UserHome::new(vendor, host_environment).directory;
     let files = facts.credentials.iter().map(|name| directory.join(name));
     let files = files.filter(|path| path.metadata().is_ok_and(|file| file.len() > 0));
     let files = files.map(|path| Evidence::Credentials { path });
@@ -78,7 +78,7 @@ fn own_provider(vendor: Vendor, host_environment: &HostEnvironment) -> Option<St
     if vendor != Vendor::Codex {
         return None;
     }
-    let path = UserHome::of(vendor, host_environment).directory.join("config.toml");
+    let path = UserHome::new(vendor, host_environment).directory.join("config.toml");
     codex_key_variable(&read_named_text(&path, FileKind::Configuration).ok()?)
 }
 

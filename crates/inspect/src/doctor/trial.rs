@@ -166,7 +166,7 @@ fn changed_events(vendor: Vendor, seen: &Trial) -> Vec<Finding> {
             let missing = missing
                 .iter()
                 .map(|name| finding(format!("{vendor} writes no event `{name}` any more")));
-            // New events alone are no loss.
+            // New events alone lose nothing.
             let unknown = unknown.iter().map(|name| {
                 let message =
                     format!("{vendor} writes an event `{name}`, which Convoke does not know");

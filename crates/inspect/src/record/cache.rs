@@ -1,10 +1,9 @@
 //! The reason why a provider's cache served a request or not: what changed since the request before, and what the
 //! provider says of it.
 
-use convoke_agent::thread::{RequestMeta, RequestRecord, RequestTexts};
-use convoke_core::ledger::{Source, estimate_tokens};
-use convoke_wire::Wire;
-use convoke_wire::cache::{self, Cause};
+use convoke_agent::thread::{FirstDifference, RequestMeta, RequestRecord, RequestTexts};
+use convoke_core::ledger::estimate_tokens;
+use convoke_wire::{Wire, cache};
 use serde::Serialize;
 
 /// Providers cache no prefix of fewer tokens. As of November 2026 the least are 512 to 4,096, by model.
@@ -21,23 +20,6 @@ pub struct CacheStep {
     pub difference: Option<FirstDifference>,
     /// The event.
     pub verdict: CacheVerdict,
-}
-
-/// The first difference from the request before.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct FirstDifference {
-    /// The source of the text that differs.
-    pub source: Source<'static>,
-    /// The cause: `settings-changed`, `tools-reordered`, `tools-changed`, `date-changed`, `file-edited`,
-    /// `history-shortened` or `text-changed`.
-    pub cause: &'static str,
-    /// The cause in words.
-    pub words: &'static str,
-    /// The place in the body.
-    pub place: String,
-    /// The title of the segment: the name of a tool, or the beginning of a text.
-    pub title: String,
 }
 
 /// The outcome for the cached prefix.
@@ -102,22 +84,12 @@ pub fn compare(
         }
         _ => estimate_tokens(unchanged_bytes),
     };
-    let difference = comparison.difference.map(|difference| {
-        let source = difference.at.and_then(|at| source_at(record, texts, at as u64));
-        let source = source.unwrap_or(Source::History { index: None });
-        let is_edited = matches!(source, Source::File { .. })
-            && matches!(difference.cause, Cause::TextChanged | Cause::DateChanged);
-        let (cause, words) = if is_edited {
-            ("file-edited", "the file was edited")
-        } else {
-            (name(difference.cause), difference.cause.as_str())
-        };
-        FirstDifference { source, cause, words, place: difference.place, title: difference.title }
-    });
+    let ledger = texts.parse_ledger(&record.meta).ok();
+    let difference = FirstDifference::of(&comparison, ledger.as_ref());
     let verdict = match (&difference, usage) {
         (Some(_), _) => CacheVerdict::Changed,
         (None, Some(usage)) if unchanged_tokens >= LEAST_TOKENS => {
-            // Providers cache in steps: half of what could be served is no miss.
+            // Providers cache in steps: half of the possible bytes is not a miss.
             if usage.cached >= unchanged_tokens / 2 {
                 CacheVerdict::Served
             } else {
@@ -129,29 +101,12 @@ pub fn compare(
     Some(CacheStep { unchanged_bytes, unchanged_tokens, difference, verdict })
 }
 
-fn name(cause: Cause) -> &'static str {
-    match cause {
-        Cause::SettingsChanged => "settings-changed",
-        Cause::ToolsReordered => "tools-reordered",
-        Cause::ToolsChanged => "tools-changed",
-        Cause::DateChanged => "date-changed",
-        Cause::HistoryShortened => "history-shortened",
-        Cause::TextChanged => "text-changed",
-    }
-}
-
-/// Returns the source of a byte of the body.
-fn source_at(record: &RequestRecord<()>, texts: &RequestTexts, at: u64) -> Option<Source<'static>> {
-    let ledger = texts.parse_ledger(&record.meta).ok()?;
-    ledger.entries().find(|entry| entry.range.contains(&at)).map(|entry| entry.source.into_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use convoke_agent::event::RequestPurpose;
     use convoke_agent::id::ThreadId;
     use convoke_agent::thread::RequestOutcome;
-    use convoke_core::ledger::{Entry, Ledger, Rule, Target};
+    use convoke_core::ledger::{Entry, Ledger, Rule, Source, Target};
     use convoke_wire::Usage;
     use serde_json::{Value, json};
 

@@ -60,7 +60,7 @@ impl HandedOver {
         body: &str,
         home: &ProgramHome,
     ) -> Result<(Ledger<'static>, Vec<OwnerShare>), serde_json::Error> {
-        let parts = RequestParts::of(call.wire, body.as_bytes())?.parts;
+        let parts = RequestParts::parse(call.wire, body.as_bytes())?.parts;
         let mut yours: Vec<UserText> = self.texts.iter().map(OurText::as_given).collect();
         yours.extend(self.files(call, body, home));
         let ledger = account::ledger(body.as_bytes(), &parts, &yours);

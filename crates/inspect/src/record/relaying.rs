@@ -91,8 +91,16 @@ impl RelayingAgent {
             side.warn(diagnostic.clone()).await;
             result.diagnostics.push(diagnostic);
         }
-        if let (Verdict::Failed(failure), Some(reason)) = (&mut result.verdict, failed) {
-            failure.message = format!("{} (the relay: {reason})", failure.message);
+        match (&mut result.verdict, failed) {
+            (Verdict::Failed(failure), Some(reason)) => {
+                failure.message = format!("{} (the relay: {reason})", failure.message);
+            }
+            (Verdict::TimedOut, Some(reason)) => {
+                let diagnostic = Diagnostic::new(diagnostics::RELAY_FAILED, reason);
+                side.warn(diagnostic.clone()).await;
+                result.diagnostics.push(diagnostic);
+            }
+            _ => {}
         }
         Ok(result)
     }

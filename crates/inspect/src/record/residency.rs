@@ -1,4 +1,4 @@
-//! Data residency: a `ChatGPT` workspace can be bound to a region. Codex finds out by itself before each turn,
+//! Data residency: a `ChatGPT` workspace can be bound to a region. Codex looks the region up before each turn,
 //! but not when it is pointed to another address; so it is asked before a relay stands in for the endpoint.
 
 use std::ffi::OsString;
@@ -38,15 +38,15 @@ fn check(initialized: &Value, account: &Value) -> Result<(), String> {
                         requests elsewhere"
             .to_owned()),
         None if version(initialized).is_some_and(|version| version < SINCE) => Ok(()),
-        None => {
-            Err("this version of Codex does not tell whether the ChatGPT workspace is bound to a \
+        None => Err(
+            "this version of Codex does not report whether the ChatGPT workspace is bound to a \
                      region"
-                .to_owned())
-        }
+                .to_owned(),
+        ),
     }
 }
 
-/// Returns the value of a field, wherever it stands.
+/// Returns the value of a field at any depth.
 fn find<'v>(value: &'v Value, name: &str) -> Option<&'v Value> {
     match value {
         Value::Object(fields) => {
@@ -149,6 +149,6 @@ mod tests {
         }
         let silent = json!({"result": {"account": {"type": "chatgpt"}}});
         assert_eq!(check(&older, &silent), Ok(()));
-        assert!(check(&newer, &silent).unwrap_err().contains("does not tell"));
+        assert!(check(&newer, &silent).unwrap_err().contains("does not report"));
     }
 }

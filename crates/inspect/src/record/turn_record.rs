@@ -7,8 +7,8 @@ use convoke_agent::TurnInput;
 use convoke_agent::event::{Event, EventKind, OwnerShare, Received, RequestPurpose};
 use convoke_agent::id::AttemptRef;
 use convoke_agent::thread::{
-    RequestEnd, RequestMeta, RequestOutcome, RequestRecord, RequestTexts, ThreadStoreError,
-    broken_prefix,
+    FirstDifference, RequestEnd, RequestMeta, RequestOutcome, RequestRecord, RequestTexts,
+    ThreadStoreError,
 };
 use convoke_agent::turn::TurnSide;
 use convoke_core::Diagnostic;
@@ -32,10 +32,12 @@ pub(super) struct TurnRecord {
     handed_over: Arc<HandedOver>,
     attempt: Option<AttemptRef>,
     /// The last request of the thread, once it was read from the store.
-    last: Option<RequestRecord>,
+    last: Option<Arc<RequestRecord>>,
     has_read_last: bool,
+    /// The last request of each purpose, which the next one is compared with.
+    compared: HashMap<&'static str, Option<Arc<RequestRecord>>>,
     /// The requests without an answer, by the server's number.
-    open: HashMap<u64, (u64, RequestOutcome)>,
+    open: HashMap<u64, OpenRequest>,
     stored: u64,
     stored_bytes: u64,
     unstored: u64,
@@ -43,6 +45,13 @@ pub(super) struct TurnRecord {
     received: Received,
     shares: HashMap<String, u64>,
     failure: Option<ThreadStoreError>,
+}
+
+/// A request without an answer.
+struct OpenRequest {
+    bytes: u64,
+    /// Its number in the store, and its bytes by owner; `None` if it was not stored.
+    stored: Option<(u64, Vec<OwnerShare>)>,
 }
 
 /// A request that is ready to be stored.
@@ -66,6 +75,8 @@ impl TurnRecord {
             bytes: 0,
             tokens: None,
             shares: Vec::new(),
+            refused: 0,
+            refusal: None,
         };
         Self {
             recording,
@@ -73,6 +84,7 @@ impl TurnRecord {
             attempt: turn_input.attempt,
             last: None,
             has_read_last: false,
+            compared: HashMap::new(),
             open: HashMap::new(),
             stored: 0,
             stored_bytes: 0,
@@ -115,8 +127,8 @@ impl TurnRecord {
 
     /// Records a request.
     async fn sent(&mut self, mut request: SentRequest, side: &TurnSide) {
-        self.received.requests += 1;
-        self.received.bytes += request.sent_bytes;
+        let (number, bytes) = (request.number, request.sent_bytes);
+        self.open.insert(number, OpenRequest { bytes, stored: None });
         let body = request.body.take();
         let size = body.as_ref().map_or(u64::MAX, |body| body.len() as u64);
         let has_room = self.stored < MOST_REQUESTS
@@ -124,18 +136,15 @@ impl TurnRecord {
             && self.failure.is_none();
         let Some(body) = body.filter(|_| has_room) else {
             self.unstored += 1;
-            self.unstored_bytes += request.sent_bytes;
+            self.unstored_bytes += bytes;
             return;
         };
-        let number = request.number;
         match self.store(request, &body).await {
             Ok((stored, prepared)) => {
                 self.stored += 1;
                 self.stored_bytes += body.len() as u64;
-                self.open.insert(number, (stored, RequestOutcome::default()));
-                for share in prepared.shares {
-                    *self.shares.entry(share.owner).or_default() += share.bytes;
-                }
+                let shares = prepared.shares;
+                self.open.insert(number, OpenRequest { bytes, stored: Some((stored, shares)) });
                 let RequestMeta { purpose, bytes, unchanged_bytes, .. } = prepared.meta;
                 let kind = EventKind::Request { number: stored, purpose, bytes, unchanged_bytes };
                 side.send(Event::own(kind)).await;
@@ -156,20 +165,21 @@ impl TurnRecord {
         request: SentRequest,
         body: &[u8],
     ) -> Result<(u64, Prepared), ThreadStoreError> {
-        let Recording { store, thread, .. } = &*self.recording;
+        let recording = Arc::clone(&self.recording);
+        let Recording { store, thread, .. } = &*recording;
         if !std::mem::replace(&mut self.has_read_last, true) {
             // An unreadable predecessor must not keep a request from being stored.
-            self.last = store.last_request(thread).await.unwrap_or(None);
+            self.last = store.last_request(thread).await.unwrap_or(None).map(Arc::new);
         }
-        let before = self.last.take();
+        let purpose = purpose(&request);
+        let compared = self.before(purpose).await;
         let (recording, handed_over) = (Arc::clone(&self.recording), Arc::clone(&self.handed_over));
         let body = String::from_utf8_lossy(body).into_owned();
-        let prepare =
-            move || (prepare(&recording, &handed_over, request, body, before.as_ref()), before);
+        let prepare = move || prepare(&recording, &handed_over, request, body, compared.as_deref());
         let joined = tokio::task::spawn_blocking(prepare).await;
-        let (prepared, before) =
-            joined.map_err(|error| ThreadStoreError::Failed(Box::new(error)))?;
+        let prepared = joined.map_err(|error| ThreadStoreError::Failed(Box::new(error)))?;
         let prepared = prepared.map_err(|error| ThreadStoreError::Failed(Box::new(error)))?;
+        let before = self.last.take();
         let mut record = RequestRecord {
             thread: thread.clone(),
             number: before.as_ref().map_or(0, |before| before.number) + 1,
@@ -178,11 +188,39 @@ impl TurnRecord {
             outcome: RequestOutcome::default(),
             texts: prepared.texts.clone(),
         };
-        let before = before.as_ref().map(|before| &before.texts);
+        let before = before.as_deref().map(|before| &before.texts);
         record.number = store.add_request(&record, before).await?;
+        let record = Arc::new(record);
+        self.last = Some(Arc::clone(&record));
         let number = record.number;
-        self.last = Some(record);
+        self.compared.insert(purpose.as_str(), Some(record));
         Ok((number, prepared))
+    }
+
+    /// Returns the request that the next one of a purpose is compared with: a small request for the program itself may
+    /// stand between two of the conversation.
+    async fn before(&mut self, purpose: RequestPurpose) -> Option<Arc<RequestRecord>> {
+        if let Some(before) = self.compared.get(purpose.as_str()) {
+            return before.clone();
+        }
+        if let Some(last) = self.last.as_ref().filter(|last| last.meta.purpose == purpose) {
+            return Some(Arc::clone(last));
+        }
+        let found = self.stored_before(purpose).await.unwrap_or(None).map(Arc::new);
+        self.compared.insert(purpose.as_str(), found.clone());
+        found
+    }
+
+    async fn stored_before(
+        &self,
+        purpose: RequestPurpose,
+    ) -> Result<Option<RequestRecord>, ThreadStoreError> {
+        let Recording { store, thread, .. } = &*self.recording;
+        let mut stored = store.requests(thread).await?.into_iter().rev();
+        let Some(record) = stored.find(|it| it.meta.purpose == purpose) else { return Ok(None) };
+        let texts = store.request_texts(thread, record.number).await?;
+        let RequestRecord { thread, number, attempt, meta, outcome, texts: () } = record;
+        Ok(Some(RequestRecord { thread, number, attempt, meta, outcome, texts }))
     }
 
     /// Records the answer to a request.
@@ -191,35 +229,56 @@ impl TurnRecord {
         if let Some(Usage { input, .. }) = facts.usage {
             *self.received.tokens.get_or_insert(0) += input;
         }
-        let Some((stored, mut outcome)) = self.open.remove(&number) else { return };
+        let Some(open) = self.open.remove(&number) else { return };
         let is_success = status.is_some_and(|status| (200..300).contains(&status));
         let problem = failure.or(facts.error).or_else(|| {
             status.filter(|_| !is_success).map(|status| format!("the server answered {status}"))
         });
         let problem = problem.map(|it| self.recording.redactor.redact(&it).into_owned());
-        outcome.end = Some(match problem {
-            None => RequestEnd::Answered,
-            Some(_) => RequestEnd::Failed,
-        });
+        let stored = open.stored.as_ref().map(|(number, _)| *number);
+        if is_success {
+            self.count(open);
+        } else {
+            self.received.refused += 1;
+            self.received.refusal.clone_from(&problem);
+        }
+        let Some(stored) = stored else { return };
+        let mut outcome = RequestOutcome {
+            end: Some(problem.as_ref().map_or(RequestEnd::Answered, |_| RequestEnd::Failed)),
+            usage: facts.usage,
+            model: facts.model,
+            status,
+            cache_miss: facts.cache_miss,
+            first_byte,
+            elapsed: Some(elapsed).filter(|elapsed| !elapsed.is_zero()),
+            ..RequestOutcome::default()
+        };
         outcome.failed.extend(problem);
-        outcome.usage = facts.usage;
-        outcome.model = facts.model;
-        outcome.status = status;
-        outcome.cache_miss = facts.cache_miss;
-        outcome.first_byte = first_byte;
-        outcome.elapsed = Some(elapsed).filter(|elapsed| !elapsed.is_zero());
         let Recording { store, thread, .. } = &*self.recording;
         if let Err(error) = store.set_outcome(thread, stored, &outcome).await {
             self.failure = Some(error);
         }
     }
 
+    /// Counts a request that reached the model.
+    fn count(&mut self, request: OpenRequest) {
+        self.received.requests += 1;
+        self.received.bytes += request.bytes;
+        for share in request.stored.into_iter().flat_map(|(_, shares)| shares) {
+            *self.shares.entry(share.owner).or_default() += share.bytes;
+        }
+    }
+
     /// Ends the record: reports the requests that the model received, and returns diagnostics of those not stored.
     pub(super) async fn finish(mut self, side: &TurnSide) -> Vec<Diagnostic> {
+        // The turn ended before their answers.
+        for request in std::mem::take(&mut self.open).into_values() {
+            self.count(request);
+        }
         let shares = self.shares.drain();
         let shares = shares.map(|(owner, bytes)| OwnerShare { owner, bytes }).collect();
         self.received.shares = sorted(shares);
-        if self.received.requests > 0 {
+        if self.received.requests + self.received.refused > 0 {
             side.send(Event::own(EventKind::Received(self.received))).await;
         }
         let mut found = Vec::new();
@@ -247,6 +306,10 @@ fn sha256(bytes: &[u8]) -> String {
     hexadecimal(&Sha256::digest(bytes))
 }
 
+fn purpose(request: &SentRequest) -> RequestPurpose {
+    if request.call.aside { RequestPurpose::Aside } else { RequestPurpose::Answer }
+}
+
 /// Removes secrets from a request, accounts for it, and compares it with the one before.
 fn prepare(
     recording: &Recording,
@@ -261,15 +324,16 @@ fn prepare(
     let (ledger, shares) = handed_over
         .account(call, &body, &recording.home)
         .unwrap_or_else(|_| (unparsed(&body), Vec::new()));
-    let purpose = if call.aside { RequestPurpose::Aside } else { RequestPurpose::Answer };
-    let comparison = before
-        .filter(|before| before.meta.purpose == purpose && before.meta.wire == Some(wire))
-        .and_then(|before| {
-            let earlier = cache::segments(wire, before.texts.body.as_bytes()).ok()?;
-            let later = cache::segments(wire, body.as_bytes()).ok()?;
-            Some(cache::compare(&earlier, &later))
-        });
-    let broken = comparison.as_ref().and_then(|it| broken_prefix(it, &ledger, is_ours));
+    let purpose = purpose(&request);
+    let comparison = before.filter(|before| before.meta.wire == Some(wire)).and_then(|before| {
+        let earlier = cache::segments(wire, before.texts.body.as_bytes()).ok()?;
+        let later = cache::segments(wire, body.as_bytes()).ok()?;
+        Some(cache::compare(&earlier, &later))
+    });
+    let broken = comparison.as_ref().and_then(|comparison| {
+        let first = FirstDifference::of(comparison, Some(&ledger))?;
+        first.broken_prefix(comparison, is_ours)
+    });
     let meta = RequestMeta {
         unchanged_bytes: comparison.map_or(0, |it| it.unchanged_bytes),
         redacted,

@@ -38,7 +38,7 @@ pub struct TreeHash(String);
 
 impl TreeHash {
     /// Computes the hash of what an edition loads in a session.
-    pub fn of(session: &Session, edition: Edition) -> Self {
+    pub fn new(session: &Session, edition: Edition) -> Self {
         explain_recorded(session, edition).1
     }
 

@@ -1,28 +1,28 @@
 //! A tree of files that records the files that are read.
 
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use convoke_files::{EntryKind, Files, Head};
 use sha2::{Digest, Sha256};
 
 /// Records every file that is read, with a hash of its content.
 pub(super) struct Recording<'a> {
-    files: &'a dyn Files,
-    read: RefCell<BTreeMap<PathBuf, Vec<u8>>>,
+    files: &'a (dyn Files + Sync),
+    read: Mutex<BTreeMap<PathBuf, Vec<u8>>>,
 }
 
 impl<'a> Recording<'a> {
-    pub fn new(files: &'a dyn Files) -> Self {
-        Self { files, read: RefCell::default() }
+    pub fn new(files: &'a (dyn Files + Sync)) -> Self {
+        Self { files, read: Mutex::default() }
     }
 
     /// Returns the files that were read, each with a hash of its content.
     pub fn read(self) -> BTreeMap<PathBuf, Vec<u8>> {
-        self.read.into_inner()
+        self.read.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -40,7 +40,8 @@ impl Files for Recording<'_> {
         // A reading of no bytes only asks for the size.
         if !head.bytes.is_empty() {
             let hash = Sha256::digest(&head.bytes).to_vec();
-            self.read.borrow_mut().insert(path.to_owned(), hash);
+            let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+            read.insert(path.to_owned(), hash);
         }
         Ok(head)
     }

@@ -41,7 +41,7 @@ enum ContentType {
 }
 
 impl ContentType {
-    fn of(response: &reqwest::Response) -> Self {
+    fn from_response(response: &reqwest::Response) -> Self {
         let kind = response.headers().get(reqwest::header::CONTENT_TYPE);
         let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
         let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
@@ -63,7 +63,7 @@ pub(super) enum Advance {
 
 impl Stream {
     pub fn new(response: reqwest::Response, wire: Wire, limits: &CallLimits) -> Self {
-        let kind = ContentType::of(&response);
+        let kind = ContentType::from_response(&response);
         Self {
             response,
             sse: SseReader::new(limits.event_bytes),

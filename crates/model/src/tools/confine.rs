@@ -34,7 +34,7 @@ pub(super) struct Root {
 /// The target of a path.
 pub(super) enum Place {
     Directory(OpenDirectory),
-    /// Anything else, by its name in the directory that it lies in.
+    /// Anything else, by its name in its directory.
     File(OpenDirectory, OsString),
 }
 
@@ -136,7 +136,7 @@ impl OpenDirectory {
         !self.hidden.is_empty() && self.hidden.contains(&self.below.join(name))
     }
 
-    /// Returns the names in the directory, sorted, each with what stands there; links stay links.
+    /// Returns the names in the directory, sorted, each with its kind; links stay links.
     pub fn entries(&self) -> io::Result<Vec<(OsString, FileType)>> {
         let found = Dir::read_from(&self.descriptor)?.filter_map(|entry| {
             let entry = match entry {

@@ -100,7 +100,7 @@ impl Toolbox {
             spec(
                 "list_files",
                 "Lists a directory below the working directory. Directories end with a slash.",
-                &json!({"path": path("The directory, relative to the working directory; `.` for the whole.")}),
+                &json!({"path": path("The directory, relative to the working directory; `.` for the working directory itself.")}),
                 &["path"],
             ),
             spec(
@@ -109,17 +109,17 @@ impl Toolbox {
                 &json!({
                     "path": path("The file, relative to the working directory."),
                     "first_line": number("The first line to read, from 1. Default 1."),
-                    "line_count": number("How many lines to read. Default 500."),
+                    "line_count": number("The number of lines to read. Default 500."),
                 }),
                 &["path"],
             ),
             spec(
                 "search_text",
-                "Finds the lines that contain a text, in the text files below a directory. What .gitignore \
-                 leaves out is not searched, unless `path` names it.",
+                "Finds the lines that contain a text, in the text files below a directory. Files that \
+                 .gitignore excludes are searched only if `path` names them.",
                 &json!({
-                    "text": path("The text to find, as it is written; upper and lower case differ."),
-                    "path": path("The directory or file to search. Default the whole working directory."),
+                    "text": path("The text to find, taken literally and case-sensitive."),
+                    "path": path("The directory or file to search. Default: the working directory."),
                 }),
                 &["text"],
             ),

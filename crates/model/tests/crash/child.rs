@@ -12,9 +12,9 @@ use convoke_model::{Host, ModelAgent, Settings};
 use convoke_session::store::failpoint::Failpoint;
 use convoke_session::store::sqlite::Durability;
 use convoke_session::{
-    Controls, Coordinator, MemberAgent, MemberName, MessageNumber, Millis, NewSession,
-    PersonMessage, SessionEvent, SessionEventKind, SessionId, SqliteStore, StopReason, Store,
-    TeamAgents, TurnId, TurnState,
+    Controls, Coordinator, MemberAgent, MemberName, MessageNumber, Millis, NewMessage, NewSession,
+    SessionEvent, SessionEventKind, SessionId, SqliteStore, StopReason, Store, TeamAgents, TurnId,
+    TurnState,
 };
 use convoke_team::Team;
 use convoke_thread::config::Machine;
@@ -143,7 +143,7 @@ async fn talk(directory: &Path) {
         let said = store.messages_after(session(), MessageNumber(0), 1000).await.unwrap();
         let said = said.iter().filter(|message| !message.message.speaker.is_ai()).count();
         let Some(saying) = SAYINGS.get(said) else { break };
-        coordinator.accept(PersonMessage::new("kim", *saying)).await.unwrap();
+        coordinator.accept(NewMessage::from_person("kim", *saying)).await.unwrap();
     }
     store.close().await;
 }

@@ -10,8 +10,8 @@ use convoke_core::ledger::{ENVELOPE, Entry, Rule, Source, Target};
 use convoke_model::{Log, Settings};
 use convoke_rehearsal::{Answer, Script};
 use convoke_session::{
-    Coordinator, MemberAgent, MemberName, Millis, NewSession, PersonMessage, SessionId,
-    SqliteStore, TeamAgents,
+    Coordinator, MemberAgent, MemberName, Millis, NewMessage, NewSession, SessionId, SqliteStore,
+    TeamAgents,
 };
 use convoke_team::Team;
 use serde_json::json;
@@ -82,7 +82,7 @@ async fn three_models_talk_to_each_other_and_each_remembers_its_own_part() {
     let team_agents = TeamAgents::new(team, seats);
     let mut coordinator =
         Coordinator::create(store, new, team_agents, Box::new(|_| {})).await.unwrap();
-    let question = PersonMessage::new("kailai", "What do we call it? [NEXT: ada]");
+    let question = NewMessage::from_person("kailai", "What do we call it? [NEXT: ada]");
     coordinator.accept(question).await.unwrap();
     coordinator.run().await.unwrap();
 

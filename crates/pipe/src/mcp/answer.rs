@@ -29,8 +29,8 @@ pub enum Generation {
 }
 
 impl Generation {
-    /// Returns the generation of a request, where its transport does not tell.
-    pub fn of(request: &Value) -> Self {
+    /// Returns the generation of a request, from its content.
+    pub fn from_request(request: &Value) -> Self {
         let is_named = match request["method"].as_str() {
             Some("initialize") => false,
             Some("server/discover") => true,
@@ -171,7 +171,7 @@ impl Server {
         };
         let called = self.tools.call(name, arguments, cancellation);
         let Some(ToolResult { text, is_error }) = called else {
-            return Err(Refusal::new(INVALID_PARAMS, format!("there is no tool `{name}`")));
+            return Err(Refusal::new(INVALID_PARAMS, format!("unknown tool `{name}`")));
         };
         Ok(json!({ "content": [{ "type": "text", "text": text }], "isError": is_error }))
     }
@@ -182,7 +182,7 @@ fn abilities() -> Value {
 }
 
 fn not_found(method: &str) -> Refusal {
-    Refusal::new(METHOD_NOT_FOUND, format!("there is no method `{method}`"))
+    Refusal::new(METHOD_NOT_FOUND, format!("unknown method `{method}`"))
 }
 
 /// Checks what each request says about its client.

@@ -40,13 +40,13 @@ pub fn serve(
                 }
             };
             let Ok(message) = serde_json::from_slice::<Value>(&bytes) else {
-                write(output, &refusal(&Value::Null, PARSE_ERROR, "the line is no JSON"))?;
+                write(output, &refusal(&Value::Null, PARSE_ERROR, "the line is not JSON"))?;
                 continue;
             };
             let id = message["id"].clone();
             match (message["method"].as_str(), &id) {
                 (Some(method), Value::String(_) | Value::Number(_)) => {
-                    let generation = Generation::of(&message);
+                    let generation = Generation::from_request(&message);
                     if method != "tools/call" {
                         write(output, &server.answer(generation, &message))?;
                         continue;
@@ -74,7 +74,7 @@ pub fn serve(
                 // A response: no request was sent.
                 (None, _) if message.is_object() && !message["id"].is_null() => {}
                 _ => {
-                    let why = "the line is no JSON-RPC message; batches are not supported";
+                    let why = "the line is not a JSON-RPC message; batches are not supported";
                     write(output, &refusal(&Value::Null, INVALID_REQUEST, why))?;
                 }
             }

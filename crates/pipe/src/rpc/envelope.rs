@@ -13,7 +13,7 @@ pub(super) struct Call {
     pub(super) params: Value,
 }
 
-/// A line that is no call, and the id that its answer goes to.
+/// A line that is not a call, and the id for the answer.
 pub(super) struct Failure {
     pub(super) id: Value,
     pub(super) error: Error,

@@ -25,7 +25,7 @@ impl Params {
         }
     }
 
-    /// Takes the next parameter; one that is not there is null.
+    /// Returns the next parameter; a missing one is null.
     pub(super) fn value(&mut self) -> Value {
         self.0.next().unwrap_or(Value::Null)
     }
@@ -37,7 +37,7 @@ impl Params {
         }
     }
 
-    /// Takes an object of options; null is an empty one.
+    /// Returns an object of options; null is an empty one.
     pub(super) fn options(&mut self) -> Result<Map<String, Value>, Error> {
         match self.value() {
             Value::Object(options) => Ok(options),

@@ -144,7 +144,7 @@ fn duration(text: &str) -> Result<Duration, String> {
     match seconds {
         Ok(seconds) if (0.0..=3600.0).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
         _ => Err(format!(
-            "{text:?} is no time; write for example \"250ms\" or \"2s\", at most \"3600s\""
+            "{text:?} is not a duration; write for example \"250ms\" or \"2s\", at most \"3600s\""
         )),
     }
 }

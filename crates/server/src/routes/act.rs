@@ -4,9 +4,9 @@ use axum::Json;
 use axum::extract::State;
 use convoke_agent::id::now;
 use convoke_agent::permission::PermissionAnswer;
-use convoke_session::file_changes::UndoRequest;
+use convoke_session::file_changes::{UndoConsent, UndoRequest};
 use convoke_session::transfer::{TransferError, fork as fork_session};
-use convoke_session::{MessageNumber, PersonMessage, SessionId, Store as _, TurnId};
+use convoke_session::{MessageNumber, NewMessage, SessionId, Store as _, TurnId};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -57,6 +57,8 @@ pub(super) struct Undo {
     turn: Option<u64>,
     #[serde(default)]
     confirmed: bool,
+    #[serde(default)]
+    shared: bool,
 }
 
 #[derive(Debug, Deserialize)]
@@ -89,7 +91,7 @@ pub(super) async fn say(
     if text.trim().is_empty() {
         return Err(ApiError::bad_request("the message is empty"));
     }
-    Ok(Json(app.held.say(id, PersonMessage::new(&*person, text).to(to)).await?))
+    Ok(Json(app.held.say(id, NewMessage::from_person(&*person, text).to(to)).await?))
 }
 
 pub(super) async fn cancel(
@@ -129,9 +131,14 @@ pub(super) async fn answer(
 
 pub(super) async fn undo(
     InSession { app, id, .. }: InSession,
-    Given(Undo { turn, confirmed }): Given<Undo>,
+    Given(Undo { turn, confirmed, shared }): Given<Undo>,
 ) -> ApiResult<Json<Value>> {
-    let request = UndoRequest { session: id, turn: turn.map(TurnId), is_confirmed: confirmed };
+    let consent = match (confirmed, shared) {
+        (false, _) => UndoConsent::Preview,
+        (true, false) => UndoConsent::Turn,
+        (true, true) => UndoConsent::Shared,
+    };
+    let request = UndoRequest { session: id, turn: turn.map(TurnId), consent };
     let text = app.host.undo(request).await.map_err(ApiError::conflict)?;
     Ok(Json(json!({"text": text, "done": confirmed})))
 }

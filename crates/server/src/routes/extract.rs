@@ -93,7 +93,7 @@ impl FromRequestParts<Arc<App>> for Form {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &Arc<App>) -> Result<Self, Infallible> {
-        Ok(Self::of(&parts.headers))
+        Ok(Self::from_headers(&parts.headers))
     }
 }
 
@@ -112,7 +112,7 @@ impl<T: DeserializeOwned> FromRequest<Arc<App>> for Given<T> {
 pub(super) async fn read_turn(app: &App, session: SessionId, turn: &str) -> ApiResult<Turn> {
     let id = turn.parse().map_err(|_| ApiError::not_found("there is no such turn"))?;
     let turn = find_turn(&app.store, session, TurnId(id)).await?;
-    turn.ok_or_else(|| ApiError::not_found(format!("there is no turn {id}")))
+    turn.ok_or_else(|| ApiError::not_found(format!("no turn {id}")))
 }
 
 /// Reads the texts of an attempt, by default the last.

@@ -86,7 +86,7 @@ async fn found_sessions(
         return Ok((summaries, None));
     }
     let within: Vec<SessionId> = summaries.iter().map(|summary| summary.id).collect();
-    // One more than is shown tells whether there are more.
+    // One more than is shown, to see whether there are more.
     let mut messages = app.store.search(&words, Some(&within), MOST_FOUND + 1).await?;
     let has_more = messages.len() > MOST_FOUND;
     messages.truncate(MOST_FOUND);
@@ -114,12 +114,12 @@ pub(super) async fn session(
 ) -> ApiResult<Response> {
     let page = message_page(&app, &session, &query).await?;
     let is_held = app.store.is_held(id).await?;
-    let feed = app.feeds.of(id);
+    let feed = app.feeds.get(id);
     let known = feed.standing().filter(|standing| standing.head == session.head.0);
     let has_costs = known.is_some() || form == Form::Json;
     let mut standing = match known {
         Some(standing) => standing,
-        // The feed has not read the last commit yet; what it heard, such as a question, counts all the same.
+        // The feed has not read the last commit yet; its other state, such as a question, is current.
         None => feed.with_events(Standing::read(&app.store, session.clone(), is_held).await?),
     };
     if form == Form::Json {
@@ -210,7 +210,7 @@ pub(super) async fn stream(
 ) -> Response {
     let last = headers.get("last-event-id").and_then(|last| last.to_str().ok()?.parse().ok());
     let after = last.or(query.after).map(MessageNumber);
-    let viewer = app.feeds.of(id).view();
+    let viewer = app.feeds.get(id).view();
     let parts = events::follow(app.store.clone(), id, viewer, after, form);
     ([(CONTENT_TYPE, "text/event-stream")], Body::from_stream(parts)).into_response()
 }

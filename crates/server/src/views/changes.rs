@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use convoke_core::name::shell_word;
 use convoke_session::SessionId;
 use maud::{Markup, html};
 use serde_json::json;
@@ -33,7 +34,7 @@ fn workspace(workspace: &MemberWorkspace, shown: impl Fn(&Path) -> String) -> Ma
             h2 { "Workspace of " (line(member)) }
             p {
                 @if *unmerged == 0 { "Nothing in it is unmerged." }
-                @else { (count(*unmerged as u64, "file")) " not merged; " code { "convoke changes apply " (line(member)) } @if *unmerged == 1 { " merges it." } @else { " merges them." } }
+                @else { (count(*unmerged as u64, "file")) " not merged; " code { "convoke changes apply " (line(&shell_word(member))) } @if *unmerged == 1 { " merges it." } @else { " merges them." } }
             }
             dl.facts {
                 dt { "Directory" } dd.path { (line(&shown(directory))) }
@@ -47,16 +48,22 @@ fn workspace(workspace: &MemberWorkspace, shown: impl Fn(&Path) -> String) -> Ma
 /// Renders the changes of turns.
 pub fn turns(id: SessionId, changes: &[TurnChanges], shown: impl Fn(&Path) -> String) -> Markup {
     html! {
-        @let is_shown = |it: &&TurnChanges| !it.files.is_empty() || it.repository.is_some();
+        @let is_shown = |it: &&TurnChanges| {
+            !it.files.is_empty() || it.repository.is_some() || it.not_recorded.is_some()
+        };
         @if !changes.iter().any(|it| is_shown(&it)) { p.faint { "No changes are recorded." } }
         @for change in changes.iter().filter(is_shown) {
             section.changes {
                 h3 { (title(id, change)) }
                 p.path.faint { (line(&shown(&change.directory))) }
+                @if let Some(why) = &change.not_recorded { p { "Not recorded: " (line(why)) } }
                 @if let Some(repository) = &change.repository { p { (line(repository)) } }
+                @for other in &change.shared_with { p { "At the same time as " (line(other)) } }
                 @for file in &change.files { (self::file(file)) }
                 @if change.by == "agent" && !change.undo && !change.files.is_empty() {
-                    p { (confirmed("Undo", &format!("/api/sessions/{id}/undo"), &json!({"turn": change.turn}))) }
+                    @let body = if change.shared_with.is_empty() { json!({"turn": change.turn}) } else { json!({"turn": change.turn, "shared": true}) };
+                    @let label = if change.shared_with.is_empty() { "Undo" } else { "Undo, with what the other may have changed" };
+                    p { (confirmed(label, &format!("/api/sessions/{id}/undo"), &body)) }
                 }
             }
         }

@@ -137,7 +137,7 @@ pub fn message(id: SessionId, message: &MessageRow) -> Markup {
                 }
             }
             pre.text { (exact(text, false)) @if rest > 0 { (more(&format!("/api/sessions/{id}/messages/{number}/text"), text.len(), rest)) } }
-            @for attachment in Attachment::of(said) { (self::attachment(&attachment)) }
+            @for attachment in Attachment::from_message(said) { (self::attachment(&attachment)) }
             @if let Some(turn) = message.turn {
                 details data-load=(format!("/api/sessions/{id}/turns/{turn}/steps")) { summary { "Steps of the turn" } }
             }
@@ -291,7 +291,7 @@ fn answer_label(answer: PermissionAnswer) -> &'static str {
 
 fn composer(id: SessionId, team: Option<&Team>, session: &Session) -> Markup {
     let Some(team) = team else {
-        return html! { p.notice { "The team file of this session cannot be read, so nothing can be said here." } };
+        return html! { p.notice { "The team file of this session cannot be read, so no message can be sent here." } };
     };
     let asker = session.state.asker.as_ref();
     html! {
@@ -302,7 +302,7 @@ fn composer(id: SessionId, team: Option<&Team>, session: &Session) -> Markup {
             p.send {
                 label for="to" { "To" }
                 select id="to" name="to" {
-                    option value="" { "whom the text names" }
+                    option value="" { "recipients in the text" }
                     option value="all" { "all" }
                     @for name in team.agents() { option value=(name) { (name) } }
                 }

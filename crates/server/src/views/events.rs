@@ -115,7 +115,7 @@ fn words(name: &str) -> String {
 /// A stretch of the time line.
 struct Span {
     from: u64,
-    /// The end; the same as the beginning for a moment.
+    /// The end; equal to the beginning for a point in time.
     to: u64,
     title: String,
 }

@@ -34,7 +34,7 @@ pub fn short(session: SessionId) -> String {
     id[id.len() - 8..].to_owned()
 }
 
-/// Renders a moment, which the page shows in the reader's time zone.
+/// Renders a point in time, which the page shows in the reader's time zone.
 pub fn moment(at: Millis) -> Markup {
     html! { time data-millis=(at.0) { (utc(at)) } }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use convoke_agent::adapter::Step;
-use convoke_session::PersonMessage;
+use convoke_session::NewMessage;
 use serde_json::json;
 
 use crate::client::EventStream;
@@ -24,14 +24,14 @@ async fn a_stream_continues_after_the_last_event_that_was_seen() {
     assert_eq!(message_number(&mut stream).await, 1);
     assert_eq!(message_number(&mut stream).await, 2);
     let mut held = server.hold(Some(session)).await;
-    held.coordinator.accept(PersonMessage::new("kim", "Two").to(["max"])).await.unwrap();
+    held.coordinator.accept(NewMessage::from_person("kim", "Two").to(["max"])).await.unwrap();
     assert_eq!(message_number(&mut stream).await, 3);
     // The server dies in the middle of the turn, and the turn ends without it.
     server.restart().await;
     held.coordinator.run().await.unwrap();
     let mut stream = server.stream(session, Some("3")).await;
     assert_eq!(message_number(&mut stream).await, 4);
-    held.coordinator.accept(PersonMessage::new("kim", "Three").to(["max"])).await.unwrap();
+    held.coordinator.accept(NewMessage::from_person("kim", "Three").to(["max"])).await.unwrap();
     held.coordinator.run().await.unwrap();
     assert_eq!(message_number(&mut stream).await, 5);
     assert_eq!(message_number(&mut stream).await, 6);
@@ -84,7 +84,7 @@ async fn a_session_of_another_process_is_followed() {
     let session = held.coordinator.session();
     let controls = held.coordinator.controls();
     let mut viewer = server.stream(session, None).await;
-    held.coordinator.accept(PersonMessage::new("kim", "Go").to(["max"])).await.unwrap();
+    held.coordinator.accept(NewMessage::from_person("kim", "Go").to(["max"])).await.unwrap();
     let running = tokio::spawn(async move {
         held.coordinator.run().await.unwrap();
         held
@@ -112,7 +112,7 @@ async fn viewers_at_different_places_get_every_message_once() {
     let mut held = server.hold(Some(session)).await;
     let mut late = server.stream(session, None).await;
     for number in 1..30 {
-        let message = PersonMessage::new("kim", number.to_string()).to(["max"]);
+        let message = NewMessage::from_person("kim", number.to_string()).to(["max"]);
         held.coordinator.accept(message).await.unwrap();
         held.coordinator.run().await.unwrap();
     }

@@ -13,8 +13,7 @@ use convoke_server::{
 use convoke_session::event_queue::Observer;
 use convoke_session::file_changes::UndoRequest;
 use convoke_session::{
-    AnyStore, Coordinator, MemberAgent, NewSession, PersonMessage, SessionId, SqliteStore,
-    TeamAgents,
+    AnyStore, Coordinator, MemberAgent, NewMessage, NewSession, SessionId, SqliteStore, TeamAgents,
 };
 use convoke_team::Team;
 use serde_json::Value;
@@ -76,7 +75,7 @@ impl TestServer {
     pub async fn conversation(&self, text: &str) -> SessionId {
         let observer = Box::new(|_| {});
         let mut opened = self.host.open(None, observer).await.unwrap();
-        let message = PersonMessage::new("kim", text).to(["max"]);
+        let message = NewMessage::from_person("kim", text).to(["max"]);
         opened.coordinator.accept(message).await.unwrap();
         Box::pin(opened.coordinator.run()).await.unwrap();
         opened.coordinator.session()

@@ -46,7 +46,8 @@ async fn pages_of_messages_follow_one_another() {
     let session = server.conversation("One").await;
     let mut held = server.hold(Some(session)).await;
     for number in 0..10 {
-        let message = convoke_session::PersonMessage::new("kim", format!("{number}")).to(["max"]);
+        let message =
+            convoke_session::NewMessage::from_person("kim", format!("{number}")).to(["max"]);
         held.coordinator.accept(message).await.unwrap();
         held.coordinator.run().await.unwrap();
     }
@@ -123,7 +124,7 @@ async fn two_prompts_are_compared() {
     let server = TestServer::start().await;
     let session = server.conversation("Hello").await;
     let mut held = server.hold(Some(session)).await;
-    let message = convoke_session::PersonMessage::new("kim", "And now?").to(["max"]);
+    let message = convoke_session::NewMessage::from_person("kim", "And now?").to(["max"]);
     held.coordinator.accept(message).await.unwrap();
     held.coordinator.run().await.unwrap();
     let path = format!("/api/sessions/{session}/turns/2/diff/1");
@@ -230,7 +231,8 @@ async fn a_message_is_shown_wherever_it_is() {
     let session = server.conversation("One").await;
     let mut held = server.hold(Some(session)).await;
     for number in 0..10 {
-        let message = convoke_session::PersonMessage::new("kim", format!("{number}")).to(["max"]);
+        let message =
+            convoke_session::NewMessage::from_person("kim", format!("{number}")).to(["max"]);
         held.coordinator.accept(message).await.unwrap();
         held.coordinator.run().await.unwrap();
     }
@@ -278,7 +280,7 @@ async fn turns_of_any_members_and_attempts_of_one_turn_are_compared() {
     let mut held = server.hold(Some(session)).await;
     held.coordinator.retry(TurnId(1)).await.unwrap();
     held.coordinator.run().await.unwrap();
-    let message = convoke_session::PersonMessage::new("kim", "And you?").to(["ada"]);
+    let message = convoke_session::NewMessage::from_person("kim", "And you?").to(["ada"]);
     held.coordinator.accept(message).await.unwrap();
     held.coordinator.run().await.unwrap();
     let base = format!("/api/sessions/{session}/turns");

@@ -8,13 +8,13 @@ use std::time::Duration;
 use convoke_agent::redaction::redact_result;
 use convoke_agent::thread::{ThreadAppend, ThreadStoreError};
 use convoke_agent::turn::Canceller;
-use convoke_agent::turn_input::ThreadWriter;
+use convoke_agent::turn_input::{Lease, ThreadWriter};
 use convoke_agent::verdict::{Failure, FailureReason};
 use convoke_agent::{TurnResult, Verdict};
 use convoke_core::ledger::estimate_tokens;
 use convoke_core::{Diagnostic, MessageId, NewMessage};
 use tokio::sync::mpsc;
-use tokio::task::{Id, JoinSet};
+use tokio::task::{Id, JoinError, JoinSet};
 
 use super::controls::StopRequest;
 use super::prepare::{PreparedTurn, Unprepared};
@@ -26,7 +26,7 @@ use crate::diagnostics;
 use crate::event::{FailedTurn, SessionEventKind, StopReason};
 use crate::event_queue::Observer;
 use crate::file_changes::{ChangeCounts, ChangedBy, Recording, TurnDirectory};
-use crate::id::{AttemptRef, TurnId};
+use crate::id::{AttemptRef, ThreadId, TurnId};
 use crate::progress::Progress;
 use crate::routing::conversation::Conversation;
 use crate::routing::route;
@@ -77,6 +77,7 @@ pub(super) struct RunningTurn {
     pub(super) turn: Turn,
     pub(super) attempt: Attempt,
     pub(super) canceller: Canceller,
+    lease: Option<Lease>,
 }
 
 /// The stored end of a turn.
@@ -195,7 +196,9 @@ impl<S: Store> Coordinator<S> {
             let mut turn_input = member_agent.turn_input(output.prompt, output.system_flag, team);
             turn_input.ledger = Some(output.ledger);
             turn_input.attempt = Some(reference);
-            turn_input.lease = self.hold.as_ref().and_then(SessionHold::lease);
+            turn_input.thread = Some(ThreadId::of_member(self.session, turn.member.as_str()));
+            let lease = self.hold.as_ref().and_then(SessionHold::lease);
+            turn_input.lease.clone_from(&lease);
             turn_input.team_tools =
                 member_agent.has_team_tools.then(|| batch.calls.tools_of(reference));
             turn_input.thread_writer = ThreadWriter::Caller { turn: name_of(&turn) };
@@ -213,7 +216,7 @@ impl<S: Store> Coordinator<S> {
             };
             let id = batch.runners.spawn(runner.run()).id();
             batch.recordings.extend(recording.map(|recording| (id, recording)));
-            batch.running.insert(id, RunningTurn { turn, attempt, canceller });
+            batch.running.insert(id, RunningTurn { turn, attempt, canceller, lease });
         }
         Ok(())
     }
@@ -289,19 +292,20 @@ impl<S: Store> Coordinator<S> {
                 ended = batch.runners.join_next_with_id() => ended,
             };
             let Some(ended) = ended else { return Ok(stop) };
-            // Its guardian has ended it.
-            if self.hold.as_ref().and_then(SessionHold::lease).is_some_and(|lease| lease.is_over())
-            {
+            let id = ended.as_ref().map_or_else(JoinError::id, |(id, _)| *id);
+            let lease = batch.running.get(&id).and_then(|running| running.lease.as_ref());
+            // Its guardian has ended it, or it may have gone on without the session.
+            if lease.is_some_and(Lease::is_over) {
                 return Err(StoreError::LeaseLost { session: self.session }.into());
             }
             while let Ok((turn, report)) = batch.reports.try_recv() {
                 self.on_report(&batch, turn, report).await?;
             }
-            let (id, mut finished) = match ended {
-                Ok(ended) => ended,
+            let mut finished = match ended {
+                Ok((_, finished)) => finished,
                 Err(error) => {
                     let failure = Failure::new(FailureReason::Other, error.to_string());
-                    (error.id(), FinishedTurn::without_events(TurnResult::failed(failure)))
+                    FinishedTurn::without_events(TurnResult::failed(failure))
                 }
             };
             let recording = batch.recordings.remove(&id);

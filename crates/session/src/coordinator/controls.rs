@@ -4,21 +4,25 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use convoke_agent::permission::{Answerer, Approvals, PermissionAnswer};
-use tokio::sync::mpsc::error::TrySendError;
+use convoke_core::NewMessage;
 use tokio::sync::{mpsc, watch};
 
-use super::PersonMessage;
 use crate::id::TurnId;
 use crate::shared::{QuestionId, TurnSignal};
 
 /// The most messages that wait to be stored while a turn runs.
 pub const INBOX_LIMIT: usize = 64;
 
+/// The error of a message beyond [`INBOX_LIMIT`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("too many messages wait")]
+pub struct TooManyMessages;
+
 /// Controls a running conversation from any task. Clones control the same one.
 #[derive(Debug, Clone)]
 pub struct Controls {
     stop_request: Arc<watch::Sender<StopRequest>>,
-    inbox: mpsc::Sender<PersonMessage>,
+    inbox: mpsc::Sender<NewMessage>,
     /// The answerers of the questions of each running turn, with its attempt.
     answerers: Arc<Mutex<HashMap<TurnId, (u32, Answerer)>>>,
     /// The answers to questions of turns that other processes run.
@@ -36,10 +40,10 @@ struct Attention {
     elsewhere: bool,
 }
 
-/// What controls send to the coordinator.
+/// The queues from the controls to the coordinator.
 pub(super) struct ControlQueues {
     /// The messages of people.
-    pub(super) inbox: mpsc::Receiver<PersonMessage>,
+    pub(super) inbox: mpsc::Receiver<NewMessage>,
     /// The answers to questions of turns that other processes run.
     pub(super) answers: mpsc::Receiver<(QuestionId, PermissionAnswer)>,
 }
@@ -91,12 +95,10 @@ impl Controls {
         self.raise(next);
     }
 
-    /// Adds a message while agents are running. It is stored and routed between two turns. Returns the message if
+    /// Adds a message while agents are running. It is stored and routed between two turns. Fails if
     /// [`INBOX_LIMIT`] messages are queued already, or the coordinator was dropped.
-    pub fn interject(&self, message: PersonMessage) -> Result<(), PersonMessage> {
-        self.inbox.try_send(message).map_err(|error| match error {
-            TrySendError::Full(message) | TrySendError::Closed(message) => message,
-        })
+    pub fn interject(&self, message: NewMessage) -> Result<(), TooManyMessages> {
+        self.inbox.try_send(message).map_err(|_| TooManyMessages)
     }
 
     /// Answers a question of an agent, by the id that its event has. An answer to a question that is not
@@ -116,7 +118,7 @@ impl Controls {
         }
     }
 
-    /// Sets whether a person can answer questions here. Where nobody can, and nobody elsewhere, those that no rule
+    /// Sets whether a person can answer questions here. If nobody can, here or elsewhere, those that no rule
     /// answers are refused.
     pub fn set_attended(&self, is_attended: bool) {
         self.attend_to(|attention| attention.here = is_attended);
@@ -143,7 +145,7 @@ impl Controls {
         *self.attention.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does what a person on another machine asks of a turn that this process runs. Returns whether it runs the turn.
+    /// Carries out a request from another machine for a turn that this process runs. Returns whether it runs the turn.
     pub(super) fn obey(&self, signal: &TurnSignal) -> bool {
         match signal {
             TurnSignal::Cancel(turn) => {

@@ -3,6 +3,7 @@
 
 mod batch;
 mod controls;
+mod messages;
 mod prepare;
 mod shared;
 mod signals;
@@ -15,58 +16,24 @@ use std::time::Duration;
 use convoke_agent::Verdict;
 use convoke_agent::permission::PermissionAnswer;
 use convoke_agent::thread::ThreadStoreError;
-use convoke_core::marker::Intent;
-use convoke_core::{Diagnostic, MessageId, NewMessage};
-use convoke_team::Team;
-use serde::{Deserialize, Serialize};
+use convoke_core::NewMessage;
 use tokio::sync::mpsc;
 
 use self::controls::{ControlQueues, StopRequest};
-pub use self::controls::{Controls, INBOX_LIMIT};
+pub use self::controls::{Controls, INBOX_LIMIT, TooManyMessages};
 use self::shared::Sharing;
 pub use self::team_agents::{Clock, MemberAgent, TeamAgents};
-use crate::attachment::Attachment;
-use crate::diagnostics;
-use crate::event::{SessionEvent, SessionEventKind, ShownMessage, StopReason};
+use crate::event::{SessionEvent, SessionEventKind, StopReason};
 use crate::event_queue::Observer;
 use crate::id::{Head, MemberName, Millis, SessionId, TurnId};
 use crate::progress::interrupt;
-use crate::routing::conversation::{Conversation, MessageEffects};
+use crate::routing::conversation::Conversation;
 use crate::routing::guard::Guard;
 use crate::routing::queue::Concurrency;
-use crate::routing::{Call, Routed, route};
-use crate::session::NewSession;
-use crate::shared::{InboxNumber, QuestionId, TurnOffer};
+use crate::session::{NewSession, State};
+use crate::shared::{QuestionId, TurnOffer};
 use crate::store::{Commit, Holder, SessionHold as _, Store, StoreError};
 use crate::turn::{Turn, TurnState};
-
-/// A message from a person.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PersonMessage {
-    /// The author.
-    pub person: MemberName,
-    /// The text, with markers.
-    pub text: String,
-    /// The recipients if the text has no `[NEXT: …]`.
-    pub to: Vec<String>,
-    /// The files that it attaches. Nothing in them is a marker.
-    pub attachments: Vec<Attachment>,
-}
-
-impl PersonMessage {
-    /// Creates a message whose recipients are those in its text.
-    pub fn new(person: impl Into<MemberName>, text: impl Into<String>) -> Self {
-        let (person, text) = (person.into(), text.into());
-        Self { person, text, to: Vec::new(), attachments: Vec::new() }
-    }
-
-    /// Sets the recipients for a text without `[NEXT: …]`.
-    #[must_use]
-    pub fn to<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
-        self.to = names.into_iter().map(Into::into).collect();
-        self
-    }
-}
 
 /// Runs the conversation of a session that this process has locked.
 ///
@@ -81,7 +48,7 @@ impl PersonMessage {
 /// use convoke_agent::adapter::{Script, StandIn};
 /// use convoke_session::conformance::new_session;
 /// use convoke_session::{
-/// Coordinator, MemberAgent, PersonMessage, SessionEvent, SqliteStore, StopReason, TeamAgents,
+/// Coordinator, MemberAgent, NewMessage, SessionEvent, SqliteStore, StopReason, TeamAgents,
 /// };
 /// use convoke_team::Team;
 ///
@@ -95,7 +62,7 @@ impl PersonMessage {
 /// let team_agents = TeamAgents::new(team, agents);
 /// let observer = Box::new(|event: SessionEvent| println!("{event:?}"));
 /// let mut coordinator = Coordinator::create(store, new_session(), team_agents, observer).await?;
-/// coordinator.accept(PersonMessage::new("user", "What do you think? [NEXT: max]")).await?;
+/// coordinator.accept(NewMessage::from_person("user", "What do you think? [NEXT: max]")).await?;
 /// assert_eq!(coordinator.run().await?, StopReason::Idle { person: "user".into() });
 /// # Ok(())
 /// # }
@@ -110,7 +77,7 @@ pub struct Coordinator<S: Store> {
     team_agents: TeamAgents,
     guard: Guard,
     controls: Controls,
-    inbox: mpsc::Receiver<PersonMessage>,
+    inbox: mpsc::Receiver<NewMessage>,
     /// Answers to questions of turns that other processes run.
     answers: mpsc::Receiver<(QuestionId, PermissionAnswer)>,
     observer: Box<dyn Observer>,
@@ -217,14 +184,14 @@ impl<S: Store> Coordinator<S> {
         team_agents: TeamAgents,
         observer: Box<dyn Observer>,
     ) -> Result<Self, CoordinatorError> {
-        let session = store.session(id).await?;
         let (controls, ControlQueues { inbox, answers }) = Controls::new(team_agents.approvals());
         let sharing = store.shared().map(|shared| Sharing::new(shared.clone()));
         let mut coordinator = Self {
             store,
             session: id,
-            head: session.head,
-            conversation: Conversation::new(session.state, Vec::new(), 0),
+            // Both are read below.
+            head: Head::default(),
+            conversation: Conversation::new(State::default(), Vec::new(), 0),
             team_agents,
             guard: Guard::default(),
             controls,
@@ -332,75 +299,6 @@ impl<S: Store> Coordinator<S> {
     /// Returns the team task.
     pub fn task(&self) -> Option<&str> {
         self.conversation.task()
-    }
-
-    /// Stores and routes a message of a person. The message is durable when this returns. Returns its id; `None` if
-    /// another process holds the session, which stores the message between two turns.
-    pub async fn accept(
-        &mut self,
-        given: PersonMessage,
-    ) -> Result<Option<MessageId>, CoordinatorError> {
-        self.person_of(&given)?;
-        if !self.is_held_or_claimed().await? {
-            self.put_into_inbox(&given).await?;
-            return Ok(None);
-        }
-        self.refresh().await?;
-        // A new message goes on with a conversation that was cancelled.
-        self.stop = None;
-        self.store_message(given, None).await.map(Some)
-    }
-
-    /// Returns the author of a message.
-    fn person_of(&self, given: &PersonMessage) -> Result<MemberName, CoordinatorError> {
-        let team = self.team_agents.team();
-        team.resolve_person(given.person.as_str()).cloned().ok_or_else(|| {
-            let people = team.people().cloned().collect();
-            CoordinatorError::NoPerson { name: given.person.to_string(), people }
-        })
-    }
-
-    /// Stores and routes a message of a person, from the inbox or not.
-    async fn store_message(
-        &mut self,
-        given: PersonMessage,
-        taken: Option<InboxNumber>,
-    ) -> Result<MessageId, CoordinatorError> {
-        let person = self.person_of(&given)?;
-        let team = self.team_agents.team();
-        let mut routed = route(team, &person, &given.text);
-        // An unknown name is left to the person to correct; no other member answers instead.
-        if routed.calls.is_empty() && !routed.has_recipients {
-            call_instead(&mut routed, &given.to, team);
-        }
-        let mut message = NewMessage::new(team.speaker(&routed.speaker), given.text);
-        Attachment::store(given.attachments, &mut message.extra);
-        let mut next = self.conversation.clone();
-        // If the next turn is the person's own, this message answers it.
-        let is_answered = next.queue.peek().is_some_and(|turn| turn.member == routed.speaker);
-        let answered = match next.queue.peek().map(|turn| turn.id) {
-            Some(id) if is_answered => next.queue.remove(id),
-            _ => None,
-        };
-        let answers = answered.as_ref().map(|turn| turn.answers);
-        if let Some(number) = answers {
-            message.in_reply_to = Some(self.store.message(self.session, number).await?.message.id);
-        }
-        let at = self.team_agents.now();
-        let effects = next.add(message, answers, &routed, &routed.speaker, at);
-        let mut commit = self.commit_of(&next);
-        commit.at = at;
-        commit.taken = taken;
-        commit.turns.extend(answered.map(|turn| Turn {
-            state: TurnState::Done,
-            reply: Some(effects.message.number),
-            ended_at: Some(at),
-            ..turn
-        }));
-        let id = effects.message.message.id.clone();
-        self.write(next, commit, &routed, effects).await?;
-        self.guard.reset();
-        Ok(id)
     }
 
     /// Runs turns until the next is a person's, a guard stops the conversation, or a person cancels or
@@ -535,52 +433,6 @@ impl<S: Store> Coordinator<S> {
         }
     }
 
-    /// Stores a message with its effects, and emits their events.
-    async fn write(
-        &mut self,
-        next: Conversation,
-        mut commit: Commit,
-        routed: &Routed,
-        effects: MessageEffects,
-    ) -> Result<(), CoordinatorError> {
-        let MessageEffects { message, dropped, queued, left_out } = effects;
-        let shown = ShownMessage::new(&message, routed.text.clone());
-        let at = commit.at;
-        commit.messages.push(message);
-        commit.turns.extend(dropped.iter().chain(&queued).cloned());
-        self.commit(commit).await?;
-        self.conversation = next;
-        self.emit(at, SessionEventKind::Message(shown));
-        for diagnostic in &routed.diagnostics {
-            let diagnostic = diagnostic.clone();
-            self.emit(at, SessionEventKind::Diagnostic { turn: None, diagnostic });
-        }
-        for turn in dropped {
-            self.emit(at, SessionEventKind::TurnDropped { turn: turn.id, member: turn.member });
-        }
-        if let Some(task) = &routed.task {
-            self.emit(
-                at,
-                SessionEventKind::Task { task: task.clone(), by: routed.speaker.clone() },
-            );
-        }
-        for Turn { id: turn, member, answers, intent, .. } in queued {
-            self.emit(at, SessionEventKind::TurnQueued { turn, member, answers, intent });
-        }
-        if left_out > 0 {
-            self.note_overflow(at, left_out);
-        }
-        Ok(())
-    }
-
-    fn note_overflow(&mut self, at: Millis, left_out: u64) {
-        let limit = self.team_agents.team().limits.queue;
-        let message = format!("queue full: {limit} turns queued, {left_out} not added");
-        let diagnostic = Diagnostic::new(diagnostics::QUEUE_FULL, message).with_count(left_out);
-        self.emit(at, SessionEventKind::Diagnostic { turn: None, diagnostic });
-        self.stop = Some(StopReason::QueueFull { person: self.asker(), limit, left_out });
-    }
-
     /// Creates a commit with the state of a conversation.
     fn commit_of(&self, conversation: &Conversation) -> Commit {
         Commit {
@@ -636,20 +488,4 @@ fn cancelled_turns(commit: &Commit) -> Vec<SessionEventKind> {
         })
     });
     ended.collect()
-}
-
-/// Queues turns for the recipients that a message has beside its text.
-fn call_instead(routed: &mut Routed, to: &[String], team: &Team) {
-    for name in to {
-        match team.resolve(name) {
-            Some(member) if routed.calls.iter().any(|call| call.member == *member) => {}
-            Some(member) => {
-                routed.calls.push(Call { member: member.clone(), intent: Intent::default() });
-            }
-            None => {
-                let message = format!("no member has the name `{name}`; {}", team.hint(name));
-                routed.diagnostics.push(Diagnostic::new(diagnostics::MARKER_UNRESOLVED, message));
-            }
-        }
-    }
 }

@@ -7,18 +7,18 @@
 use std::time::Duration;
 
 use convoke_agent::permission::PermissionAnswer;
-use convoke_core::Diagnostic;
+use convoke_core::{Diagnostic, NewMessage};
 
 use super::controls::StopRequest;
-use super::{Coordinator, CoordinatorError, Pause, PersonMessage};
+use super::{Coordinator, CoordinatorError, Pause};
 use crate::TeamAgents;
 use crate::diagnostics;
 use crate::event::{SessionEventKind, StopReason};
 use crate::event_queue::Observer;
 use crate::follow::{Follower, interrupted};
-use crate::id::{SessionId, TurnId};
+use crate::id::{MemberName, SessionId, TurnId};
 use crate::routing::conversation::Conversation;
-use crate::shared::{NodeStanding, QuestionId, SharedStanding, TurnOffer, TurnRequirements};
+use crate::shared::{NodeState, QuestionId, SharedState, TurnOffer, TurnRequirements};
 use crate::store::postgres::{Attendance, Commits, PostgresStore, SessionLease};
 use crate::store::{Holder, SessionHold as _, Store, StoreError};
 use crate::turn::TurnState;
@@ -38,7 +38,7 @@ pub(super) struct Sharing {
     commits: Option<Commits>,
     /// The offer that was reported to the person, and why no node takes it.
     told: Option<(TurnId, Option<String>)>,
-    /// Reports to other machines that a person can answer here; `None` while nobody can.
+    /// Reports to other machines that a person can answer here; `None` if there is none.
     attendance: Option<Attendance>,
 }
 
@@ -53,7 +53,7 @@ impl Sharing {
             Some(commits) => commits,
             None => self.commits.insert(self.store.listen().await?),
         };
-        match tokio::time::timeout(LOOK, commits.of(session)).await {
+        match tokio::time::timeout(LOOK, commits.wait_for(session)).await {
             Ok(Err(error)) => {
                 self.commits = None;
                 Err(error)
@@ -75,7 +75,7 @@ enum Next {
 
 impl Next {
     /// Decides the next step for a session. A person who has just sent a message continues a stopped conversation.
-    fn of(standing: SharedStanding, team_agents: &TeamAgents, is_asked_for: bool) -> Self {
+    fn new(standing: SharedState, team_agents: &TeamAgents, is_asked_for: bool) -> Self {
         if standing.holder.is_some() {
             return Self::Wait;
         }
@@ -90,19 +90,19 @@ impl Next {
 }
 
 /// Returns why no node takes a turn; `None` if one can.
-fn unclaimable(nodes: &[NodeStanding], requirements: &TurnRequirements) -> Option<String> {
+fn unclaimable(nodes: &[NodeState], requirements: &TurnRequirements) -> Option<String> {
     let TurnRequirements { agent, node } = requirements;
-    let is_named = |standing: &&NodeStanding| {
+    let is_named = |standing: &&NodeState| {
         let is_it = |name: &String| *name == standing.name || standing.offer.labels.contains(name);
         node.as_ref().is_none_or(is_it)
     };
     let ready = nodes.iter().filter(|node| node.is_alive && !node.offer.is_draining);
-    let named: Vec<&NodeStanding> = ready.filter(is_named).collect();
+    let named: Vec<&NodeState> = ready.filter(is_named).collect();
     let name = node.as_ref().map_or_else(String::new, |node| format!(" `{node}`"));
     if named.is_empty() {
         return Some(format!("no node{name} is ready"));
     }
-    let offers = |standing: &&NodeStanding| standing.offer.agents.contains(agent);
+    let offers = |standing: &&NodeState| standing.offer.agents.contains(agent);
     (!named.iter().any(offers)).then(|| match node {
         Some(node) => format!("node `{node}` does not offer {agent}"),
         None => format!("no node offers {agent}"),
@@ -163,15 +163,13 @@ impl<S: Store> Coordinator<S> {
     }
 
     /// Puts a message into the inbox of a session that another process holds.
-    pub(super) async fn put_into_inbox(
-        &mut self,
-        message: &PersonMessage,
-    ) -> Result<(), StoreError> {
+    pub(super) async fn put_into_inbox(&mut self, message: &NewMessage) -> Result<(), StoreError> {
         let Some(sharing) = &self.sharing else {
             return Err(StoreError::LeaseLost { session: self.session });
         };
         sharing.store.say(self.session, message).await?;
-        let (from, text) = (message.person.clone(), message.text.clone());
+        let from = MemberName::new(message.speaker.name());
+        let text = message.content.clone();
         self.emit(self.team_agents.now(), SessionEventKind::MessageWaits { from, text });
         Ok(())
     }
@@ -192,18 +190,18 @@ impl<S: Store> Coordinator<S> {
         Ok(())
     }
 
-    /// Tells the others whether a person can answer here.
+    /// Announces whether a person can answer here.
     async fn update_attendance(&mut self) {
         let Some(sharing) = &mut self.sharing else { return };
         if !self.controls.is_attended() {
             sharing.attendance = None;
         } else if sharing.attendance.is_none() {
-            // While the server is away nobody is asked.
+            // No question is asked while the server is unreachable.
             sharing.attendance = sharing.store.attend(self.session).await.ok();
         }
     }
 
-    /// Tells the others that nobody can answer here any more.
+    /// Announces that no person can answer here any more.
     pub(super) fn end_attendance(&mut self) {
         if let Some(sharing) = &mut self.sharing {
             sharing.attendance = None;
@@ -217,12 +215,14 @@ impl<S: Store> Coordinator<S> {
             // The speaker may have had another team file.
             if self.person_of(&message).is_err() {
                 let known = self.asker();
-                let text =
-                    format!("no person named `{}`; stored as a message of {known}", message.person);
+                let text = format!(
+                    "no person named `{}`; stored as a message of {known}",
+                    message.speaker.name()
+                );
                 let diagnostic = Diagnostic::new(diagnostics::MARKER_UNRESOLVED, text);
                 let at = self.team_agents.now();
                 self.emit(at, SessionEventKind::Diagnostic { turn: None, diagnostic });
-                message.person = known;
+                message.speaker = self.team_agents.team().speaker(&known);
             }
             self.store_message(message, Some(number)).await?;
         }
@@ -282,7 +282,7 @@ impl<S: Store> Coordinator<S> {
         }
     }
 
-    /// Releases the session. Returns the reason to stop; `None` if the conversation goes on, elsewhere or because
+    /// Releases the session. Returns the reason to stop; `None` if the conversation continues, elsewhere or because
     /// messages came in.
     async fn end_hold(&mut self, pause: Pause) -> Result<Option<StopReason>, CoordinatorError> {
         let Some(sharing) = &self.sharing else { return Ok(None) };
@@ -348,18 +348,18 @@ impl<S: Store> Coordinator<S> {
             self.put_answer(&question, answer).await?;
         }
         let Some(sharing) = &mut self.sharing else { return Ok(Next::Claim(None)) };
-        let standing = sharing.store.shared_standing(self.session).await?;
+        let standing = sharing.store.shared_state(self.session).await?;
         let offer = standing.offer.clone().filter(|_| standing.holder.is_none());
         let is_held = standing.holder.is_some();
         let heard = self.controls.stop_request();
-        let next = match Next::of(standing, &self.team_agents, is_asked_for) {
+        let next = match Next::new(standing, &self.team_agents, is_asked_for) {
             Next::Wait if heard == StopRequest::CancelTurn => {
                 if is_held {
                     // Asked again with every look: the next turn may have begun.
                     sharing.store.cancel_turns(self.session).await?;
                     Next::Wait
                 } else {
-                    // No turn runs. The conversation stops here, and the queued turns are offered to nobody.
+                    // No turn runs. The conversation stops here, and the queued turns are not offered.
                     Next::Claim(None)
                 }
             }
@@ -441,8 +441,8 @@ impl<S: Store> Coordinator<S> {
         self.update_attendance().await;
         self.catch_up().await?;
         let Some(sharing) = &mut self.sharing else { return Ok(false) };
-        let standing = sharing.store.shared_standing(self.session).await?;
-        if standing.holder.is_some() || standing.goes_on {
+        let standing = sharing.store.shared_state(self.session).await?;
+        if standing.holder.is_some() || standing.continues {
             return Ok(true);
         }
         sharing.changed(self.session).await?;
@@ -451,7 +451,7 @@ impl<S: Store> Coordinator<S> {
 }
 
 impl<S: Store> Coordinator<S> {
-    /// Tells what other processes store, until it is dropped, and takes no part. Returns an error that ends it; waits for
+    /// Reports what other processes store, until it is dropped, and changes nothing. Returns an error that ends it; waits for
     /// ever where sessions are not shared.
     pub async fn watch(&mut self) -> CoordinatorError {
         loop {
@@ -486,7 +486,7 @@ impl Coordinator<PostgresStore> {
         team_agents: TeamAgents,
         observer: Box<dyn Observer>,
     ) -> Result<Self, CoordinatorError> {
-        let offer = store.shared_standing(session).await?.offer;
+        let offer = store.shared_state(session).await?.offer;
         let mut coordinator =
             Self::reopen(store, session, Some(lease), team_agents, observer).await?;
         coordinator.guard = offer.map(|offer| offer.guard).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What people on other machines ask of the turns that run here: to cancel them, or answers to the questions of their
+//! Signals from other machines to the turns that run here: cancels, and answers to the questions of their
 //! agents.
 
 use std::collections::BTreeSet;
@@ -79,7 +79,7 @@ async fn carry_out(
         }
         let announced = async {
             match &mut commits {
-                Some(commits) => commits.of(session).await,
+                Some(commits) => commits.wait_for(session).await,
                 None => std::future::pending().await,
             }
         };

@@ -30,7 +30,7 @@ pub struct TeamAgents {
     pub redactor: Redactor,
     /// The source of the current time.
     pub clock: Clock,
-    /// Whether no model is behind the agents, so that nothing costs money.
+    /// Whether the agents use no model, so that nothing costs money.
     pub is_rehearsal: bool,
     /// Records what turns change; `None` records nothing.
     pub recorder: Option<Arc<dyn ChangeRecorder>>,

@@ -45,14 +45,14 @@ pub(super) struct TeamCalls {
     /// The questions whose answers are awaited, in the order of arrival.
     asks: Vec<Ask>,
     turns: HashMap<TurnId, CallsOfTurn>,
-    /// The running turns that were cancelled because nobody waits for their answers.
+    /// The running turns that were cancelled because their answers are no longer awaited.
     withdrawn: HashSet<TurnId>,
 }
 
 /// Something that a batch has to act on.
 pub(super) enum CallNews {
     Call(TeamCall),
-    /// An asker has given its question up.
+    /// An asker no longer waits for its answer.
     GivenUp,
 }
 
@@ -108,7 +108,7 @@ impl TeamCalls {
         TeamTools::new(attempt, self.sender.clone())
     }
 
-    /// Waits for a call, or for a question that is given up.
+    /// Waits for a call, or for an abandoned question.
     pub(super) async fn next(&mut self) -> Option<CallNews> {
         let Self { receiver, asks, .. } = self;
         let given_up = poll_fn(|context| {
@@ -122,7 +122,7 @@ impl TeamCalls {
         }
     }
 
-    /// Returns whether a turn was cancelled because nobody waits for its answer.
+    /// Returns whether a turn was cancelled because its answer is no longer awaited.
     pub(super) fn was_withdrawn(&mut self, turn: TurnId) -> bool {
         self.withdrawn.remove(&turn)
     }
@@ -260,7 +260,10 @@ impl<S: Store> Coordinator<S> {
             }
         };
         let Some(answering) = answering else {
-            return Ok(Err((reply, format!("{asked} has no turn to answer in"))));
+            return Ok(Err((
+                reply,
+                format!("{asked} is not available: its turn could not be queued"),
+            )));
         };
         batch.calls.asks.push(Ask {
             asker: turn.id,
@@ -346,7 +349,7 @@ impl<S: Store> Coordinator<S> {
         Ok(())
     }
 
-    /// Cancels the turns whose answers nobody waits for: their askers have given up, or `has_ended` is the turn that asked.
+    /// Cancels the turns whose answers are no longer awaited: their askers have stopped waiting, or `has_ended` is the turn that asked.
     pub(super) async fn withdraw_asks(
         &mut self,
         batch: &mut Batch,
@@ -375,7 +378,7 @@ impl<S: Store> Coordinator<S> {
         let mut commit = self.commit_of(&next);
         let at = commit.at;
         turn.state = TurnState::Cancelled;
-        turn.problem = Some("nobody waits for the answer".to_owned());
+        turn.problem = Some("the answer is no longer awaited".to_owned());
         turn.ended_at = Some(at);
         commit.turns.push(turn.clone());
         self.commit(commit).await?;
@@ -418,7 +421,7 @@ impl<S: Store> Coordinator<S> {
         turn: &Turn,
         end: &StoredEnd,
     ) -> Result<bool, CoordinatorError> {
-        // Its own questions are given up with it.
+        // Its own questions are abandoned with it.
         self.withdraw_asks(batch, Some(turn.id)).await?;
         batch.calls.turns.remove(&turn.id);
         let told: Vec<Ask> = batch.calls.asks.extract_if(.., |ask| ask.turn == turn.id).collect();

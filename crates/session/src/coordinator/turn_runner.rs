@@ -1,4 +1,4 @@
-//! Runs one turn of one agent to its end, even if the agent does not end by itself.
+//! Runs one turn of one agent to its end, even if the agent does not exit on its own.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -44,7 +44,7 @@ impl Guard {
 
     /// Counts a member's message, without markers. Returns the number of repetitions if it reaches the limit.
     pub fn count_message(&mut self, member: &MemberName, text: &str) -> Option<u32> {
-        let text = ContentHash::of(text);
+        let text = ContentHash::new(text);
         let same = |it: &&mut Repeated| it.text == text && it.member == *member;
         let times = if let Some(repeated) = self.messages.iter_mut().find(same) {
             repeated.times += 1;

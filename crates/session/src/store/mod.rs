@@ -238,7 +238,7 @@ pub trait SessionImport: Send {
 }
 
 /// Some rows of a whole session. Over all pages the rows of each kind are in order, a turn comes with all
-/// its attempts, and the rows of a thread stand together.
+/// its attempts, and the rows of a thread are adjacent.
 #[derive(Debug, Default)]
 pub struct Page {
     /// New contents.

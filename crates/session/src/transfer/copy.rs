@@ -50,7 +50,7 @@ async fn write(
     to: &impl Store,
     session: SessionId,
 ) -> Result<(), TransferError> {
-    let mut pages = Pages::of(from, session).await?;
+    let mut pages = Pages::open(from, session).await?;
     let mut import = to.import(pages.session.began.clone()).await?;
     let mut known: HashSet<ContentHash> = HashSet::new();
     while let Some(mut page) = pages.next().await? {

@@ -23,7 +23,7 @@ pub async fn export(
     session: SessionId,
     out: &mut (impl Write + Send),
 ) -> Result<(), TransferError> {
-    let mut pages = Pages::of(store, session).await?;
+    let mut pages = Pages::open(store, session).await?;
     let header = Header::new(pages.session.began.clone(), pages.session.state.clone());
     line(out, &header)?;
     let mut recent = Recent::default();

@@ -28,7 +28,7 @@ pub async fn fork(
     id: SessionId,
     at: Millis,
 ) -> Result<Vec<Diagnostic>, TransferError> {
-    let mut pages = Pages::of(store, session).await?;
+    let mut pages = Pages::open(store, session).await?;
     let last = pages.session.state.last_message;
     if let Some(after) = after.filter(|after| after.0 == 0 || *after > last) {
         return Err(TransferError::NoMessage(after));
@@ -191,7 +191,7 @@ impl Cut {
             && line.as_of.is_none()
         {
             let message = format!(
-                "the thread `{thread}` begins anew in the copy: an early version stored it without the \
+                "the thread `{thread}` starts empty in the copy: an early version stored it without the \
                  message that each line belongs to",
             );
             self.diagnostics.push(Diagnostic::new(diagnostics::THREAD_FORGOTTEN, message));

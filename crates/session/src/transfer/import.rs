@@ -159,7 +159,7 @@ fn read_header(line: &str) -> Result<Header, ArchiveProblem> {
     }
     let header: Header = serde_json::from_value(header)?;
     if let Err(error) = convoke_team::Team::parse(&header.team) {
-        let problem = format!("the field `team` is no team file: {error}");
+        let problem = format!("the field `team` is not a team file: {error}");
         return Err(ArchiveProblem::Broken(problem));
     }
     archive::check_time("createdAt", header.created_at)?;

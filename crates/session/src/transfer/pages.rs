@@ -35,7 +35,7 @@ enum Next {
 }
 
 impl<S: Store> Pages<S> {
-    pub(super) async fn of(store: &S, session: SessionId) -> Result<Self, StoreError> {
+    pub(super) async fn open(store: &S, session: SessionId) -> Result<Self, StoreError> {
         let store = store.snapshot().await?;
         let session = store.session(session).await?;
         let through = session.state.last_message;

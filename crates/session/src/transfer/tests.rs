@@ -144,7 +144,7 @@ async fn a_session_is_read_and_copied_in_pages_of_bounded_size() {
     let state = State { last_message, next_message_id: count + 1, ..State::default() };
     whole.finish(state).await.unwrap();
 
-    let mut pages = Pages::of(&store, session).await.unwrap();
+    let mut pages = Pages::open(&store, session).await.unwrap();
     let (mut rows, mut largest) = (0, 0);
     while let Some(page) = pages.next().await.unwrap() {
         rows += page.messages.len();

@@ -12,8 +12,8 @@ use convoke_core::marker::{TextPolicy, strip_all_markers};
 use convoke_session::store::failpoint::Failpoint;
 use convoke_session::store::sqlite::Durability;
 use convoke_session::{
-    Coordinator, MemberAgent, MemberName, MessageNumber, Millis, NewSession, NumberedMessage,
-    PersonMessage, SessionEvent, SessionEventKind, SessionId, ShownMessage, SqliteStore,
+    Coordinator, MemberAgent, MemberName, MessageNumber, Millis, NewMessage, NewSession,
+    NumberedMessage, SessionEvent, SessionEventKind, SessionId, ShownMessage, SqliteStore,
     StopReason, Store, TeamAgents,
 };
 use convoke_team::Team;
@@ -103,7 +103,7 @@ async fn talk(directory: &Path) {
         let said = store.messages_after(session(), MessageNumber(0), 1000).await.unwrap();
         let said = said.iter().filter(|message| !message.message.speaker.is_ai()).count();
         let Some(saying) = SAYINGS.get(said) else { break };
-        coordinator.accept(PersonMessage::new("kailai", *saying)).await.unwrap();
+        coordinator.accept(NewMessage::from_person("kailai", *saying)).await.unwrap();
     }
     store.close().await;
 }

@@ -7,8 +7,8 @@ use convoke_agent::adapter::Step;
 use convoke_agent::event::EventKind;
 use convoke_agent::verdict::{Failure, FailureReason};
 use convoke_session::{
-    Controls, Coordinator, PersonMessage, SessionEvent, SessionEventKind, StopReason, Store,
-    TurnId, TurnState,
+    Controls, Coordinator, NewMessage, SessionEvent, SessionEventKind, StopReason, Store, TurnId,
+    TurnState,
 };
 
 use crate::test_session::{Act, TestSession, does, says};
@@ -21,7 +21,10 @@ async fn replies_are_routed_until_a_person_has_the_word() {
     )
     .await;
     let mut coordinator = test.begin().await;
-    coordinator.accept(PersonMessage::new("kailai", "please review [NEXT: max]")).await.unwrap();
+    coordinator
+        .accept(NewMessage::from_person("kailai", "please review [NEXT: max]"))
+        .await
+        .unwrap();
     let stop = coordinator.run().await.unwrap();
     assert_eq!(stop, StopReason::Idle { person: "kailai".into() });
     assert_eq!(test.transcript(), ["kailai: please review", "max: looks good", "sarah: agreed"]);
@@ -44,7 +47,7 @@ async fn a_reply_answers_the_message_that_called_for_it_and_siblings_are_context
     .await;
     let mut coordinator = test.begin().await;
     coordinator
-        .accept(PersonMessage::new("kailai", "both of you [NEXT: max, sarah]"))
+        .accept(NewMessage::from_person("kailai", "both of you [NEXT: max, sarah]"))
         .await
         .unwrap();
     coordinator.run().await.unwrap();
@@ -62,7 +65,7 @@ async fn what_failed_is_kept_apart_its_markers_are_not_obeyed_and_the_person_is_
     ];
     let test = TestSession::new("", &[("max", does(steps)), ("sarah", says(&["hello"]))]).await;
     let mut coordinator = test.begin().await;
-    coordinator.accept(PersonMessage::new("lee", "go [NEXT: max]")).await.unwrap();
+    coordinator.accept(NewMessage::from_person("lee", "go [NEXT: max]")).await.unwrap();
     let stop = coordinator.run().await.unwrap();
     assert!(
         matches!(&stop, StopReason::TurnFailed { person, .. } if person.as_str() == "lee"),
@@ -76,7 +79,7 @@ async fn what_failed_is_kept_apart_its_markers_are_not_obeyed_and_the_person_is_
     // Nothing is wedged: it can be tried again, and the conversation goes on.
     coordinator.retry(TurnId(1)).await.unwrap();
     coordinator.run().await.unwrap();
-    coordinator.accept(PersonMessage::new("lee", "then you [NEXT: sarah]")).await.unwrap();
+    coordinator.accept(NewMessage::from_person("lee", "then you [NEXT: sarah]")).await.unwrap();
     assert_eq!(coordinator.run().await.unwrap(), StopReason::Idle { person: "lee".into() });
     assert_eq!(test.transcript(), ["lee: go", "lee: then you", "sarah: hello"]);
     assert_eq!(test.store.attempts(test.session, TurnId(1)).await.unwrap().len(), 2);
@@ -90,13 +93,13 @@ async fn a_person_who_is_addressed_is_waited_for_and_what_waits_stays() {
     )
     .await;
     let mut coordinator = test.begin().await;
-    coordinator.accept(PersonMessage::new("kailai", "go").to(["max"])).await.unwrap();
+    coordinator.accept(NewMessage::from_person("kailai", "go").to(["max"])).await.unwrap();
     let stop = coordinator.run().await.unwrap();
     assert!(
         matches!(&stop, StopReason::Addressed { person, .. } if person.as_str() == "lee"),
         "{stop:?}"
     );
-    coordinator.accept(PersonMessage::new("lee", "it is")).await.unwrap();
+    coordinator.accept(NewMessage::from_person("lee", "it is")).await.unwrap();
     assert_eq!(coordinator.run().await.unwrap(), StopReason::Idle { person: "kailai".into() });
     assert_eq!(test.transcript(), ["kailai: go", "max: lee, is it?", "lee: it is", "sarah: fine"]);
     let message =
@@ -115,7 +118,7 @@ async fn a_loop_is_stopped_by_repetition_and_by_the_turn_limit() {
     )
     .await;
     let mut coordinator = test.begin().await;
-    coordinator.accept(PersonMessage::new("kailai", "go [NEXT: max]")).await.unwrap();
+    coordinator.accept(NewMessage::from_person("kailai", "go [NEXT: max]")).await.unwrap();
     let stop = coordinator.run().await.unwrap();
     assert!(matches!(stop, StopReason::Repetition { times: 3, .. }), "{stop:?}");
     assert_eq!(coordinator.waiting().len(), 1);
@@ -127,7 +130,7 @@ async fn a_loop_is_stopped_by_repetition_and_by_the_turn_limit() {
     });
     let test = TestSession::new("[limits]\nturns = 7\n", &[("max", talk)]).await;
     let mut coordinator = test.begin().await;
-    coordinator.accept(PersonMessage::new("kailai", "go [NEXT: max]")).await.unwrap();
+    coordinator.accept(NewMessage::from_person("kailai", "go [NEXT: max]")).await.unwrap();
     for turns in [7, 14] {
         let stop = coordinator.run().await.unwrap();
         assert!(matches!(stop, StopReason::TurnLimit { limit: 7, .. }), "{stop:?}");
@@ -143,7 +146,7 @@ async fn more_turns_than_may_wait_are_left_out_with_a_reason() {
     )
     .await;
     let mut coordinator = test.begin().await;
-    coordinator.accept(PersonMessage::new("kailai", "go [NEXT: max, sarah]")).await.unwrap();
+    coordinator.accept(NewMessage::from_person("kailai", "go [NEXT: max, sarah]")).await.unwrap();
     let stop = coordinator.run().await.unwrap();
     assert!(matches!(stop, StopReason::QueueFull { left_out: 1, .. }), "{stop:?}");
     assert_eq!(test.codes(), ["queue.full"]);
@@ -156,7 +159,7 @@ async fn the_first_interrupt_cancels_the_turn_and_the_second_leaves() {
     let steps = vec![Step::Say("working".to_owned()), Step::Wait(Duration::from_mins(10))];
     let test = TestSession::new("", &[("max", does(steps)), ("sarah", says(&["b"]))]).await;
     let mut coordinator = test.begin().await;
-    coordinator.accept(PersonMessage::new("kailai", "go [NEXT: max, sarah]")).await.unwrap();
+    coordinator.accept(NewMessage::from_person("kailai", "go [NEXT: max, sarah]")).await.unwrap();
     let controls = coordinator.controls();
     let is_text = |event: &SessionEventKind| matches!(event, SessionEventKind::Agent { event, .. } if matches!(event.kind, EventKind::Text { .. }));
     let at_work = test.happened(is_text);
@@ -180,7 +183,7 @@ async fn an_agent_that_takes_too_long_is_a_failed_turn() {
     let steps = vec![Step::Say("slow".to_owned()), Step::Wait(Duration::from_mins(10))];
     let test = TestSession::new("[limits]\nturn-timeout = \"1s\"\n", &[("max", does(steps))]).await;
     let mut coordinator = test.begin().await;
-    coordinator.accept(PersonMessage::new("kailai", "go [NEXT: max]")).await.unwrap();
+    coordinator.accept(NewMessage::from_person("kailai", "go [NEXT: max]")).await.unwrap();
     let stop = coordinator.run().await.unwrap();
     let StopReason::TurnFailed { turns, .. } = stop else { panic!("{stop:?}") };
     assert_eq!(turns[0].outcome.as_str(), "timed-out");
@@ -193,7 +196,10 @@ async fn parallel_turns_run_together_and_all_are_stored() {
     let limits = "[limits]\nparallel = true\nturn-timeout = \"1m\"\n";
     let test = TestSession::meeting(limits, &acts).await;
     let mut coordinator = test.begin().await;
-    coordinator.accept(PersonMessage::new("kailai", "go [NEXT: max, sarah, tom]")).await.unwrap();
+    coordinator
+        .accept(NewMessage::from_person("kailai", "go [NEXT: max, sarah, tom]"))
+        .await
+        .unwrap();
     assert_eq!(coordinator.run().await.unwrap(), StopReason::Idle { person: "kailai".into() });
     let mut said = test.transcript();
     said.sort();
@@ -211,7 +217,7 @@ async fn a_session_goes_on_where_it_stopped() {
     )
     .await;
     let mut coordinator = test.begin().await;
-    coordinator.accept(PersonMessage::new("kailai", "go [NEXT: max]")).await.unwrap();
+    coordinator.accept(NewMessage::from_person("kailai", "go [NEXT: max]")).await.unwrap();
     coordinator.run().await.unwrap();
     drop(coordinator);
     let mut coordinator = test.resume().await;
@@ -231,7 +237,7 @@ async fn drop_and_task_are_obeyed_before_anybody_is_called() {
     )
     .await;
     let mut coordinator = test.begin().await;
-    coordinator.accept(PersonMessage::new("kailai", "go [NEXT: max, sarah]")).await.unwrap();
+    coordinator.accept(NewMessage::from_person("kailai", "go [NEXT: max, sarah]")).await.unwrap();
     coordinator.run().await.unwrap();
     assert_eq!(test.transcript(), ["kailai: go", "max: stop that", "tom: done"]);
     assert_eq!(
@@ -249,7 +255,7 @@ async fn a_conversation_can_run_on_another_task_and_people_can_speak_meanwhile()
     let heard = controls.clone();
     // Lee speaks while Max is at work.
     let interrupted: Act = Arc::new(move |_| {
-        let message = PersonMessage::new("lee", "and you [NEXT: sarah]");
+        let message = NewMessage::from_person("lee", "and you [NEXT: sarah]");
         heard.get().unwrap().interject(message).unwrap();
         vec![Step::Say("a".to_owned())]
     });
@@ -257,7 +263,7 @@ async fn a_conversation_can_run_on_another_task_and_people_can_speak_meanwhile()
     let mut coordinator = test.begin().await;
     controls.set(coordinator.controls()).unwrap();
     let task = tokio::spawn(async move {
-        coordinator.accept(PersonMessage::new("kailai", "go [NEXT: max]")).await.unwrap();
+        coordinator.accept(NewMessage::from_person("kailai", "go [NEXT: max]")).await.unwrap();
         coordinator.run().await.unwrap()
     });
     assert_eq!(task.await.unwrap(), StopReason::Idle { person: "lee".into() });
@@ -287,7 +293,7 @@ async fn the_second_process_is_told_who_holds_the_session() {
 async fn a_message_of_nobody_is_refused_with_the_people_as_a_hint() {
     let test = TestSession::new("", &[("max", says(&[]))]).await;
     let mut coordinator = test.begin().await;
-    let refused = coordinator.accept(PersonMessage::new("max", "hello")).await.unwrap_err();
+    let refused = coordinator.accept(NewMessage::from_person("max", "hello")).await.unwrap_err();
     assert_eq!(refused.to_string(), "no person named `max` in this team");
     assert_eq!(refused.hint().as_deref(), Some("people in this team: kailai, lee"));
 }

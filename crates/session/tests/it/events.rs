@@ -2,7 +2,7 @@
 
 use convoke_agent::adapter::Step;
 use convoke_agent::verdict::{Failure, FailureReason};
-use convoke_session::PersonMessage;
+use convoke_session::NewMessage;
 use serde_json::{Value, json};
 
 use crate::test_session::{TestSession, does, says};
@@ -10,7 +10,7 @@ use crate::test_session::{TestSession, does, says};
 /// Holds a conversation and returns its events as JSON, with what differs from run to run taken out.
 async fn events(test: TestSession, text: &str) -> Vec<Value> {
     let mut coordinator = test.begin().await;
-    coordinator.accept(PersonMessage::new("kailai", text)).await.unwrap();
+    coordinator.accept(NewMessage::from_person("kailai", text)).await.unwrap();
     coordinator.run().await.unwrap();
     let events = test.events.lock().unwrap();
     let mut events: Vec<Value> =

@@ -9,7 +9,7 @@ use convoke_redact::Redactor;
 use convoke_session::conformance::new_session;
 use convoke_session::replay::{ReplayResult, verify};
 use convoke_session::{
-    Coordinator, MemberAgent, MessageNumber, PersonMessage, SessionEvent, SessionEventKind,
+    Coordinator, MemberAgent, MessageNumber, NewMessage, SessionEvent, SessionEventKind,
     StopReason, Store, TeamAgents, TurnId,
 };
 use convoke_team::Team;
@@ -21,7 +21,7 @@ async fn after_reply(settings: &str, reply: &str) -> (TestSession, StopReason) {
     let acts = [("max", says(&[reply])), ("sarah", says(&["seen"]))];
     let test = TestSession::new(settings, &acts).await;
     let mut coordinator = test.begin().await;
-    coordinator.accept(PersonMessage::new("kailai", "go [NEXT: max, sarah]")).await.unwrap();
+    coordinator.accept(NewMessage::from_person("kailai", "go [NEXT: max, sarah]")).await.unwrap();
     let stop = coordinator.run().await.unwrap();
     for replayed in verify(&test.store, test.session).await.unwrap() {
         assert_eq!(replayed.result, ReplayResult::Same);
@@ -67,7 +67,7 @@ async fn the_escaped_prompt_of_a_gemini_member_is_the_one_that_is_stored() {
     let test = TestSession::with_agent("gemini", "", &[("max", says(&["ok"]))]).await;
     let mut coordinator = test.begin().await;
     let message = "ask @generalist, \\@me and @docs:docs://secret [NEXT: max]";
-    coordinator.accept(PersonMessage::new("kailai", message)).await.unwrap();
+    coordinator.accept(NewMessage::from_person("kailai", message)).await.unwrap();
     coordinator.run().await.unwrap();
     let [sent] = &test.prompts("max")[..] else { panic!("one prompt") };
     assert!(sent.ends_with("ask \\@generalist, \\@me and \\@docs:docs://secret"), "{sent}");
@@ -128,7 +128,7 @@ async fn secrets_in_events_are_neither_shown_nor_stored() {
     let mut test = TestSession::new("", &[("max", does(steps)), ("sarah", says(&["done"]))]).await;
     test.team_agents.redactor = Redactor::for_env(&[("API_KEY".into(), secret.into())]);
     let mut coordinator = test.begin().await;
-    coordinator.accept(PersonMessage::new("kailai", "go [NEXT: max]")).await.unwrap();
+    coordinator.accept(NewMessage::from_person("kailai", "go [NEXT: max]")).await.unwrap();
     coordinator.run().await.unwrap();
     let attempt = &test.store.attempts(test.session, TurnId(1)).await.unwrap()[0];
     let events = attempt.ended.as_ref().unwrap().events.unwrap();
@@ -165,7 +165,7 @@ async fn a_secret_that_is_cut_over_two_pieces_is_not_shown() {
     let mut test = TestSession::new("", &[("max", does(steps))]).await;
     test.team_agents.redactor = Redactor::default().and_key(secret);
     let mut coordinator = test.begin().await;
-    coordinator.accept(PersonMessage::new("kailai", "go [NEXT: max]")).await.unwrap();
+    coordinator.accept(NewMessage::from_person("kailai", "go [NEXT: max]")).await.unwrap();
     coordinator.run().await.unwrap();
     let events = test.events.lock().unwrap();
     let pieces = events.iter().filter_map(|event| match &event.kind {
@@ -192,7 +192,7 @@ async fn a_member_without_an_agent_fails_in_its_turn_and_nothing_is_wedged() {
         Coordinator::create(store, new_session(), team_agents, Box::new(|_: SessionEvent| {}))
             .await;
     let mut coordinator = created.unwrap();
-    coordinator.accept(PersonMessage::new("user", "go [NEXT: ghost, max]")).await.unwrap();
+    coordinator.accept(NewMessage::from_person("user", "go [NEXT: ghost, max]")).await.unwrap();
     let stop = coordinator.run().await.unwrap();
     let StopReason::TurnFailed { turns, .. } = stop else { panic!("{stop:?}") };
     assert_eq!(turns[0].outcome.to_string(), "failed: cannot start: no agent for ghost");

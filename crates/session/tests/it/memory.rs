@@ -3,7 +3,7 @@
 use convoke_agent::thread::{ThreadAppend, ThreadLine, ThreadStore as _, ThreadStoreError};
 use convoke_session::transfer::{BadThread, TransferError, export, import};
 use convoke_session::{
-    MessageNumber, PersonMessage, SessionId, StopReason, Store, StoreError, ThreadId, TurnId,
+    MessageNumber, NewMessage, SessionId, StopReason, Store, StoreError, ThreadId, TurnId,
 };
 
 use crate::room::{Room, new_session, thread};
@@ -19,7 +19,7 @@ async fn a_turn_is_remembered_with_its_end_done_or_not() {
     assert_eq!(room.lines(room.session, "ada").await, [line(2, "1/1"), line(6, "3/5")]);
     assert_eq!(room.lines(room.session, "bob b").await, [line(4, "2/3")]);
     let mut coordinator = room.open(room.session).await;
-    coordinator.accept(PersonMessage::new("kim", "fail").to(["bob b"])).await.unwrap();
+    coordinator.accept(NewMessage::from_person("kim", "fail").to(["bob b"])).await.unwrap();
     let stop = coordinator.run().await.unwrap();
     assert!(matches!(stop, StopReason::TurnFailed { .. }), "{stop:?}");
     assert_eq!(room.lines(room.session, "bob b").await, [line(4, "2/3"), line(7, "4/7")]);
@@ -34,7 +34,7 @@ async fn a_turn_is_remembered_with_its_end_done_or_not() {
 async fn a_turn_whose_thread_somebody_else_has_gone_on_with_has_failed_and_the_session_goes_on() {
     let room = Room::talked().await;
     let mut coordinator = room.open(room.session).await;
-    coordinator.accept(PersonMessage::new("kim", "meddle").to(["ada"])).await.unwrap();
+    coordinator.accept(NewMessage::from_person("kim", "meddle").to(["ada"])).await.unwrap();
     let stop = coordinator.run().await.unwrap();
     let StopReason::TurnFailed { turns, .. } = &stop else { panic!("{stop:?}") };
     let why = turns[0].outcome.to_string();
@@ -47,7 +47,7 @@ async fn a_turn_whose_thread_somebody_else_has_gone_on_with_has_failed_and_the_s
     assert_eq!(stored[0].problem.as_deref(), Some(why.as_str()));
 
     // Nothing of the session is held up by it.
-    coordinator.accept(PersonMessage::new("kim", "five").to(["ada"])).await.unwrap();
+    coordinator.accept(NewMessage::from_person("kim", "five").to(["ada"])).await.unwrap();
     coordinator.run().await.unwrap();
     let said = room.store.message(room.session, MessageNumber(9)).await.unwrap();
     assert_eq!(said.message.content, "3 remembered");
@@ -62,7 +62,7 @@ async fn a_copy_remembers_what_its_members_did_and_goes_its_own_way() {
         assert_eq!(room.lines(copy, member).await, room.lines(room.session, member).await);
     }
     let mut coordinator = room.open(copy).await;
-    coordinator.accept(PersonMessage::new("kim", "four").to(["ada"])).await.unwrap();
+    coordinator.accept(NewMessage::from_person("kim", "four").to(["ada"])).await.unwrap();
     coordinator.run().await.unwrap();
     let said = room.store.message(copy, MessageNumber(8)).await.unwrap();
     assert_eq!(said.message.content, "2 remembered");
@@ -102,7 +102,7 @@ async fn a_copy_as_it_was_earlier_remembers_no_more_than_it_holds() {
 async fn a_thread_of_which_nobody_knows_what_belongs_to_the_copy_begins_anew_and_says_so() {
     let room = Room::new().await;
     let mut coordinator = room.begin().await;
-    coordinator.accept(PersonMessage::new("kim", "one").to(["bob b"])).await.unwrap();
+    coordinator.accept(NewMessage::from_person("kim", "one").to(["bob b"])).await.unwrap();
     coordinator.run().await.unwrap();
     drop(coordinator);
     // A session whose threads an earlier version stored comes with lines of which nothing is known.
@@ -124,7 +124,7 @@ async fn a_thread_of_which_nobody_knows_what_belongs_to_the_copy_begins_anew_and
     // Later lines show that the earlier ones belong to earlier messages.
     let mut coordinator = room.open(room.session).await;
     for says in ["two", "three"] {
-        coordinator.accept(PersonMessage::new("kim", says).to(["bob b"])).await.unwrap();
+        coordinator.accept(NewMessage::from_person("kim", says).to(["bob b"])).await.unwrap();
         coordinator.run().await.unwrap();
     }
     let (copy, told) = room.fork(Some(4)).await;
@@ -187,12 +187,15 @@ async fn threads_that_do_not_fit_are_refused_with_their_line_and_nothing_is_left
     let at = |offset: usize, problem: &str| format!("line {}: {problem}", first + 1 + offset);
     let changed = |from: &str, to: &str| text.replacen(from, to, 1);
     let cases = [
-        (changed("\"thread\":\"ada\"", "\"thread\":\"a/d\""), at(0, "`a/d` is no name")),
-        (changed("\"thread\":\"ada\"", "\"thread\":\"\""), at(0, "`` is no name")),
+        (changed("\"thread\":\"ada\"", "\"thread\":\"a/d\""), at(0, "`a/d` is not the name")),
+        (changed("\"thread\":\"ada\"", "\"thread\":\"\""), at(0, "`` is not the name")),
         (changed("\"line\":\"1/1\"", "\"line\":7"), at(0, "invalid type")),
         (changed("\"asOf\":2", "\"asOf\":-2"), at(0, "invalid value")),
         (changed("\"asOf\":6", "\"asOf\":1"), at(1, "a line of the thread `ada` is out of order")),
-        (changed("\"asOf\":4", "\"asOf\":9"), at(2, "the thread `bob_20b`: it tells of a message")),
+        (
+            changed("\"asOf\":4", "\"asOf\":9"),
+            at(2, "the thread `bob_20b`: it refers to a missing message"),
+        ),
         (format!("{text}{of_ada}\n"), at(3, "the lines of the thread `ada` are not consecutive")),
         (format!("{text}\n{of_bob}\n"), at(4, "the thread `bob_20b`: said twice")),
     ];

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use convoke_agent::adapter::Step;
 use convoke_session::transfer::{export, fork, import};
 use convoke_session::{
-    Millis, PersonMessage, SessionEventKind, SessionId, StopReason, Store, TurnId, TurnState,
+    Millis, NewMessage, SessionEventKind, SessionId, StopReason, Store, TurnId, TurnState,
 };
 
 use crate::test_session::{TestSession, says, unchecked};
@@ -24,7 +24,7 @@ async fn interrupted() -> TestSession {
     });
     let test = TestSession::new("", &[("max", act), ("sarah", says(&["hello"]))]).await;
     let mut coordinator = test.begin().await;
-    coordinator.accept(PersonMessage::new("kailai", "go [NEXT: max]")).await.unwrap();
+    coordinator.accept(NewMessage::from_person("kailai", "go [NEXT: max]")).await.unwrap();
     let is_stored = async {
         let began = Instant::now();
         while test.store.progress(test.session, TurnId(1), 1).await.unwrap().is_empty() {

@@ -13,8 +13,8 @@ use convoke_redact::Redactor;
 use convoke_session::conformance::request;
 use convoke_session::transfer::{export, fork};
 use convoke_session::{
-    AttemptRef, Coordinator, MemberAgent, MemberName, MessageNumber, Millis, NewSession,
-    PersonMessage, SessionEvent, SessionId, SqliteStore, TeamAgents, ThreadId,
+    AttemptRef, Coordinator, MemberAgent, MemberName, MessageNumber, Millis, NewMessage,
+    NewSession, SessionEvent, SessionId, SqliteStore, TeamAgents, ThreadId,
 };
 use convoke_team::Team;
 use serde_json::json;
@@ -111,7 +111,7 @@ impl Room {
         let room = Self::new().await;
         let mut coordinator = room.begin().await;
         for (says, to) in [("one", "ada"), ("two", "bob b"), ("three", "ada")] {
-            coordinator.accept(PersonMessage::new("kim", says).to([to])).await.unwrap();
+            coordinator.accept(NewMessage::from_person("kim", says).to([to])).await.unwrap();
             coordinator.run().await.unwrap();
         }
         room
@@ -123,18 +123,18 @@ impl Room {
         let room = Self::new().await;
         let mut coordinator = room.begin().await;
         for says in ["send one", "send two"] {
-            coordinator.accept(PersonMessage::new("kim", says).to(["ada"])).await.unwrap();
+            coordinator.accept(NewMessage::from_person("kim", says).to(["ada"])).await.unwrap();
             coordinator.run().await.unwrap();
             if says == "send one" {
                 send(&room.store, &thread(room.session, "ada"), None, "by hand").await;
             }
         }
         coordinator
-            .accept(PersonMessage::new("kim", "send, forget, fail").to(["bob b"]))
+            .accept(NewMessage::from_person("kim", "send, forget, fail").to(["bob b"]))
             .await
             .unwrap();
         coordinator.run().await.unwrap();
-        coordinator.accept(PersonMessage::new("kim", "again").to(["bob b"])).await.unwrap();
+        coordinator.accept(NewMessage::from_person("kim", "again").to(["bob b"])).await.unwrap();
         room
     }
 

@@ -95,7 +95,7 @@ async fn requests_that_do_not_fit_are_refused_with_their_line_and_field_and_noth
     };
     let about = "\\\"bytes\\\":";
     let cases = [
-        (changed("\"thread\":\"ada\"", "\"thread\":\"a/d\""), at(0, "`a/d` is no name")),
+        (changed("\"thread\":\"ada\"", "\"thread\":\"a/d\""), at(0, "`a/d` is not the name")),
         (
             changed("\"number\":1", "\"number\":2"),
             at(0, "request 2 of the thread `ada`: the field `number`"),

@@ -6,9 +6,7 @@ use std::path::Path;
 
 use convoke_session::conformance::{self, new_session};
 use convoke_session::progress::Progress;
-use convoke_session::{
-    Content, Head, Millis, PersonMessage, SqliteStore, Store, StoreError, TurnId,
-};
+use convoke_session::{Content, Head, Millis, NewMessage, SqliteStore, Store, StoreError, TurnId};
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Connection};
 
@@ -163,7 +161,7 @@ async fn a_turn_reads_its_context_window_only() {
     .await;
     let mut coordinator = test.begin().await;
     for number in 1..=6 {
-        let message = PersonMessage::new("kailai", format!("question {number}")).to(["max"]);
+        let message = NewMessage::from_person("kailai", format!("question {number}")).to(["max"]);
         coordinator.accept(message).await.unwrap();
         coordinator.run().await.unwrap();
     }
@@ -171,13 +169,13 @@ async fn a_turn_reads_its_context_window_only() {
     // Of twelve messages, those before the window of the next turn can no longer be read.
     test.execute("UPDATE message SET rest = '{' WHERE number <= 9").await;
     let mut coordinator = test.resume().await;
-    coordinator.accept(PersonMessage::new("kailai", "the last").to(["max"])).await.unwrap();
+    coordinator.accept(NewMessage::from_person("kailai", "the last").to(["max"])).await.unwrap();
     coordinator.run().await.unwrap();
     let prompts = test.prompts("max");
     let last = prompts.last().unwrap();
     assert!(last.contains("five") && last.ends_with("the last"), "{last}");
     // One message more, and the damage is noticed.
     test.execute("UPDATE message SET rest = '{' WHERE number <= 12").await;
-    coordinator.accept(PersonMessage::new("kailai", "once more").to(["max"])).await.unwrap();
+    coordinator.accept(NewMessage::from_person("kailai", "once more").to(["max"])).await.unwrap();
     assert!(coordinator.run().await.is_err());
 }

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use convoke_agent::TurnInput;
 use convoke_agent::team_tools::TeamAnswer;
 use convoke_session::{
-    Coordinator, MessageNumber, PersonMessage, SessionEventKind, SqliteStore, StopReason,
-    Store as _, TurnId, TurnState,
+    Coordinator, MessageNumber, NewMessage, SessionEventKind, SqliteStore, StopReason, Store as _,
+    TurnId, TurnState,
 };
 use serde_json::{Value, json};
 
@@ -36,7 +36,7 @@ fn asks(to: &'static str, text: &'static str) -> Work {
 
 async fn run(session: &TestSession, text: &str) -> (Coordinator<SqliteStore>, StopReason) {
     let mut coordinator = session.begin().await;
-    coordinator.accept(PersonMessage::new("kailai", text)).await.unwrap();
+    coordinator.accept(NewMessage::from_person("kailai", text)).await.unwrap();
     let stop = coordinator.run().await.unwrap();
     (coordinator, stop)
 }
@@ -188,7 +188,7 @@ async fn the_same_message_is_sent_once() {
     assert_eq!(
         said[3],
         "max: message msg-2 was sent to lee; message msg-2 was sent before; message msg-3 was sent to lee; \
-         message msg-3 was sent before; message msg-3 has that `id` and says something else"
+         message msg-3 was sent before; message msg-3 has that `id` and another text"
     );
 }
 
@@ -214,7 +214,7 @@ async fn a_turn_that_is_tried_again_sends_and_asks_nothing_twice() {
     });
     let session = TestSession::working(TOOLS, &[("max", max), ("sarah", sarah)]).await;
     let mut coordinator = session.begin().await;
-    coordinator.accept(PersonMessage::new("kailai", "Go [NEXT: max]")).await.unwrap();
+    coordinator.accept(NewMessage::from_person("kailai", "Go [NEXT: max]")).await.unwrap();
     // The process ends when sarah has answered.
     let is_answered = session.happened(|event| {
         matches!(event, SessionEventKind::TurnEnded { member, .. } if member.as_str() == "sarah")
@@ -256,7 +256,7 @@ async fn a_question_that_was_interrupted_is_answered_by_the_turn_that_waits() {
     let members = [("max", asks("sarah", "Is it safe?")), ("sarah", sarah)];
     let session = TestSession::working(TOOLS, &members).await;
     let mut coordinator = session.begin().await;
-    coordinator.accept(PersonMessage::new("kailai", "Go [NEXT: max]")).await.unwrap();
+    coordinator.accept(NewMessage::from_person("kailai", "Go [NEXT: max]")).await.unwrap();
     let is_asked = session.happened(|event| {
         matches!(event, SessionEventKind::TurnStarted { member, .. } if member.as_str() == "sarah")
     });
@@ -301,7 +301,7 @@ async fn a_cancel_ends_the_asker_and_the_asked() {
     let members = [("max", asks("sarah", "?")), ("sarah", sarah)];
     let session = TestSession::working(TOOLS, &members).await;
     let mut coordinator = session.begin().await;
-    coordinator.accept(PersonMessage::new("kailai", "Go [NEXT: max]")).await.unwrap();
+    coordinator.accept(NewMessage::from_person("kailai", "Go [NEXT: max]")).await.unwrap();
     let controls = coordinator.controls();
     let started = session.happened(|event| {
         matches!(event, SessionEventKind::TurnStarted { member, .. } if member.as_str() == "sarah")
@@ -418,7 +418,7 @@ async fn a_turn_that_ends_without_its_answers_withdraws_its_questions() {
     let members = [("max", max), ("sarah", waits(&ended)), ("kim", waits(&ended))];
     let session = TestSession::working(TOOLS, &members).await;
     let mut coordinator = session.begin().await;
-    coordinator.accept(PersonMessage::new("kailai", "Go [NEXT: max]")).await.unwrap();
+    coordinator.accept(NewMessage::from_person("kailai", "Go [NEXT: max]")).await.unwrap();
     let started = session.happened(|event| matches!(event, SessionEventKind::TurnStarted { member, .. } if member.as_str() != "max"));
     let queued = session.happened(
         |event| matches!(event, SessionEventKind::TurnQueued { turn, .. } if *turn == TurnId(3)),
@@ -517,7 +517,7 @@ async fn the_conversation_and_the_task_can_be_read_and_the_task_set() {
     assert_eq!(found[0]["text"], "The login page is slow");
     assert_eq!(answers[7], "no changes are recorded in this conversation");
     // A copy of the session finds the task where an agent's reply would have it.
-    assert_eq!(session.transcript()[1], "max: The team task is now another.");
+    assert_eq!(session.transcript()[1], "max: The team task has changed.");
 }
 
 #[tokio::test]
@@ -527,9 +527,9 @@ async fn a_member_reads_only_what_it_may_see() {
     let settings = format!("{TOOLS}[context]\nvisibility = \"addressed\"\n");
     let session = TestSession::working(&settings, &[("max", read), ("sarah", replies("ok"))]).await;
     let mut coordinator = session.begin().await;
-    coordinator.accept(PersonMessage::new("kailai", "secret [NEXT: sarah]")).await.unwrap();
+    coordinator.accept(NewMessage::from_person("kailai", "secret [NEXT: sarah]")).await.unwrap();
     coordinator.run().await.unwrap();
-    coordinator.accept(PersonMessage::new("kailai", "open [NEXT: max]")).await.unwrap();
+    coordinator.accept(NewMessage::from_person("kailai", "open [NEXT: max]")).await.unwrap();
     coordinator.run().await.unwrap();
     let said = session.transcript().pop().unwrap();
     assert!(said.contains("open") && !said.contains("secret"), "{said}");

@@ -8,7 +8,7 @@ use convoke_session::diff::diff;
 use convoke_session::replay::{ReplayResult, verify};
 use convoke_session::transfer::{TransferError, export, export_snapshot, fork, import};
 use convoke_session::{
-    MessageNumber, Millis, NewSession, PersonMessage, SessionId, SqliteStore, StopReason, Store,
+    MessageNumber, Millis, NewMessage, NewSession, SessionId, SqliteStore, StopReason, Store,
     StoreError, TurnId,
 };
 use serde_json::Value;
@@ -26,7 +26,7 @@ async fn talked() -> TestSession {
     )
     .await;
     let mut coordinator = test.begin().await;
-    coordinator.accept(PersonMessage::new("kailai", "begin [NEXT: max]")).await.unwrap();
+    coordinator.accept(NewMessage::from_person("kailai", "begin [NEXT: max]")).await.unwrap();
     let stop = coordinator.run().await.unwrap();
     assert!(matches!(stop, StopReason::Addressed { .. }), "{stop:?}");
     test
@@ -147,7 +147,7 @@ async fn a_session_that_is_under_way_is_taken_out_as_it_was_at_one_moment() {
     let is_over = AtomicBool::new(false);
     let talk = async {
         for _ in 0..60 {
-            coordinator.accept(PersonMessage::new("kailai", "go [NEXT: max]")).await.unwrap();
+            coordinator.accept(NewMessage::from_person("kailai", "go [NEXT: max]")).await.unwrap();
             coordinator.run().await.unwrap();
         }
         is_over.store(true, Ordering::Relaxed);
@@ -179,7 +179,10 @@ async fn a_copy_as_it_was_earlier_has_no_prompt_with_what_was_said_later() {
     let acts = [("max", says(&["one"])), ("sarah", does(vec![fails]))];
     let test = TestSession::new("", &acts).await;
     let mut coordinator = test.begin().await;
-    coordinator.accept(PersonMessage::new("kailai", "begin [NEXT: max, sarah]")).await.unwrap();
+    coordinator
+        .accept(NewMessage::from_person("kailai", "begin [NEXT: max, sarah]"))
+        .await
+        .unwrap();
     let stop = coordinator.run().await.unwrap();
     assert!(matches!(stop, StopReason::TurnFailed { .. }), "{stop:?}");
     // Sarah answers the first message too, and has seen what max said to it.
@@ -213,7 +216,7 @@ async fn a_session_that_does_not_fit_together_is_refused_with_its_line() {
     let cases = [
         (
             text.replacen(team, "[[member]]\\nname = 5", 1),
-            "line 1: the field `team` is no team file: ",
+            "line 1: the field `team` is not a team file: ",
         ),
         (
             text.replacen("\"id\":\"msg-2\"", "\"id\":\"msg-1\"", 1),
@@ -236,7 +239,7 @@ async fn a_session_that_does_not_fit_together_is_refused_with_its_line() {
         (format!("{text}nonsense"), "expected ident"),
         (
             format!("{text}{{}}"),
-            "the line is no message, turn, attempt, content, line of a thread or request",
+            "the line is not a message, turn, attempt, content, thread line or request",
         ),
     ];
     for (text, why) in cases {

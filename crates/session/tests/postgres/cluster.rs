@@ -23,6 +23,12 @@ impl Cluster {
         Self::start_with("-c fsync=off")
     }
 
+    /// Starts a server that counts statements.
+    #[allow(dead_code, reason = "for counts")]
+    pub fn start_counting() -> Self {
+        Self::start_with("-c fsync=off -c shared_preload_libraries=pg_stat_statements")
+    }
+
     /// Starts a server whose commits survive a power cut, and which counts statements.
     #[allow(dead_code, reason = "for measurements")]
     pub fn start_durable() -> Self {

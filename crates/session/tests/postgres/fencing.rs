@@ -1,4 +1,4 @@
-//! Every kind of write of a process whose lease was claimed by another one is refused, each by itself.
+//! Every kind of write of a process whose lease is over or was claimed by another one is refused, each by itself.
 
 use std::time::Duration;
 
@@ -8,18 +8,21 @@ use convoke_agent::thread::{
 use convoke_session::conformance::{attempt, commit, message, request, turn};
 use convoke_session::progress::Progress;
 use convoke_session::shared::{TurnOffer, TurnRequirements};
-use convoke_session::store::postgres::PostgresStore;
+use convoke_session::store::SessionHold as _;
+use convoke_session::store::failpoint::Failpoint;
+use convoke_session::store::postgres::{PostgresStore, SessionLease};
 use convoke_session::{
-    AttemptRef, Commit, Content, Coordinator, Head, MessageNumber, NewSession, Store, StoreError,
-    ThreadId, TurnId, TurnState,
+    AttemptRef, Commit, Content, Coordinator, CoordinatorError, Head, MessageNumber, Millis,
+    NewSession, Store, StoreError, ThreadId, TurnId, TurnState,
 };
 
 use super::agents::{Seen, team};
 use super::cluster::Cluster;
-use super::sharing::{holder, says, session};
-use super::{expire, node};
+use super::proxy::Proxy;
+use super::sharing::{holder, offers, says, session};
+use super::{expire, lease_end, node};
 
-/// A session with a running turn, a thread and a request, which a process has lost.
+/// A session with a running turn, a thread and a request, and a process that loses it.
 struct Lost {
     stale: PostgresStore,
     fresh: PostgresStore,
@@ -56,10 +59,9 @@ fn is_refused_thread<T>(written: Result<T, ThreadStoreError>) -> bool {
     written.is_err_and(|error| error.to_string().contains("no longer holds"))
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn no_kind_of_write_of_a_stale_process_is_carried_out() {
-    let cluster = Cluster::start();
-    let (stale, fresh) = (node(&cluster).await, node(&cluster).await);
+/// Begins a session with a running turn, a thread, a request and a message in its inbox.
+async fn begin(cluster: &Cluster) -> (Lost, SessionLease) {
+    let (stale, fresh) = (node(cluster).await, node(cluster).await);
     let new = session();
     stale.create(new.clone()).await.unwrap();
     let lease = stale.hold(new.id, holder(1)).await.unwrap();
@@ -68,33 +70,199 @@ async fn no_kind_of_write_of_a_stale_process_is_carried_out() {
     let mut first = begun(Head(0), &contents);
     first.threads = vec![append(&thread, 0)];
     let head = stale.commit(new.id, first).await.unwrap();
-    let of_turn = AttemptRef { session: new.id, turn: TurnId(1), attempt: 1 };
-    let sent = request(&thread, 1, Some(of_turn), texts());
+    let sent = request(&thread, 1, Some(of_turn(&new)), texts());
     assert_eq!(stale.add_request(&sent, None).await.unwrap(), 1);
     stale.say(new.id, &says("waits")).await.unwrap();
+    (Lost { stale, fresh, new, head, thread }, lease)
+}
 
-    expire(&cluster, &new.id.to_string()).await;
-    let held = fresh.hold(new.id, holder(2)).await.unwrap();
-    let lost = Lost { stale, fresh, new, head, thread };
-    commits_are_refused(&lost).await;
-    let Lost { stale, fresh, new, thread, .. } = lost;
-    assert!(is_refused_thread(stale.append_lines(&append(&thread, 1)).await), "a thread");
-    let second = request(&thread, 2, Some(of_turn), texts());
-    assert!(is_refused_thread(stale.add_request(&second, None).await), "a request");
-    let outcome = RequestOutcome::default();
-    assert!(is_refused_thread(stale.set_outcome(&thread, 1, &outcome).await), "an outcome");
+fn of_turn(new: &NewSession) -> AttemptRef {
+    AttemptRef { session: new.id, turn: TurnId(1), attempt: 1 }
+}
+
+/// Tries every kind of write with a lease that is not its own any more. None is carried out.
+async fn nothing_is_written(lost: &Lost) {
+    commits_are_refused(lost).await;
+    let Lost { stale, fresh, new, head, thread } = lost;
+    assert!(is_refused_thread(stale.append_lines(&append(thread, 1)).await), "a thread");
+    for of_turn in [Some(of_turn(new)), None] {
+        let second = request(thread, 2, of_turn, texts());
+        assert!(is_refused_thread(stale.add_request(&second, None).await), "{of_turn:?}");
+    }
+    let outcome = RequestOutcome { status: Some(200), ..RequestOutcome::default() };
+    assert!(is_refused_thread(stale.set_outcome(thread, 1, &outcome).await), "an outcome");
     assert!(stale.signals(new.id).await.map_or(true, |taken| taken.is_empty()), "signals");
 
-    // Nothing of it is there.
-    assert_eq!(fresh.session(new.id).await.unwrap().head, head);
+    assert_eq!(fresh.session(new.id).await.unwrap().head, *head);
     assert_eq!(fresh.messages_after(new.id, MessageNumber(0), 9).await.unwrap().len(), 1);
+    assert_eq!(fresh.open_turns(new.id).await.unwrap()[0].state, TurnState::Running);
     assert_eq!(fresh.progress(new.id, TurnId(1), 1).await.unwrap(), "");
-    assert_eq!(fresh.thread_lines(&thread).await.unwrap().len(), 1);
-    assert_eq!(fresh.requests(&thread).await.unwrap().len(), 1);
+    assert_eq!(fresh.thread_lines(thread).await.unwrap().len(), 1);
+    let requests = fresh.requests(thread).await.unwrap();
+    assert_eq!((requests.len(), &requests[0].outcome), (1, &RequestOutcome::default()));
     assert_eq!(fresh.inbox(new.id).await.unwrap().len(), 1);
+    assert_eq!(fresh.shared_state(new.id).await.unwrap().offer, None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_kind_of_write_of_a_stale_process_is_carried_out() {
+    let cluster = Cluster::start();
+    let (lost, lease) = begin(&cluster).await;
+    expire(&cluster, &lost.new.id.to_string()).await;
+    let held = lost.fresh.hold(lost.new.id, holder(2)).await.unwrap();
+    nothing_is_written(&lost).await;
     drop((lease, held));
-    stale.close().await;
-    fresh.close().await;
+    lost.stale.close().await;
+    lost.fresh.close().await;
+}
+
+/// Nobody else has claimed the session: the end of the lease alone decides.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lease_that_is_over_writes_nothing_and_is_not_revived() {
+    let cluster = Cluster::start();
+    let (lost, lease) = begin(&cluster).await;
+    let id = lost.new.id.to_string();
+    expire(&cluster, &id).await;
+    let over = lease_end(&cluster, &id).await;
+    nothing_is_written(&lost).await;
+    // The next heartbeat finds it over.
+    let told = tokio::time::timeout(Duration::from_mins(1), lease.lost()).await;
+    assert!(told.is_ok(), "the heartbeats go on");
+    assert_eq!(lease_end(&cluster, &id).await, over);
+    drop(lease);
+    // A new claim has a new epoch.
+    let lease = lost.stale.hold(lost.new.id, holder(1)).await.unwrap();
+    lost.stale.commit(lost.new.id, commit(lost.head)).await.unwrap();
+    lease.release().await;
+}
+
+/// Has another process claim every session right after the claim of this one.
+async fn claim_after_every_claim(cluster: &Cluster) {
+    let pool = sqlx::PgPool::connect(&cluster.url()).await.unwrap();
+    let trigger = "CREATE FUNCTION claim() RETURNS TRIGGER LANGUAGE plpgsql AS $$ BEGIN \
+         UPDATE lease SET epoch = epoch + 1, pid = 2 WHERE session = NEW.session; RETURN NULL; END $$; \
+         CREATE TRIGGER claim AFTER INSERT OR UPDATE ON lease FOR EACH ROW \
+         WHEN (pg_trigger_depth() = 0) EXECUTE FUNCTION claim()";
+    sqlx::raw_sql(trigger).execute(&pool).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_was_claimed_meanwhile_is_neither_removed_nor_restored() {
+    let cluster = Cluster::start();
+    let store = node(&cluster).await;
+    let (kept, trashed) = (session(), session());
+    for new in [&kept, &trashed] {
+        store.create(new.clone()).await.unwrap();
+    }
+    store.set_removed(trashed.id, Some(Millis(1))).await.unwrap();
+    claim_after_every_claim(&cluster).await;
+    assert!(is_refused(store.set_removed(kept.id, Some(Millis(2))).await));
+    expire(&cluster, &kept.id.to_string()).await;
+    assert!(is_refused(store.remove(kept.id).await));
+    assert!(is_refused(store.set_removed(trashed.id, None).await));
+    assert_eq!(store.session(kept.id).await.unwrap().began, kept);
+    assert_eq!(store.removed_sessions().await.unwrap().len(), 1);
+}
+
+/// The check is worth nothing if another process can claim the session between it and the end of the transaction.
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_claims_a_session_in_the_middle_of_a_write() {
+    let cluster = Cluster::start();
+    let (Lost { stale, new, head, .. }, lease) = begin(&cluster).await;
+    let pool = sqlx::PgPool::connect(&cluster.url()).await.unwrap();
+    let mut blocking = pool.begin().await.unwrap();
+    let lock = sqlx::query("SELECT 1 FROM session WHERE id = $1 FOR UPDATE");
+    lock.bind(new.id.to_string()).execute(&mut *blocking).await.unwrap();
+    let id = new.id;
+    let writing = tokio::spawn(async move { stale.commit(id, commit(head)).await });
+    let waiting = "SELECT COUNT(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
+    while sqlx::query_scalar::<_, i64>(waiting).fetch_one(&pool).await.unwrap() == 0 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let claim = sqlx::query("SELECT 1 FROM lease WHERE session = $1 FOR NO KEY UPDATE NOWAIT");
+    let claimed = claim.bind(new.id.to_string()).execute(&pool).await.unwrap_err();
+    let code = claimed.as_database_error().and_then(|error| Some(error.code()?.into_owned()));
+    assert_eq!(code.as_deref(), Some("55P03"), "{claimed}");
+    blocking.rollback().await.unwrap();
+    assert_eq!(writing.await.unwrap().unwrap(), head.next());
+    drop(lease);
+}
+
+/// A process whose connection breaks in the middle of a COMMIT looks at the head, which another process may have moved.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_of_another_process_is_not_taken_for_a_lost_one() {
+    let cluster = Cluster::start();
+    let proxy = Proxy::start(cluster.socket());
+    let (options, lease) = (proxy.url().parse().unwrap(), Duration::from_mins(1));
+    let stale = PostgresStore::open_with(options, lease, Failpoint::default()).await.unwrap();
+    let fresh = node(&cluster).await;
+    let new = session();
+    let observer = Box::new(Seen::default());
+    let mut coordinator =
+        Coordinator::create(stale.clone(), new.clone(), team(&[]), observer).await.unwrap();
+    proxy.stop_at_commit(true);
+    let accepting = tokio::spawn(async move { coordinator.accept(says("lost")).await });
+    tokio::task::block_in_place(|| proxy.wait_for_stop());
+    expire(&cluster, &new.id.to_string()).await;
+    let held = fresh.hold(new.id, holder(2)).await.unwrap();
+    fresh.commit(new.id, commit(Head(0))).await.unwrap();
+    proxy.go_on();
+    let accepted = accepting.await.unwrap();
+    let is_lost = matches!(accepted, Err(CoordinatorError::Store(StoreError::LeaseLost { .. })));
+    assert!(is_lost, "{accepted:?}");
+    assert!(fresh.messages_after(new.id, MessageNumber(0), 9).await.unwrap().is_empty());
+    held.release().await;
+}
+
+/// A process that is stopped for good in the middle of a transaction has locked the row of its lease.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_transaction_that_was_left_open_ends_with_its_lease() {
+    let cluster = Cluster::start();
+    let proxy = Proxy::start(cluster.socket());
+    let (options, lease) = (proxy.url().parse().unwrap(), Duration::from_secs(2));
+    let stopped = PostgresStore::open_with(options, lease, Failpoint::default()).await.unwrap();
+    let fresh = node(&cluster).await;
+    let new = session();
+    fresh.create(new.clone()).await.unwrap();
+    let lease = stopped.hold(new.id, holder(1)).await.unwrap();
+    proxy.stop_at_commit(false);
+    let id = new.id;
+    let writing = tokio::spawn(async move { stopped.commit(id, commit(Head(0))).await });
+    tokio::task::block_in_place(|| proxy.wait_for_stop());
+    let claimed = async {
+        loop {
+            match fresh.hold(new.id, holder(2)).await {
+                Err(StoreError::Held { .. }) => tokio::time::sleep(Duration::from_millis(50)).await,
+                claimed => return claimed.unwrap(),
+            }
+        }
+    };
+    let held = tokio::time::timeout(Duration::from_mins(1), claimed).await.expect("it is free");
+    assert_eq!(fresh.commit(new.id, commit(Head(0))).await.unwrap(), Head(1));
+    proxy.go_on();
+    assert!(writing.await.unwrap().is_err(), "it was written too late");
+    drop(lease);
+    held.release().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_neither_extends_nor_removes_the_registration_of_another() {
+    let cluster = Cluster::start();
+    let (stale, fresh) = (node(&cluster).await, node(&cluster).await);
+    let first = stale.register_node("build", &offers("claude"), &holder(1)).await.unwrap();
+    let refused = fresh.register_node("build", &offers("codex"), &holder(2)).await.unwrap_err();
+    assert!(matches!(refused, StoreError::NodeExists { .. }), "{refused}");
+    // Its heartbeats have stopped for too long.
+    let pool = sqlx::PgPool::connect(&cluster.url()).await.unwrap();
+    sqlx::raw_sql("UPDATE node SET until = '-infinity'").execute(&pool).await.unwrap();
+    let second = fresh.register_node("build", &offers("codex"), &holder(2)).await.unwrap();
+    assert!(!stale.beat_node(&first, &offers("claude")).await.unwrap());
+    stale.remove_node(&first).await.unwrap();
+    let nodes = fresh.nodes().await.unwrap();
+    assert_eq!((nodes.len(), nodes[0].holder.pid, &nodes[0].offer), (1, 2, &offers("codex")));
+    assert!(fresh.beat_node(&second, &offers("codex")).await.unwrap());
+    fresh.remove_node(&second).await.unwrap();
+    assert!(fresh.nodes().await.unwrap().is_empty());
 }
 
 /// Tries a commit for each kind of row.
@@ -150,7 +318,7 @@ async fn a_stale_process_does_not_release_the_session_of_another() {
         let running = tokio::spawn(async move { coordinator.run().await.unwrap() });
         seen.wait_for("lease.lost").await;
         assert!(fresh.is_held(new.id).await.unwrap(), "{text}");
-        let standing = fresh.shared_standing(new.id).await.unwrap();
+        let standing = fresh.shared_state(new.id).await.unwrap();
         assert_eq!((standing.offer, standing.stopped), (None, None), "{text}");
         controls.leave();
         let ended = tokio::time::timeout(Duration::from_mins(1), running).await;

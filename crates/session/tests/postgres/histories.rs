@@ -49,7 +49,9 @@ impl SequentialSpec for LeasedSession {
                 (self.owner, self.has_ended) = (Some(*process), false);
                 Answer::Done
             }
-            Operation::Commit(process, _) if self.owner != Some(*process) => Answer::Lost,
+            Operation::Commit(process, _) if self.owner != Some(*process) || self.has_ended => {
+                Answer::Lost
+            }
             Operation::Commit(_, on) if *on != self.head => Answer::Conflict,
             Operation::Commit(..) => {
                 self.head += 1;
@@ -189,14 +191,18 @@ async fn what_processes_did_at_the_same_time_is_explained_by_one_order() {
 
 #[test]
 fn a_write_of_a_stale_process_has_no_explanation() {
-    let history = |answer: Answer| {
+    let history = |is_claimed: bool, answer: Answer| {
         let mut tester = LinearizabilityTester::new(LeasedSession::default());
         tester.on_invret(1, Operation::Claim(1), Answer::Done).unwrap();
         tester.on_invret(3, Operation::Expire, Answer::Done).unwrap();
-        tester.on_invret(2, Operation::Claim(2), Answer::Done).unwrap();
+        if is_claimed {
+            tester.on_invret(2, Operation::Claim(2), Answer::Done).unwrap();
+        }
         tester.on_invret(1, Operation::Commit(1, 0), answer).unwrap();
         tester.is_consistent()
     };
-    assert!(history(Answer::Lost));
-    assert!(!history(Answer::Head(1)));
+    for is_claimed in [true, false] {
+        assert!(history(is_claimed, Answer::Lost));
+        assert!(!history(is_claimed, Answer::Head(1)));
+    }
 }

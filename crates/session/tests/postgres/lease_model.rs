@@ -10,6 +10,15 @@ const MOST_TURNS: u8 = 3;
 struct Protocol {
     /// Whether a write is refused whose epoch is not that of the lease.
     checks_epoch: bool,
+    /// Whether a write and a heartbeat are refused whose lease is over.
+    checks_time: bool,
+}
+
+impl Protocol {
+    /// Returns whether the database accepts a write or a heartbeat of an epoch.
+    fn accepts(&self, world: &World, epoch: u8) -> bool {
+        (epoch == world.epoch || !self.checks_epoch) && !(world.has_ended && self.checks_time)
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -22,6 +31,8 @@ struct World {
     nodes: [Node; 2],
     /// The writes of nodes whose session another node had claimed.
     stale_writes: u8,
+    /// The writes of nodes whose lease was over.
+    late_writes: u8,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -51,6 +62,7 @@ impl World {
     /// Counts a write of an epoch.
     fn write(&mut self, epoch: u8) {
         self.stale_writes += u8::from(epoch != self.epoch);
+        self.late_writes += u8::from(epoch == self.epoch && self.has_ended);
     }
 }
 
@@ -60,7 +72,15 @@ impl Model for Protocol {
 
     fn init_states(&self) -> Vec<World> {
         let nodes = [Node { is_stopped: false, work: None }; 2];
-        vec![World { epoch: 0, has_ended: true, turns: Vec::new(), nodes, stale_writes: 0 }]
+        let (stale_writes, late_writes) = (0, 0);
+        vec![World {
+            epoch: 0,
+            has_ended: true,
+            turns: Vec::new(),
+            nodes,
+            stale_writes,
+            late_writes,
+        }]
     }
 
     fn actions(&self, world: &World, steps: &mut Vec<Step>) {
@@ -95,7 +115,7 @@ impl Model for Protocol {
             }
             Step::Heartbeat(number) => {
                 let (epoch, _) = world.nodes[number].work?;
-                if epoch == world.epoch {
+                if epoch == world.epoch && self.accepts(&world, epoch) {
                     world.has_ended = false;
                 } else {
                     // Its guardian ends the agent.
@@ -104,7 +124,7 @@ impl Model for Protocol {
             }
             Step::Progress(number) => {
                 let (epoch, _) = world.nodes[number].work?;
-                if epoch == world.epoch || !self.checks_epoch {
+                if self.accepts(&world, epoch) {
                     world.write(epoch);
                 } else {
                     world.nodes[number].work = None;
@@ -112,8 +132,7 @@ impl Model for Protocol {
             }
             Step::Commit(number) => {
                 let (epoch, on) = world.nodes[number].work.take()?;
-                let is_own = epoch == world.epoch || !self.checks_epoch;
-                if is_own && on == world.head() {
+                if self.accepts(&world, epoch) && on == world.head() {
                     world.write(epoch);
                     world.turns.push((on, epoch));
                     // The session is let go in the same transaction.
@@ -138,6 +157,9 @@ impl Model for Protocol {
             Property::always("a stale node writes nothing", |_, world: &World| {
                 world.stale_writes == 0
             }),
+            Property::always("a node whose lease is over writes nothing", |_, world: &World| {
+                world.late_writes == 0
+            }),
             Property::sometimes("every turn is done", |_, world: &World| {
                 world.head() == MOST_TURNS
             }),
@@ -153,20 +175,31 @@ impl Model for Protocol {
     }
 
     fn within_boundary(&self, world: &World) -> bool {
-        world.epoch <= MOST_CLAIMS && world.head() <= MOST_TURNS && world.stale_writes <= 1
+        world.epoch <= MOST_CLAIMS
+            && world.head() <= MOST_TURNS
+            && world.stale_writes + world.late_writes <= 1
     }
 }
 
 #[test]
 fn no_order_of_steps_records_a_turn_twice_or_lets_a_stale_node_write() {
-    let checked = Protocol { checks_epoch: true }.checker().spawn_bfs().join();
+    let protocol = Protocol { checks_epoch: true, checks_time: true };
+    let checked = protocol.checker().spawn_bfs().join();
     checked.assert_properties();
     assert!(checked.unique_state_count() > 500, "{}", checked.unique_state_count());
 }
 
 #[test]
 fn without_the_check_of_the_epoch_a_stale_node_writes() {
-    let checked = Protocol { checks_epoch: false }.checker().spawn_bfs().join();
+    let protocol = Protocol { checks_epoch: false, checks_time: true };
+    let checked = protocol.checker().spawn_bfs().join();
     let path = checked.assert_any_discovery("a stale node writes nothing");
     assert!(path.into_actions().contains(&Step::Expire));
+}
+
+#[test]
+fn without_the_check_of_the_time_a_node_writes_after_its_lease() {
+    let protocol = Protocol { checks_epoch: true, checks_time: false };
+    let checked = protocol.checker().spawn_bfs().join();
+    checked.assert_any_discovery("a node whose lease is over writes nothing");
 }

@@ -7,8 +7,10 @@ mod cluster;
 mod fencing;
 mod histories;
 mod lease_model;
+mod proxy;
 mod sharing;
 mod signals;
+mod statements;
 
 use std::time::Duration;
 

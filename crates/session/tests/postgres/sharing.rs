@@ -7,7 +7,7 @@ use convoke_session::shared::{NodeOffer, ProjectOrigin};
 use convoke_session::store::Holder;
 use convoke_session::store::postgres::PostgresStore;
 use convoke_session::{
-    Coordinator, CoordinatorError, MessageNumber, Millis, NewSession, PersonMessage, SessionId,
+    Coordinator, CoordinatorError, MessageNumber, Millis, NewMessage, NewSession, SessionId,
     StopReason, Store, StoreError, TurnId, TurnState,
 };
 
@@ -19,8 +19,8 @@ pub fn session() -> NewSession {
     NewSession { team: TEAM.to_owned(), ..new_session() }
 }
 
-pub fn says(text: &str) -> PersonMessage {
-    PersonMessage::new("ada", text)
+pub fn says(text: &str) -> NewMessage {
+    NewMessage::from_person("ada", text)
 }
 
 /// Returns what a node offers that has an agent.
@@ -280,7 +280,7 @@ async fn guards_hold_across_machines() {
         assert!(turns < 10, "nothing stops it");
     }
     assert_eq!(turns, 2);
-    let stopped = store.shared_standing(new.id).await.unwrap().stopped;
+    let stopped = store.shared_state(new.id).await.unwrap().stopped;
     assert_eq!(stopped, Some(StopReason::TurnLimit { person: "ada".into(), limit: 2 }));
 }
 
@@ -354,7 +354,7 @@ async fn an_inbox_has_a_limit_and_goes_with_its_session() {
     }
     let full = store.say(new.id, &says("x")).await;
     assert!(matches!(full, Err(StoreError::InboxFull { .. })), "{full:?}");
-    assert_eq!(store.inbox(new.id).await.unwrap()[1].1.text, "1 \0");
+    assert_eq!(store.inbox(new.id).await.unwrap()[1].1.content, "1 \0");
     store.remove(new.id).await.unwrap();
     assert!(store.inbox(new.id).await.unwrap().is_empty());
 }

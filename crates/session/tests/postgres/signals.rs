@@ -89,8 +89,8 @@ async fn a_turn_that_runs_elsewhere_is_cancelled_from_here() {
     assert_eq!(only_turn(&laptop, new.id).await, (TurnState::Cancelled, 1));
     assert!(person.seen.lines().contains(&"ended 1 cancelled".to_owned()));
     // The conversation has stopped for everybody, and nothing is left of the request.
-    let standing = laptop.shared_standing(new.id).await.unwrap();
-    assert_eq!((standing.goes_on, standing.stopped), (false, Some(cancelled())));
+    let standing = laptop.shared_state(new.id).await.unwrap();
+    assert_eq!((standing.continues, standing.stopped), (false, Some(cancelled())));
     assert_eq!(rows(&cluster, "signal", new.id).await, 0);
     assert_eq!(laptop.cancel_turns(new.id).await.unwrap(), 0, "no turn runs");
 }

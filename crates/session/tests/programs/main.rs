@@ -18,7 +18,7 @@ use convoke_agent::sandbox::SandboxSettings;
 use convoke_agent::turn_input::Permissions;
 use convoke_session::conformance::new_session;
 use convoke_session::{
-    Coordinator, MemberAgent, MessageNumber, PersonMessage, SessionEvent, SessionEventKind,
+    Coordinator, MemberAgent, MessageNumber, NewMessage, SessionEvent, SessionEventKind,
     SqliteStore, StopReason, Store, TeamAgents, TurnId,
 };
 use convoke_team::Team;
@@ -78,7 +78,10 @@ async fn talk(
     let id = new.id;
     let created = Coordinator::create(store.clone(), new, team_agents, observer).await;
     let mut coordinator = created.unwrap();
-    coordinator.accept(PersonMessage::new("user", "héllo\n\n  indented [NEXT: sh]")).await.unwrap();
+    coordinator
+        .accept(NewMessage::from_person("user", "héllo\n\n  indented [NEXT: sh]"))
+        .await
+        .unwrap();
     let stop = coordinator.run().await.unwrap();
     (store, id, stop)
 }

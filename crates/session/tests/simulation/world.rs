@@ -10,8 +10,8 @@ use convoke_agent::verdict::{Failure, FailureReason};
 use convoke_agent::{Agent, AgentTurn, TurnInput};
 use convoke_session::replay::{ReplayResult, verify};
 use convoke_session::{
-    Coordinator, MemberAgent, MemberName, MessageNumber, Millis, NewSession, NumberedMessage,
-    PersonMessage, SessionEvent, SessionId, SqliteStore, StopReason, Store, TeamAgents, TurnId,
+    Coordinator, MemberAgent, MemberName, MessageNumber, Millis, NewMessage, NewSession,
+    NumberedMessage, SessionEvent, SessionId, SqliteStore, StopReason, Store, TeamAgents, TurnId,
     TurnState,
 };
 use convoke_team::Team;
@@ -133,7 +133,7 @@ impl World {
         for deed in &self.deeds {
             match deed {
                 Deed::Say { person, line, to } => {
-                    let saying = PersonMessage::new(*person, &*line.text).to(self.present(to));
+                    let saying = NewMessage::from_person(*person, &*line.text).to(self.present(to));
                     coordinator.accept(saying).await.unwrap();
                 }
                 Deed::GoOn => {}

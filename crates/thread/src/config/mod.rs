@@ -10,7 +10,8 @@ mod requirements;
 use std::path::{Path, PathBuf};
 
 use convoke_codex::config::{
-    DocumentSettings, EFFORTS, Layers, SUMMARIES, Setting, VERBOSITIES, named_text, parse,
+    ConfigPlaces, DocumentSettings, EFFORTS, Layers, SUMMARIES, Setting, VERBOSITIES, named_text,
+    parse,
 };
 use convoke_codex::skills::Switches;
 use convoke_core::diagnostic::Diagnostic;
@@ -133,7 +134,7 @@ pub struct Config {
 fn configured(text: &str) -> SourcedText<'static> {
     let source = Source::setting("developer_instructions");
     let section = Section::DeveloperInstructions.name();
-    SourcedText::of(section, Fragment::new(text.to_owned(), source))
+    SourcedText::new(section, Fragment::new(text.to_owned(), source))
 }
 
 impl Config {
@@ -147,14 +148,13 @@ impl Config {
         // Normalised without resolving links: the model gets the directory as it was given.
         let given = overrides.cwd.as_ref();
         let cwd = given.map_or_else(|| machine.cwd.clone(), |it| absolute(&machine.cwd, it));
-        let layers = Layers::load(
-            files,
-            Path::new(MACHINE),
-            &machine.codex_home,
-            machine.home.as_deref(),
-            &cwd,
-            &overrides.settings,
-        )?;
+        let places = ConfigPlaces {
+            machine: Path::new(MACHINE),
+            codex_home: &machine.codex_home,
+            home: machine.home.as_deref(),
+            cwd: &cwd,
+        };
+        let layers = Layers::load(files, places, overrides.settings.iter().cloned())?;
         Self::from_layers(files, machine, shape, overrides, cwd, &layers)
             .map_err(|error| layers.placed(error))
     }
@@ -212,7 +212,7 @@ impl Config {
             remote_compaction: setting.feature("remote_compaction").unwrap_or(true),
             project_doc_max_bytes: documents.max_bytes.unwrap_or(DEFAULT_MAX_BYTES),
             project_doc_fallback_names: documents.fallback_names.unwrap_or_default(),
-            project_root_markers: layers.root_markers.clone(),
+            project_root_markers: documents.root_markers,
             trust,
             reasoning_effort: setting.choice("model_reasoning_effort", &EFFORTS)?,
             reasoning_summary: setting

@@ -14,7 +14,7 @@ pub(super) struct Requirements {
 
 impl Requirements {
     pub(super) fn read(table: &Table) -> Result<Self, ConfigError> {
-        let setting = Setting::of(table);
+        let setting = Setting::without_profile(table);
         let texts = |key: &str| Ok::<_, ConfigError>(setting.texts(key)?.unwrap_or_default());
         let (approvals, sandboxes) = ("allowed_approval_policies", "allowed_sandbox_modes");
         let approvals: Result<_, _> =

@@ -116,6 +116,7 @@ fn a_projects_own_configuration_counts_only_when_it_is_trusted() {
 #[test]
 fn a_worktree_is_trusted_with_its_main_repository() {
     let mut tree = tree("[projects.\"/main\"]\ntrust_level = \"trusted\"\n");
+    tree.write("/main/.git/worktrees/r/commondir", "../..\n");
     tree.write("/r/.git", "gitdir: /main/.git/worktrees/r\n");
     let overrides = Overrides::default();
     let config = Config::load(&tree, &machine(), Shape::Codex0_98, &overrides).unwrap();

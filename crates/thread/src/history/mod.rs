@@ -36,7 +36,7 @@ impl Entry {
     }
 
     /// Creates an entry whose text has the source that its section implies.
-    pub fn of(section: Section, item: ResponseItem) -> Self {
+    pub fn in_section(section: Section, item: ResponseItem) -> Self {
         Self::new(item, Origin::Section(section))
     }
 }

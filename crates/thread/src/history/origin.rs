@@ -312,7 +312,7 @@ impl<'a> Sources<'a> {
 
     /// Creates the sources of an item of a request. Its section is recognised by its text only when it
     /// comes from a session file of Codex.
-    pub(crate) fn of(sent: &'a Sent<'_>, index: usize, summary_prefix: &str) -> Self {
+    pub(crate) fn new(sent: &'a Sent<'_>, index: usize, summary_prefix: &str) -> Self {
         let item = sent.item.as_ref();
         let one =
             |section: Section| SourceEntries::One(entry(section.name(), section.source(item)));
@@ -392,6 +392,6 @@ impl Entry {
 
     /// Creates the message of a role from a text with one source.
     pub(crate) fn of_fragment(role: &str, section: Section, fragment: Fragment<'static>) -> Self {
-        Self::message(role, section, SourcedText::of(section.name(), fragment))
+        Self::message(role, section, SourcedText::new(section.name(), fragment))
     }
 }

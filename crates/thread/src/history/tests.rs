@@ -141,7 +141,7 @@ fn items_of_a_codex_session_are_recognised_and_the_ledger_says_so() {
     for (item, section) in cases {
         let origin = Cow::Owned(Origin::Codex);
         let sent = Sent { item: Cow::Borrowed(&item), origin, is_restored: true };
-        let (_, entry) = Sources::of(&sent, 3, "PREFIX").next(1).unwrap();
+        let (_, entry) = Sources::new(&sent, 3, "PREFIX").next(1).unwrap();
         assert_eq!(entry.section, section, "{item:?}");
         let recognised = Source::History { index: Some(3) };
         let is_recognised = entry.rule == Rule::Recognised && entry.source == recognised;

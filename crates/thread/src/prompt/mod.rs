@@ -44,7 +44,7 @@ pub struct Prompt<'a> {
 impl Prompt<'_> {
     /// Returns the sources of the texts of an item.
     fn sources(&self, index: usize) -> Sources<'_> {
-        Sources::of(&self.input[index], index, self.summary_prefix)
+        Sources::new(&self.input[index], index, self.summary_prefix)
     }
 }
 

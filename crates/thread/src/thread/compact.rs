@@ -89,7 +89,7 @@ impl Thread<'_> {
             let prompt = prompt.unwrap_or(&self.setup.pack.compaction.prompt);
             let policy = context.model.settings.truncation_policy;
             let item = ResponseItem::user(prompt.as_str());
-            let entry = Entry::of(Section::CompactionPrompt, item);
+            let entry = Entry::in_section(Section::CompactionPrompt, item);
             history.record(entry, policy, &mut self.diagnostics);
         }
         self.send_compaction(context, history, place, then)
@@ -124,7 +124,7 @@ impl Thread<'_> {
         self.reasoning_is_counted |= answer.reasoning_is_counted;
         if compacting.place == Place::Local {
             for item in &answer.items {
-                self.add_to_history(Entry::of(Section::Model, item.clone()));
+                self.add_to_history(Entry::in_section(Section::Model, item.clone()));
             }
         }
         let Some(failure) = answer.failure else {
@@ -167,7 +167,7 @@ impl Thread<'_> {
                 (message, None)
             }
             Place::Remote => {
-                let entry = |item: ResponseItem| Entry::of(Section::Summary, item);
+                let entry = |item: ResponseItem| Entry::in_section(Section::Summary, item);
                 let entries: Vec<_> = items.into_iter().map(entry).collect();
                 self.history.replace(entries.clone());
                 (String::new(), Some(entries))

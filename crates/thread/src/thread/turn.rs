@@ -145,7 +145,7 @@ impl Thread<'_> {
         match std::mem::take(&mut self.state) {
             State::Tools { context } => {
                 for item in results {
-                    self.record(Entry::of(Section::Tool, item));
+                    self.record(Entry::in_section(Section::Tool, item));
                 }
                 if self.is_full(&context) {
                     return self.compact(context, Then::Continue);
@@ -169,10 +169,10 @@ impl Thread<'_> {
         }
         self.steered.clear();
         for item in results {
-            self.record(Entry::of(Section::Tool, item));
+            self.record(Entry::in_section(Section::Tool, item));
         }
         let text = self.setup.pack.wrappers.turn_aborted.as_str();
-        self.record(Entry::of(Section::TurnAborted, ResponseItem::user(text)));
+        self.record(Entry::in_section(Section::TurnAborted, ResponseItem::user(text)));
     }
 
     /// Adds user input during a turn, without context changes or skills.
@@ -256,7 +256,7 @@ impl Thread<'_> {
     ) -> Result<Step, ThreadError> {
         let calls: Vec<_> = answer.items.iter().filter(|it| it.is_tool_call()).cloned().collect();
         for item in answer.items {
-            self.record(Entry::of(Section::Model, item));
+            self.record(Entry::in_section(Section::Model, item));
         }
         self.reasoning_is_counted |= answer.reasoning_is_counted;
         match answer.failure {

@@ -85,7 +85,7 @@ struct OpenTerminal {
     is_reported: bool,
 }
 
-/// Why a request is refused: a JSON-RPC code and a message for the agent.
+/// The refusal of a request: a JSON-RPC code and a message for the agent.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Refusal {
     pub code: i64,
@@ -99,7 +99,7 @@ impl Refusal {
 
     fn io(path: &Path, error: &io::Error) -> Self {
         let path = path.display();
-        match TooLarge::of(error) {
+        match TooLarge::from_error(error) {
             Some(too_large) => Self::new(FAILED, format!("`{path}` is {too_large}")),
             None => Self::new(FAILED, format!("`{path}`: {error}")),
         }
@@ -184,7 +184,7 @@ impl Client {
                 let message = format!("`{}` does not exist", path.display());
                 Err(Refusal::new(NOT_FOUND, message))
             }
-            Ok(Some(text)) => Ok(range.of(text)),
+            Ok(Some(text)) => Ok(range.select(text)),
             Err(refusal) => Err(refusal),
         };
         let output = match &text {
@@ -250,7 +250,7 @@ impl Client {
         (launch.program, launch.args) = line.program();
         let mut policy = access.policy.clone();
         if let Some((name, _)) = line.env.iter().find(|(name, _)| !is_variable_name(name)) {
-            let message = format!("`{name}` is no name of a variable");
+            let message = format!("`{name}` is not a valid name of a variable");
             return Err(Refusal::new(INVALID_PARAMS, message));
         }
         if let Some(policy) = &mut policy {
@@ -280,7 +280,7 @@ impl Client {
 
     fn terminal(&mut self, id: &str) -> Result<&mut OpenTerminal, Refusal> {
         let open = self.terminals.get_mut(id).filter(|open| !open.is_released);
-        open.ok_or_else(|| Refusal::new(INVALID_PARAMS, format!("there is no terminal `{id}`")))
+        open.ok_or_else(|| Refusal::new(INVALID_PARAMS, format!("unknown terminal `{id}`")))
     }
 
     /// Returns the output of a terminal.

@@ -1,4 +1,4 @@
-//! Keeps the programs of ACP agents from interpreting a prompt.
+//! Prevents the programs of ACP agents from interpreting a prompt.
 //!
 //! A prompt whose first character, blanks aside, is `/` is a command for some: it is swallowed, answered by the
 //! program, or refused. A line in front of it makes it text for all of them. Claude's adapter also reads files
@@ -21,7 +21,8 @@ pub(super) fn blocks(
 ) -> (Vec<Cow<'_, str>>, Option<Diagnostic>) {
     let is_command = prompt.trim_start_matches(is_blank).starts_with('/');
     let (text, note) = if is_command {
-        let message = "a line was inserted before the `/` at the start, so that it is no command";
+        let message =
+            "a line was inserted before the `/` at the start, so that it is not a command";
         let note = Diagnostic::new(diagnostics::AGENT_TEXT_ESCAPED, message).with_count(1);
         (Cow::Owned(format!("{LEAD}{prompt}")), Some(note))
     } else {

@@ -10,7 +10,7 @@ use crate::turn_input::Permissions;
 pub struct Permit {
     /// The permissions.
     pub permissions: Permissions,
-    /// The kernel holds whatever the agent does within the permissions.
+    /// The kernel enforces the permissions on everything that the agent does.
     pub is_confined: bool,
 }
 
@@ -30,7 +30,7 @@ impl Permit {
             }
             "edit" | "delete" | "move" => {
                 let is_inside = call.paths().all(|path| is_below(path, cwd));
-                (!is_inside).then_some("a path lies outside of its working directory")
+                (!is_inside).then_some("a path is outside of its working directory")
             }
             "fetch" if permissions < Permissions::EditAndNetwork => {
                 Some("its permissions do not include the network")
@@ -57,7 +57,7 @@ impl Permit {
     }
 }
 
-/// Returns whether a path lies below a directory, without looking at the file system: `..` leads out.
+/// Returns whether a path is below a directory, without access to the file system: `..` leads out.
 fn is_below(path: &Path, directory: &Path) -> bool {
     use std::path::Component;
     let is_plain = |part: Component<'_>| !matches!(part, Component::ParentDir);

@@ -14,7 +14,7 @@ pub struct Preset {
     pub args: &'static [&'static str],
     /// The npm package that installs it.
     pub package: &'static str,
-    /// How to sign in.
+    /// The instructions for signing in.
     pub sign_in: &'static str,
     /// The CLI below it, whose directory and sign-in it uses.
     pub vendor: Option<Vendor>,
@@ -267,7 +267,7 @@ impl Preset {
     }
 
     /// Returns the session mode that fits the permissions of a turn, where the default of the program does
-    /// not. `is_confined` tells whether the kernel enforces them.
+    /// not. `is_confined` is whether the kernel enforces them.
     pub(crate) fn mode(&self, permissions: Permissions, is_confined: bool) -> Option<&'static str> {
         match (self.name, permissions) {
             // Its default asks nothing. Its own sandbox does not start within ours.

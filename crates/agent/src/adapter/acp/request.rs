@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use convoke_core::name::shell_word;
 use serde_json::Value;
 
 /// The shell that runs a command without arguments, which is a line for a shell.
@@ -78,7 +79,7 @@ impl ReadRange {
     }
 
     /// Returns the lines of a text, as they are.
-    pub fn of(self, text: String) -> String {
+    pub fn select(self, text: String) -> String {
         if self.skipped == 0 && self.count.is_none() {
             return text;
         }
@@ -125,25 +126,17 @@ impl CommandLine {
 
     /// Returns the command with its variables in one line, as a shell would take it.
     pub fn text(&self) -> String {
-        let variables = self.env.iter().map(|(name, value)| format!("{name}={}", quoted(value)));
+        let variables =
+            self.env.iter().map(|(name, value)| format!("{name}={}", shell_word(value)));
         let mut words: Vec<String> = variables.collect();
         if self.args.is_empty() {
             words.push(self.command.clone());
         } else {
-            words.push(quoted(&self.command));
-            words.extend(self.args.iter().map(|word| quoted(word)));
+            words.push(shell_word(&self.command));
+            words.extend(self.args.iter().map(|word| shell_word(word)));
         }
         words.join(" ")
     }
-}
-
-/// Returns a word as a shell takes it.
-fn quoted(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./=:,+@%".contains(c);
-    if !word.is_empty() && word.chars().all(is_plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 #[cfg(test)]
@@ -153,7 +146,7 @@ mod tests {
 
     #[test]
     fn lines_of_a_file_are_counted_from_one() {
-        let of = |params: Value| ReadRange::of_params(&params).of("a\nb\r\nc".to_owned());
+        let of = |params: Value| ReadRange::of_params(&params).select("a\nb\r\nc".to_owned());
         assert_eq!(of(json!({})), "a\nb\r\nc");
         assert_eq!(of(json!({"line": 2})), "b\r\nc");
         assert_eq!(of(json!({"line": 2, "limit": 1})), "b\r\n");

@@ -62,7 +62,7 @@ pub struct SessionSettings {
     pub client: ClientSettings,
     /// The title of a call is the command that it runs.
     pub title_is_command: bool,
-    /// How to sign in.
+    /// The instructions for signing in.
     pub sign_in: Option<&'static str>,
 }
 
@@ -131,7 +131,7 @@ enum Ruling {
 }
 
 impl Ruling {
-    fn of(permit: Option<&Permit>, refuses: fn(&Permit) -> Option<&'static str>) -> Self {
+    fn new(permit: Option<&Permit>, refuses: fn(&Permit) -> Option<&'static str>) -> Self {
         match permit.map(refuses) {
             None => Self::Asks,
             Some(None) => Self::Allowed,
@@ -170,7 +170,7 @@ impl Session {
         Input::last(Vec::new())
     }
 
-    fn refused(&mut self, error: &Value, sink: &mut Sink<'_>) -> Input {
+    fn on_error(&mut self, error: &Value, sink: &mut Sink<'_>) -> Input {
         let mut failure = failure(error);
         match self.step {
             Step::Session if failure.reason == FailureReason::Auth => {}
@@ -192,14 +192,14 @@ impl Session {
         self.fail(failure, sink)
     }
 
-    fn answered(&mut self, result: &Value, sink: &mut Sink<'_>) -> Input {
+    fn on_result(&mut self, result: &Value, sink: &mut Sink<'_>) -> Input {
         match self.step {
             Step::Initialize => self.initialized(result, sink),
-            Step::Session => self.opened(result, sink),
+            Step::Session => self.on_session(result, sink),
             Step::Choose => self.send_next(),
             Step::Prompt => {
                 self.client.kill_all();
-                self.reader.over(result, sink);
+                self.reader.on_prompt_result(result, sink);
                 Input::last(Vec::new())
             }
             Step::Repeating => Input::nothing(),
@@ -230,7 +230,7 @@ impl Session {
         if let Some(meta) = &self.settings.meta {
             params["_meta"] = meta.clone();
         }
-        // An agent that can do neither starts anew, which is reported when the ids are compared.
+        // An agent that can do neither starts a new session, which is reported when the ids are compared.
         self.id = self.settings.resume.clone().filter(|_| can_resume || can_load);
         let Some(session) = &self.id else {
             return self.request(Step::Session, "session/new", &params);
@@ -241,7 +241,7 @@ impl Session {
         self.request(Step::Session, method, &params)
     }
 
-    fn opened(&mut self, result: &Value, sink: &mut Sink<'_>) -> Input {
+    fn on_session(&mut self, result: &Value, sink: &mut Sink<'_>) -> Input {
         let is_new = self.id.is_none();
         if let Some(session) = result["sessionId"].as_str().filter(|_| is_new) {
             self.id = Some(session.to_owned());
@@ -262,7 +262,7 @@ impl Session {
         self.send_next()
     }
 
-    /// Looks for mode and model in what the session offers.
+    /// Finds the configured mode and model among those of the session.
     fn choose(&mut self, offered: &Value, sink: &mut Sink<'_>) -> Option<Failure> {
         let chosen = self.settings.mode.clone();
         let fitting = self.settings.fitting_mode.filter(|_| chosen.is_none()).map(str::to_owned);
@@ -314,7 +314,13 @@ impl Session {
         self.request(Step::Prompt, "session/prompt", &params)
     }
 
-    fn notified(&mut self, method: &str, params: &Value, line: &str, sink: &mut Sink<'_>) -> Input {
+    fn on_notification(
+        &mut self,
+        method: &str,
+        params: &Value,
+        line: &str,
+        sink: &mut Sink<'_>,
+    ) -> Input {
         match method {
             "session/update" => {
                 let is_ours = params["sessionId"].as_str() == self.id.as_deref();
@@ -338,7 +344,7 @@ impl Session {
         }
     }
 
-    fn requested(
+    fn on_request(
         &mut self,
         id: &Value,
         method: &str,
@@ -420,7 +426,7 @@ impl Session {
         self.settings.client.files || self.settings.client.terminal
     }
 
-    /// Does what the agent asks its client for, as far as its permissions go.
+    /// Carries out a client request of the agent, within its permissions.
     fn serve(
         &mut self,
         id: &Value,
@@ -454,7 +460,7 @@ impl Session {
         respond_to(id, done)
     }
 
-    /// Makes a change to a file, or has a person asked.
+    /// Changes a file, or asks a person first.
     fn change(&mut self, id: &Value, change: Change, sink: &mut Sink<'_>) -> Input {
         let question = PermissionQuestion {
             id: id.to_string(),
@@ -465,7 +471,7 @@ impl Session {
             is_command: false,
         };
         let allowed = Allowed::Change(change.path.clone(), change.content.clone());
-        let ruling = Ruling::of(self.settings.permit.as_ref(), Permit::refuses_changes);
+        let ruling = Ruling::new(self.settings.permit.as_ref(), Permit::refuses_changes);
         self.decide(question, Asked::Change(change), &allowed, ruling, sink)
     }
 
@@ -480,7 +486,7 @@ impl Session {
             diff: None,
             is_command: true,
         };
-        let ruling = Ruling::of(self.settings.permit.as_ref(), Permit::refuses_commands);
+        let ruling = Ruling::new(self.settings.permit.as_ref(), Permit::refuses_commands);
         self.decide(question, Asked::Command(line), &Allowed::Command(text), ruling, sink)
     }
 
@@ -560,7 +566,7 @@ impl Session {
         }
     }
 
-    /// Takes back a question that the agent withdrew.
+    /// Closes a question that the agent withdrew.
     fn withdraw(&mut self, id: &Value, sink: &mut Sink<'_>) -> Input {
         if self.open.remove(&id.to_string()).is_none() {
             return Input::nothing();
@@ -586,14 +592,14 @@ impl Dialogue for Session {
         let line = self.reader.text_of(line).into_owned();
         match Message::parse(&line) {
             Some(Message::Request { id, method, params }) => {
-                self.requested(&id, &method, &params, &line, sink)
+                self.on_request(&id, &method, &params, &line, sink)
             }
             Some(Message::Notification { method, params }) => {
-                self.notified(&method, &params, &line, sink)
+                self.on_notification(&method, &params, &line, sink)
             }
             Some(Message::Response { id, outcome }) if id == self.waiting => match outcome {
-                Ok(result) => self.answered(&result, sink),
-                Err(error) => self.refused(&error, sink),
+                Ok(result) => self.on_result(&result, sink),
+                Err(error) => self.on_error(&error, sink),
             },
             Some(Message::Response { .. }) => Input::nothing(),
             None => {

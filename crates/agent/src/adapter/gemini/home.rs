@@ -2,12 +2,12 @@
 //!
 //! It holds the user's settings with ours on top, and links: to the rest of the user's (the sign-in, memory,
 //! extensions), and to sessions of its own, which stay. The program replaces files in its home, so none there can be
-//! protected from it; but whatever an agent leaves there is removed with the turn.
+//! protected from it; but files that an agent leaves there are removed with the turn.
 
 use std::ffi::OsString;
 use std::fs::DirBuilder;
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ use convoke_files::{Disk, FileKind, Files};
 use serde_json::{Value, json};
 
 use crate::adapter::{Context, write_private};
+use crate::process::{HOME, PrivateDir};
 use crate::team_tools::{McpServer, SERVER};
 use crate::turn_input::Permissions;
 use crate::verdict::Failure;
@@ -28,10 +29,16 @@ const KEPT: [&str; 2] = ["tmp", "history"];
 /// The entries whose rules would answer in place of a person.
 const ANSWERING: &[&str] = &["policies"];
 
-/// Prepares the home and returns it.
-pub(super) fn prepare(context: &Context<'_>) -> io::Result<PathBuf> {
-    let home = context.private_dir.join("home");
-    let ours = home.join(".gemini");
+/// Prepares the home and returns it. Its path is the same in all turns of a member: it is part of what the program
+/// sends.
+pub(super) fn prepare(context: &Context<'_>) -> io::Result<PrivateDir> {
+    let root = &context.host.temp_root;
+    let home = match &context.turn_input.thread {
+        Some(thread) => PrivateDir::create_for(root, thread.as_str())?,
+        None => PrivateDir::create(root)?,
+    };
+    symlink(home.path(), context.private_dir.join(HOME))?;
+    let ours = home.path().join(".gemini");
     let kept = context.host.state_dir.join("gemini/.gemini");
     // Sessions are private transcripts.
     let mut private = DirBuilder::new();
@@ -46,7 +53,7 @@ pub(super) fn prepare(context: &Context<'_>) -> io::Result<PathBuf> {
         let asks = context.permissions() == Permissions::Ask;
         link_all(&users, &ours, if asks { ANSWERING } else { &[] })?;
         // The program falls back to the home's file.
-        link(&home_of_user.join(".env"), &home.join(".env"))?;
+        link(&home_of_user.join(".env"), &home.path().join(".env"))?;
         let text = Disk.read_text(&users.join("settings.json"), FileKind::Configuration);
         let text = text.unwrap_or_default();
         settings = serde_json::from_str(&without_comments(&text)).unwrap_or_default();
@@ -203,7 +210,7 @@ fn link(users: &Path, ours: &Path) -> io::Result<()> {
     if !users.exists() || ours.symlink_metadata().is_ok() {
         return Ok(());
     }
-    match std::os::unix::fs::symlink(users, ours) {
+    match symlink(users, ours) {
         // Another turn created it at the same time.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         other => other,

@@ -1,4 +1,4 @@
-//! Keeps Gemini CLI from interpreting a prompt.
+//! Prevents Gemini CLI from interpreting a prompt.
 //!
 //! A prompt that begins with `/` is a command; a line break in front makes it text. `@name` means a file, a resource of an
 //! MCP server or a sub-agent; `\@` does not. The meaning of a name depends on settings, extensions and files that may

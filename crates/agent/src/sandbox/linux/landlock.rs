@@ -21,8 +21,8 @@ use crate::sandbox::policy::{FilePath, Network, Policy, Writes};
 /// The newest version of Landlock whose rules are used. Later ones add rules that no test has seen.
 const NEWEST: u8 = 7;
 
-/// Devices that programs read and write, whatever they may write elsewhere. Pseudo-terminals are none of them: all of
-/// the user's lie in one directory, and whoever opens one reads what is typed there.
+/// Devices that programs read and write, independently of their permissions. Pseudo-terminals are excluded: all of
+/// the user's are in one directory, and a process that opens one reads what is typed there.
 const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/tty"];
 /// Devices that programs read.
 const SOURCES: &[&str] = &["/dev/random", "/dev/urandom"];
@@ -39,7 +39,7 @@ pub fn abi() -> u8 {
     *ABI.get_or_init(|| (1..=NEWEST).rev().find(|version| is_there(*version)).unwrap_or(0))
 }
 
-/// Returns whether the kernel can make a ruleset with what a version brought.
+/// Returns whether the kernel supports the access rights that a version introduced.
 fn is_there(version: u8) -> bool {
     let abi = ABI::from(i32::from(version));
     let handled = || {
@@ -59,7 +59,7 @@ fn is_there(version: u8) -> bool {
 /// Restricts this process, and what it becomes and starts.
 pub fn restrict(policy: &Policy) -> Result<(), LandlockError> {
     let abi = ABI::from(i32::from(policy.abi));
-    let rights = Rights::of(policy, abi);
+    let rights = Rights::new(policy, abi);
     let mut ruleset = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
         .handle_access(rights.handled)?;
@@ -175,7 +175,7 @@ struct Rights {
 }
 
 impl Rights {
-    fn of(policy: &Policy, abi: ABI) -> Self {
+    fn new(policy: &Policy, abi: ABI) -> Self {
         match policy.writes {
             Writes::Everywhere => {
                 let read = AccessFs::ReadFile | AccessFs::ReadDir;
@@ -236,6 +236,6 @@ pub enum LandlockError {
     #[error("Landlock: not all rules were added")]
     Thread,
     /// The kernel enforces less than was asked for.
-    #[error("Landlock enforces less than it said it would")]
+    #[error("Landlock enforces less than it reported")]
     NotEnforced,
 }

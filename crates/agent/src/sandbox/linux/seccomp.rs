@@ -13,7 +13,7 @@ use crate::sandbox::policy::Network;
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
-/// The bit that marks calls of the x32 interface, which has the same calls once more.
+/// The bit that marks calls of the x32 interface, which duplicates every call.
 #[cfg(target_arch = "x86_64")]
 const X32: i64 = 0x4000_0000;
 
@@ -33,7 +33,7 @@ pub fn restrict(network: &Network, unix_sockets: bool) -> Result<(), seccompiler
         return Ok(());
     }
     let denied = compile(rules, libc::EACCES)?;
-    // Its operations pass by the filter. Programs that use it do without where a system lacks it.
+    // Its operations bypass the filter. Programs that use it have a fallback.
     let io_uring = BTreeMap::from([(libc::SYS_io_uring_setup, Vec::new())]);
     let absent = compile(io_uring, libc::ENOSYS)?;
     apply_filter(&denied)?;
@@ -45,7 +45,7 @@ pub fn is_there() -> bool {
     TargetArch::try_from(std::env::consts::ARCH).is_ok()
 }
 
-/// Programs behind Unix sockets (tmux, the user's systemd, D-Bus, Docker) run commands for whoever connects. Pairs of
+/// Programs behind Unix sockets (tmux, the user's systemd, D-Bus, Docker) run commands for every client. Pairs of
 /// sockets that are connected to each other stay; one for datagrams could be connected again.
 fn close_unix_sockets(rules: &mut Rules) -> Result<(), BackendError> {
     let of_family = || argument(0, SeccompCmpOp::Eq, word(libc::AF_UNIX));

@@ -197,7 +197,7 @@ impl Call {
         self.content.iter().filter(|content| content["type"] == "diff")
     }
 
-    /// Returns the name of the tool, as far as the agent tells it.
+    /// Returns the name of the tool, if the agent reports it.
     pub fn tool(&self) -> &str {
         self.name.as_deref().or(self.kind.as_deref()).unwrap_or("tool")
     }
@@ -226,7 +226,7 @@ impl Call {
         }
     }
 
-    /// Returns the command that a shell would run, if the agent tells it apart from its description.
+    /// Returns the command that a shell would run, if the agent reports it apart from its description.
     pub fn command(&self) -> Option<String> {
         if self.kind.as_deref().is_some_and(|kind| kind != "execute") {
             return None;
@@ -277,7 +277,7 @@ impl Call {
     }
 }
 
-/// Returns the input of a call that has not begun, where an agent tells it as the one text of its content.
+/// Returns the input of a call that has not begun, if an agent reports it as the only text of its content.
 fn input_as_content(described: &Value) -> Option<Value> {
     let [content] = described["content"].as_array()?.as_slice() else { return None };
     let text = content["content"]["text"].as_str().filter(|_| described["status"] == "pending")?;

@@ -229,7 +229,7 @@ impl Server {
         let Some(blocks) = params["prompt"].as_array() else {
             return Err(Refusal::new(INVALID_PARAMS, "`prompt` must be a list of content blocks"));
         };
-        let prompt = prompt::Prompt::of(blocks);
+        let prompt = prompt::Prompt::from_blocks(blocks);
         if prompt.text.trim().is_empty() {
             return Err(Refusal::new(INVALID_PARAMS, "the prompt has no text"));
         }
@@ -250,7 +250,7 @@ impl Server {
 /// The length of a session's id.
 const SESSION_ID: usize = 36;
 
-/// What an editor gets of a stored session.
+/// The form of a stored session for editors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum History {
     /// Its messages.

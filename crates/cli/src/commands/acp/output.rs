@@ -82,7 +82,7 @@ impl Output {
         self.write(&json!({ "jsonrpc": "2.0", "id": number, "method": method, "params": params }));
     }
 
-    /// Passes on the editor's answer to a question. Whatever is no answer is a no.
+    /// Passes on the editor's answer to a question. Anything else refuses it.
     pub(super) fn answered(&self, id: &Value, outcome: &Result<Value, Value>) {
         let Some(number) = id.as_u64() else { return };
         let Some((controls, question)) = self.0.open.borrow_mut().remove(&number) else { return };
@@ -95,7 +95,7 @@ impl Output {
         controls.answer(&question, answer);
     }
 
-    /// Takes back a question that was answered elsewhere.
+    /// Withdraws a question that was answered elsewhere.
     pub(super) fn withdraw(&self, question: &str) {
         let mut open = self.0.open.borrow_mut();
         let number = open.iter().find(|(_, (_, id))| id == question).map(|(number, _)| *number);

@@ -8,10 +8,10 @@ use convoke_chat::{InputParser, PromptView, UserAction, read_last_prompt};
 use convoke_inspect::HostEnvironment;
 use convoke_session::event::StopReason;
 use convoke_session::event_queue::{EventQueue, EventReceiver};
-use convoke_session::file_changes::UndoRequest;
+use convoke_session::file_changes::{UndoConsent, UndoRequest};
 use convoke_session::{
-    Controls, MemberName, MessageNumber, PersonMessage, SessionEvent, SessionEventKind,
-    ShownMessage, Store as _, TurnId,
+    Controls, MemberName, MessageNumber, NewMessage, SessionEvent, SessionEventKind, ShownMessage,
+    Store as _, TurnId,
 };
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
@@ -101,7 +101,7 @@ impl EditorSession {
         // A prompt is taken only while no other one runs.
         let (prompts, asked) = channel(1);
         let replies = Replies {
-            attachments: ProjectAttachments::of(&conversation, host_environment),
+            attachments: ProjectAttachments::new(&conversation, host_environment),
             id: id.clone(),
             conversation,
             events,
@@ -200,7 +200,7 @@ struct Replies {
     output: Output,
     speaker: MemberName,
     to: Vec<String>,
-    /// What the person is told with the first answer.
+    /// Notices that are sent with the first answer.
     notes: Vec<String>,
     state: Rc<State>,
     attachments: ProjectAttachments,
@@ -217,7 +217,7 @@ impl Replies {
                 self.say(&format!("*{note}*\n\n"));
             }
             let outcome = self.reply(&prompt.text).await;
-            // Whatever came of a prompt that was cancelled, its end is that.
+            // A cancelled prompt ends as cancelled, whatever its turns did.
             let outcome = if self.state.is_cancelled.get() { Ok("cancelled") } else { outcome };
             self.state.is_busy.set(false);
             let response = match outcome {
@@ -251,7 +251,7 @@ impl Replies {
                         let words = format!("\n\n**{}:** {}\n\n", message.from, safe(&message.text));
                         output.update(id, &chunk("agent_message_chunk", &words, None));
                     }
-                    for update in updates.of(&event.kind) {
+                    for update in updates.for_event(&event.kind) {
                         output.update(id, &update);
                     }
                 }
@@ -293,7 +293,7 @@ impl Replies {
                     return Ok("end_turn");
                 }
                 let to = parser.meant(&self.speaker, to);
-                let message = PersonMessage::new(self.speaker.clone(), text).to(to);
+                let message = NewMessage::from_person(self.speaker.as_str(), text).to(to);
                 self.conversation.coordinator.accept(message).await?;
                 return self.drive().await;
             }
@@ -310,7 +310,7 @@ impl Replies {
                 self.say(&format!("You speak as {person}."));
                 self.speaker = person;
             }
-            UserAction::Undo { turn, is_confirmed } => self.undo(turn, is_confirmed).await,
+            UserAction::Undo { turn, consent } => self.undo(turn, consent).await,
             UserAction::Look(what, member) => self.look(what, member).await?,
             UserAction::Cancel => self.say("No turn is running."),
             UserAction::Quit => self.say("Close the session in the editor."),
@@ -338,7 +338,7 @@ impl Replies {
                 }
                 _ => {}
             }
-            for update in updates.of(event) {
+            for update in updates.for_event(event) {
                 output.update(id, &update);
             }
             if output.is_gone() {
@@ -395,12 +395,12 @@ impl Replies {
         self.say(&text);
     }
 
-    async fn undo(&self, turn: Option<TurnId>, is_confirmed: bool) {
+    async fn undo(&self, turn: Option<TurnId>, consent: UndoConsent) {
         let coordinator = &self.conversation.coordinator;
         let session = coordinator.session();
         let text = match coordinator.team_agents().recorder.clone() {
             Some(recorder) => {
-                let request = UndoRequest { session, turn, is_confirmed };
+                let request = UndoRequest { session, turn, consent };
                 recorder.undo(request).await.unwrap_or_else(|why| why)
             }
             None => "no changes are recorded here".to_owned(),

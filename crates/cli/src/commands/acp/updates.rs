@@ -18,7 +18,7 @@ pub(super) struct Updates {
 
 impl Updates {
     /// Returns the updates of an event.
-    pub(super) fn of(&mut self, event: &SessionEventKind) -> Vec<Value> {
+    pub(super) fn for_event(&mut self, event: &SessionEventKind) -> Vec<Value> {
         match event {
             SessionEventKind::Agent { turn, member, event } => {
                 self.agent(*turn, member, &event.kind)

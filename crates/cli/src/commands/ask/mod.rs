@@ -42,7 +42,7 @@ use crate::threads::RestoredItems;
 
 /// Runs `convoke ask`.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
-    let task = Task::of(arguments)?;
+    let task = Task::from_arguments(arguments)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -65,7 +65,7 @@ enum Task {
 }
 
 impl Task {
-    fn of(arguments: &Arguments) -> Result<Self, UsageError> {
+    fn from_arguments(arguments: &Arguments) -> Result<Self, UsageError> {
         let thread = arguments.thread.clone();
         let named = || {
             let thread = arguments.thread.clone();
@@ -102,7 +102,7 @@ impl Task {
 
 async fn perform(arguments: &Arguments, task: Task) -> anyhow::Result<Outcome> {
     let host_environment = host_environment::of_process()?;
-    let home = Home::of(&host_environment);
+    let home = Home::new(&host_environment);
     let store = open_store(&host_environment).await?;
     let task = task.resolved(&store).await?;
     threads::expect_own(&store, &task).await?;

@@ -179,7 +179,7 @@ impl<O: Write, E: Write> Printer<O, E> {
     }
 
     fn print(&mut self, (fresh, is_begun): (Fresh<'_>, bool)) -> io::Result<()> {
-        let (text, goes_on) = match &fresh {
+        let (text, continues) = match &fresh {
             Fresh::More(text) => (*text, is_begun),
             Fresh::Anew(text) => (text.as_str(), false),
         };
@@ -187,7 +187,7 @@ impl<O: Write, E: Write> Printer<O, E> {
             return Ok(());
         }
         let Streams { out, is_terminal, .. } = &mut self.streams;
-        if !goes_on && !std::mem::take(&mut self.is_first) {
+        if !continues && !std::mem::take(&mut self.is_first) {
             out.write_all(b"\n\n")?;
         }
         let shown = if *is_terminal { convoke_chat::printable(text) } else { text.into() };

@@ -6,6 +6,7 @@ use std::io::Write as _;
 use convoke_agent::event::RequestPurpose;
 use convoke_agent::id::{ThreadId, now};
 use convoke_agent::thread::{RequestRecord, ThreadStore as _};
+use convoke_core::name::shell_word;
 use convoke_model::Log;
 use convoke_session::thread::{LoneThread, ThreadOwner};
 use convoke_session::{AnyStore, Millis, Store as _};
@@ -66,7 +67,7 @@ pub(super) async fn expect_own(store: &AnyStore, task: &Task) -> anyhow::Result<
         Some(ThreadOwner::Session(session)) => {
             let (program, id) = (program::name(), short(session));
             let member = thread.member_of(session);
-            let member = member.map_or("MEMBER".to_owned(), |member| quoted(&member));
+            let member = member.map_or("MEMBER".to_owned(), |member| shell_word(&member));
             let command = command.replace("ID", &id).replace("MEMBER", &member);
             let whose = format!("{thread} belongs to session {id}");
             refused(format!("{whose}; use `{program} {command}`"))
@@ -78,16 +79,6 @@ pub(super) async fn expect_own(store: &AnyStore, task: &Task) -> anyhow::Result<
                 refused(format!("{thread}: the thread has no completed turn; ask without --thread"))
             }
         },
-    }
-}
-
-/// Quotes a name for a shell.
-fn quoted(name: &str) -> String {
-    let is_plain = |c: char| c.is_alphanumeric() || c == '-' || c == '_';
-    if name.chars().all(is_plain) {
-        name.to_owned()
-    } else {
-        format!("'{}'", name.replace('\'', r"'\''"))
     }
 }
 

@@ -6,15 +6,17 @@ use std::io::Write as _;
 
 use clap::Args;
 use convoke_changes::{
-    Author, Changes, Direction, FileDiff, Record, Workspace, WorkspaceTree, direction,
+    Author, Changes, Direction, FileDiff, Record, TurnKey, Workspace, WorkspaceTree, direction,
 };
+use convoke_core::name::shell_word;
 use convoke_session::TurnId;
 use serde_json::{Value, json};
 
 use self::workspace::WorkspaceCommand;
 use super::sessions::{parse_turn, write_json};
-use crate::conversation::change_recorder::{change_lines, changes_of, counts};
+use crate::conversation::change_recorder::{changes_of, counts};
 use crate::conversation::sessions::{find, open_store};
+use crate::conversation::undo_text::{LISTED, change_lines};
 use crate::host_environment;
 use crate::outcome::{Outcome, UsageError};
 use crate::terminal::{Paint, stdout};
@@ -39,6 +41,9 @@ pub struct Arguments {
     /// One turn only, with its diff
     #[arg(long, value_name = "N", value_parser = parse_turn)]
     turn: Option<TurnId>,
+    /// List all files, also more than 50 of a turn
+    #[arg(long)]
+    all: bool,
     /// Write JSON
     #[arg(long)]
     json: bool,
@@ -66,7 +71,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     } else if arguments.turn.is_some() {
         write_diff(&changes, &records)?;
     } else {
-        list(&changes, &records)?;
+        list(&changes, &records, if arguments.all { usize::MAX } else { LISTED })?;
         list_workspaces(&changes, &session.to_string())?;
     }
     Ok(Outcome::Done)
@@ -83,25 +88,42 @@ pub(super) fn write_diff(changes: &Changes, records: &[Record]) -> anyhow::Resul
         }
     }
     if is_empty {
-        return Err(UsageError("no change of that turn is recorded".to_owned()).into());
+        let lost = records.iter().find_map(|record| Some((record, record.not_recorded.as_ref()?)));
+        let why = match lost {
+            Some((Record { turn: TurnKey { turn, member, .. }, .. }, why)) => {
+                format!("turn {turn} ({member}) was not recorded: {why}")
+            }
+            None => "no change of that turn is recorded".to_owned(),
+        };
+        return Err(UsageError(why).into());
     }
     Ok(())
 }
 
-fn list(changes: &Changes, records: &[Record]) -> anyhow::Result<()> {
+fn list(changes: &Changes, records: &[Record], most: usize) -> anyhow::Result<()> {
     let mut out = stdout();
     let paint = Paint::for_stream(&out);
-    let is_shown = |record: &&Record| !record.changes.is_empty() || record.repository.is_some();
+    let is_shown = |record: &&Record| {
+        !record.changes.is_empty() || record.repository.is_some() || record.not_recorded.is_some()
+    };
     if !records.iter().any(|record| is_shown(&record)) {
         writeln!(out, "no changes are recorded")?;
     }
     for record in records.iter().filter(is_shown) {
         let title = paint.strong(&title(changes, records, record));
+        if let Some(why) = &record.not_recorded {
+            writeln!(out, "{title}  not recorded: {why}")?;
+            continue;
+        }
         writeln!(out, "{title}  {}", counts(changes, record))?;
+        for other in record.shared_with.iter().filter(|_| record.undoes.is_none()) {
+            let other = other.name_in(&record.turn.session);
+            writeln!(out, "  at the same time as {other}: a change may be of either")?;
+        }
         if let Some(repository) = &record.repository {
             writeln!(out, "  {repository}")?;
         }
-        for line in change_lines(changes, &record.directory, &record.changes)? {
+        for line in change_lines(changes, &record.directory, &record.changes, most)? {
             writeln!(out, "  {line}")?;
         }
     }
@@ -114,14 +136,11 @@ fn list_workspaces(changes: &Changes, session: &str) -> anyhow::Result<()> {
     for workspace in changes.workspaces(session)? {
         let count = shown_count(changes, session, &workspace)?;
         let member = &workspace.member;
+        let apply = format!("`convoke changes apply {}`", shell_word(member));
         let what = match count {
             0 => "nothing that is not merged".to_owned(),
-            1 => format!("1 file that is not merged; `convoke changes apply {member}` merges it"),
-            _ => {
-                format!(
-                    "{count} files that are not merged; `convoke changes apply {member}` merges them"
-                )
-            }
+            1 => format!("1 file that is not merged; {apply} merges it"),
+            _ => format!("{count} files that are not merged; {apply} merges them"),
         };
         writeln!(out, "workspace of {member}  {what}")?;
         let tree = match workspace.tree {
@@ -193,12 +212,21 @@ fn record_json(changes: &Changes, records: &[Record], record: &Record) -> anyhow
         "by": record.by,
         "undo": record.undoes.is_some(),
         "restore": direction(records, record) == Direction::Restore,
+        "hidden": record.hidden.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "recorded": record.not_recorded.is_none(),
+        "reason": record.not_recorded,
+        "sharedWith": record.shared_with.iter().map(turn_json).collect::<Vec<_>>(),
         "repository": record.repository.as_ref().map(ToString::to_string),
         "merged": record.applied.as_ref().map(|applied| &applied.member),
         "interrupted": record.interrupted,
         "directory": record.directory,
         "files": files,
     }))
+}
+
+/// Writes a turn that ran at the same time as another.
+pub(super) fn turn_json(turn: &TurnKey) -> Value {
+    json!({"session": turn.session, "turn": turn.turn, "member": turn.member})
 }
 
 pub(super) fn file_json(diff: &FileDiff) -> Value {

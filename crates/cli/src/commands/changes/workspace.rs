@@ -11,13 +11,14 @@ use serde_json::json;
 use super::file_json;
 use crate::commands::completions;
 use crate::commands::sessions::write_json;
-use crate::conversation::change_recorder::{change_lines, changes_of};
+use crate::conversation::change_recorder::changes_of;
 use crate::conversation::sessions::{find, open_store};
+use crate::conversation::undo_text::{LISTED, change_lines};
 use crate::host_environment;
 use crate::outcome::{Outcome, UsageError};
 use crate::terminal::{stderr, stdout};
 
-/// What is done with a workspace.
+/// An action on a workspace.
 #[derive(Debug, Subcommand)]
 pub enum WorkspaceCommand {
     /// Merge the changes of a member's workspace into the working directory
@@ -191,7 +192,7 @@ fn describe(changes: &Changes, plan: &ApplyPlan) -> Result<String, ChangesError>
         );
     } else if !plan.changes.is_empty() {
         let _ = writeln!(text, "the workspace of {member} changes in {}:", project.display());
-        for line in change_lines(changes, project, &plan.changes)? {
+        for line in change_lines(changes, project, &plan.changes, LISTED)? {
             let _ = writeln!(text, "  {line}");
         }
     }
@@ -224,13 +225,13 @@ fn unmerged(
     let mut text = String::new();
     if workspace.tree != WorkspaceTree::Present {
         let recorded = changes.workspace_changes(session, workspace)?;
-        for line in change_lines(changes, &workspace.directory, &recorded)? {
+        for line in change_lines(changes, &workspace.directory, &recorded, LISTED)? {
             let _ = writeln!(text, "  {line}");
         }
         return Ok(text);
     }
     let plan = changes.plan_apply(session, &workspace.member)?;
-    for line in change_lines(changes, &plan.workspace.project, &plan.changes)? {
+    for line in change_lines(changes, &plan.workspace.project, &plan.changes, LISTED)? {
         let _ = writeln!(text, "  {line}");
     }
     for conflict in &plan.conflicts {

@@ -11,8 +11,8 @@ use convoke_chat::{
 use convoke_server::{ActionError, Done, SessionRequest};
 use convoke_session::event::StopReason;
 use convoke_session::event_queue::{EventQueue, EventReceiver};
-use convoke_session::file_changes::UndoRequest;
-use convoke_session::{MemberName, PersonMessage, SessionEvent, Store as _, TurnId};
+use convoke_session::file_changes::{UndoConsent, UndoRequest};
+use convoke_session::{MemberName, NewMessage, SessionEvent, Store as _, TurnId};
 use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{Receiver, channel};
@@ -47,7 +47,7 @@ pub(super) async fn converse(arguments: &run::Arguments) -> anyhow::Result<Outco
         page,
         speaker: conversation.speaker().await?,
         to,
-        attachments: ProjectAttachments::of(&conversation, &host_environment),
+        attachments: ProjectAttachments::new(&conversation, &host_environment),
         show: Show::new(arguments, &conversation),
         conversation,
         events,
@@ -168,9 +168,9 @@ impl LineChat {
         match user_action {
             UserAction::Say { text, to } => {
                 let to = self.parser().meant(&self.speaker, to);
-                let saying = PersonMessage::new(self.speaker.clone(), text).to(to);
-                let saying = self.attachments.attach(saying).map_err(UsageError)?;
-                self.conversation.coordinator.accept(saying).await?;
+                let message = NewMessage::from_person(self.speaker.as_str(), text).to(to);
+                let message = self.attachments.attach(message).map_err(UsageError)?;
+                self.conversation.coordinator.accept(message).await?;
                 self.go_on().await
             }
             UserAction::Address(to) => {
@@ -186,7 +186,7 @@ impl LineChat {
                 self.go_on().await
             }
             UserAction::Continue => self.go_on().await,
-            UserAction::Undo { turn, is_confirmed } => self.undo(turn, is_confirmed).await,
+            UserAction::Undo { turn, consent } => self.undo(turn, consent).await,
             UserAction::Look(what, member) => self.look(what, member).await,
             UserAction::Edit(_) => {
                 Err(UsageError("there is no terminal for an editor".to_owned()).into())
@@ -202,7 +202,7 @@ impl LineChat {
         let coordinator = &mut self.conversation.coordinator;
         let (reply, done) = match request {
             SessionRequest::Say(message, reply) => {
-                let said = coordinator.accept(message).await;
+                let said = coordinator.accept(*message).await;
                 (reply, said.map(|id| id.map(|id| id.to_string())))
             }
             SessionRequest::Retry(turn, reply) => {
@@ -236,13 +236,13 @@ impl LineChat {
     }
 
     /// Undoes the changes of a turn, or previews the undo.
-    async fn undo(&self, turn: Option<TurnId>, is_confirmed: bool) -> anyhow::Result<()> {
+    async fn undo(&self, turn: Option<TurnId>, consent: UndoConsent) -> anyhow::Result<()> {
         let coordinator = &self.conversation.coordinator;
         let session = coordinator.session();
         let recorder = coordinator.team_agents().recorder.clone();
         let recorder =
             recorder.ok_or_else(|| UsageError("no changes are recorded here".to_owned()))?;
-        let done = recorder.undo(UndoRequest { session, turn, is_confirmed }).await;
+        let done = recorder.undo(UndoRequest { session, turn, consent }).await;
         let text = done.map_err(UsageError)?;
         match self.form {
             Form::Text => Ok(writeln!(stdout(), "{}", printable(&text))?),

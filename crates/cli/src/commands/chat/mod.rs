@@ -60,7 +60,7 @@ enum Bell {
 }
 
 impl Bell {
-    fn of(argument: Option<Self>) -> anyhow::Result<Self> {
+    fn from_argument(argument: Option<Self>) -> anyhow::Result<Self> {
         let Some(value) = std::env::var_os("CONVOKE_BELL") else {
             return Ok(argument.unwrap_or(Self::On));
         };
@@ -118,7 +118,7 @@ async fn hold(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let (store, id) =
         (conversation.coordinator.store().clone(), conversation.coordinator.session());
     let host = Host {
-        attachments: Box::new(ProjectAttachments::of(&conversation, &host_environment)),
+        attachments: Box::new(ProjectAttachments::new(&conversation, &host_environment)),
         editor: editor(),
     };
     // The rehearsal servers end with the conversation.
@@ -154,6 +154,6 @@ async fn setup(arguments: &Arguments, conversation: &Conversation) -> anyhow::Re
         suggestion,
         label: (conversation.backend != AgentBackend::Agents).then_some("rehearsal"),
         diagnostics: conversation.diagnostics.clone(),
-        rings: Bell::of(arguments.bell)? == Bell::On,
+        rings: Bell::from_argument(arguments.bell)? == Bell::On,
     })
 }

@@ -22,7 +22,7 @@ pub struct Findings {
 
 impl Findings {
     /// Groups the diagnostics of all agents.
-    pub fn of(report: &DirectoryReport) -> Self {
+    pub fn new(report: &DirectoryReport) -> Self {
         let mut findings: Vec<Finding> = Vec::new();
         for agent in &report.agents {
             let mut name = agent.edition.title().to_owned();

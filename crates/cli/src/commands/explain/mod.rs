@@ -79,7 +79,7 @@ pub fn run(arguments: &Explain) -> anyhow::Result<Outcome> {
         }
         verified::verify_all(&mut report, &session, &installed, &host_environment)?
     } else {
-        verified::recall(&mut report, &session, &Home::of(&host_environment));
+        verified::recall(&mut report, &session, &Home::new(&host_environment));
         verified::Skipped::new()
     };
 
@@ -127,7 +127,7 @@ pub(in crate::commands) fn report(
     };
     let session = session(&arguments)?;
     let mut report = explain(&session, &arguments.agent, &Installed::find())?;
-    verified::recall(&mut report, &session, &Home::of(&host_environment::of_process()?));
+    verified::recall(&mut report, &session, &Home::new(&host_environment::of_process()?));
     Ok(report)
 }
 

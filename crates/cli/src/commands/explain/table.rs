@@ -54,7 +54,7 @@ impl Cell {
 /// Arranges the files: those of the machine, those of the user, then from the top directory down, each followed by
 /// its imports.
 pub fn rows(report: &DirectoryReport) -> Vec<Row> {
-    let mut order = Order::of(base_paths(report));
+    let mut order = Order::new(base_paths(report));
     for agent in &report.agents {
         for file in &agent.loaded {
             if let LoadReason::Import { by, .. } = &file.why {
@@ -94,7 +94,7 @@ struct Order {
 }
 
 impl Order {
-    fn of(paths: Vec<PathBuf>) -> Self {
+    fn new(paths: Vec<PathBuf>) -> Self {
         let known = paths.iter().map(|path| path.clone().into()).collect();
         Self { paths: paths.into_iter().map(|path| (path, 0)).collect(), known }
     }

@@ -54,7 +54,7 @@ pub(super) fn verify_all(
     host_environment: &HostEnvironment,
 ) -> anyhow::Result<Skipped> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let home = Home::of(host_environment);
+    let home = Home::new(host_environment);
     let mut skipped = Skipped::new();
     for agent in &mut report.agents {
         let vendor: Vendor = agent.agent.parse()?;
@@ -109,7 +109,7 @@ pub(super) fn recall(report: &mut DirectoryReport, session: &Session, home: &Hom
     for agent in &mut report.agents {
         let path = directory.join(key(agent, &agent.version, session));
         let Some(remembered) = Remembered::load(&path) else { continue };
-        if remembered.tree != TreeHash::of(session, agent.edition).as_str() {
+        if remembered.tree != TreeHash::new(session, agent.edition).as_str() {
             continue;
         }
         agent.verified = Some(remembered.differences.is_empty());

@@ -62,7 +62,7 @@ impl View<'_> {
             self.kept_out(&mut out);
         }
         self.skills(&mut out);
-        let findings = Findings::of(self.report);
+        let findings = Findings::new(self.report);
         self.findings(&mut out, &findings, !rows.is_empty());
         out
     }
@@ -225,7 +225,7 @@ impl View<'_> {
         let title =
             |agent: &AgentReport| format!("{} {}", agent.edition.title(), agent.edition.version());
         let title_width = agents.iter().map(|agent| title(agent).width()).max().unwrap_or_default();
-        let mut fills: Vec<_> = agents.iter().map(Fill::of).collect();
+        let mut fills: Vec<_> = agents.iter().map(Fill::new).collect();
         let beside = title_width + 33 + 3;
         let words_width = fills.iter().map(|fill| fill.words.width()).max().unwrap_or_default();
         let mut room = self.width.saturating_sub(beside + words_width);
@@ -401,7 +401,7 @@ struct Fill {
 }
 
 impl Fill {
-    fn of(agent: &AgentReport) -> Self {
+    fn new(agent: &AgentReport) -> Self {
         let loaded = agent.loaded.iter();
         let (used, limit, whose) = match agent.limit {
             None => return Self { percent: 0, words: String::new() },

@@ -1,4 +1,4 @@
-//! What Convoke knows about a directory, as tools.
+//! Tools about a directory, for use outside of a conversation.
 
 use std::path::{Path, PathBuf};
 

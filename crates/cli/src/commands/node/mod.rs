@@ -19,7 +19,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use self::offered::offered;
 use self::shown::Shown;
 use self::turns::Turns;
-use crate::conversation::origin::Places;
+use crate::conversation::origin::{self, Places};
 use crate::conversation::store::open_store;
 use crate::host_environment;
 use crate::outcome::{Outcome, UsageError};
@@ -38,19 +38,19 @@ const LOOK: Duration = Duration::from_secs(2);
   convoke node --map /home/ada/shop=/srv/shop --label gpu")]
 pub struct Arguments {
     /// The name of the node, which members select with `node = "NAME"` [default: the name of this machine]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = label)]
     name: Option<String>,
     /// The agents that it runs, each with a version if it matters (`codex@0.166`) [default: those installed]
     #[arg(long, value_name = "AGENT", value_delimiter = ',')]
     offer: Vec<String>,
     /// Another name that members can select
-    #[arg(long, value_name = "LABEL", value_delimiter = ',')]
+    #[arg(long, value_name = "LABEL", value_delimiter = ',', value_parser = label)]
     label: Vec<String>,
     /// A directory of another machine, and the one here with the same files
     #[arg(long, value_name = "FROM=TO", value_parser = mapping)]
     map: Vec<(PathBuf, PathBuf)>,
     /// A git repository of this machine; sessions find it by its remote [default: the working directory]
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_parser = directory)]
     project: Vec<PathBuf>,
     /// The maximum number of turns at the same time
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=256))]
@@ -62,11 +62,25 @@ pub struct Arguments {
 
 fn mapping(text: &str) -> Result<(PathBuf, PathBuf), String> {
     let (from, to) = text.split_once('=').ok_or("write FROM=TO")?;
-    let (from, to) = (PathBuf::from(from), PathBuf::from(to));
+    let (from, to) = (PathBuf::from(from), directory(to)?);
     if from.is_absolute() && to.is_absolute() {
         Ok((from, to))
     } else {
         Err("both directories must be absolute paths".to_owned())
+    }
+}
+
+fn directory(text: &str) -> Result<PathBuf, String> {
+    let directory = PathBuf::from(text);
+    if directory.is_dir() { Ok(directory) } else { Err(format!("no directory `{text}` here")) }
+}
+
+/// Parses a name by which members can ask for the node.
+fn label(text: &str) -> Result<String, String> {
+    if text.trim().is_empty() || text.chars().any(char::is_control) {
+        Err("a name has a character that is not white space, and no control characters".to_owned())
+    } else {
+        Ok(text.to_owned())
     }
 }
 
@@ -87,11 +101,20 @@ async fn serve(arguments: Arguments) -> anyhow::Result<Outcome> {
         )
         .into());
     };
+    let mut repositories = arguments.project;
+    for repository in &repositories {
+        if origin::of_directory(repository, &host_environment).is_none() {
+            return Err(UsageError(format!(
+                "no session finds --project {}: it is no git repository with a commit and a remote `origin`",
+                repository.display()
+            ))
+            .into());
+        }
+    }
     let holder = Holder::this_process(now());
     let name = arguments.name.clone().unwrap_or_else(|| holder.host.clone());
     let mut offer = offered(&arguments.offer, &host_environment)?;
     offer.labels.clone_from(&arguments.label);
-    let mut repositories = arguments.project;
     if repositories.is_empty() {
         repositories.push(host_environment.cwd.clone());
     }
@@ -137,7 +160,7 @@ async fn register(
     }
 }
 
-/// Takes turns until a signal ends the node.
+/// Runs turns until a signal ends the node.
 async fn take_turns(
     turns: Turns,
     shared: &PostgresStore,

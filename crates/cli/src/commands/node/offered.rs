@@ -15,7 +15,7 @@ pub(super) fn offered(
     asked: &[String],
     host_environment: &HostEnvironment,
 ) -> anyhow::Result<NodeOffer> {
-    let catalog = Home::of(host_environment).read_catalog()?;
+    let catalog = Home::new(host_environment).read_catalog()?;
     let mut offer = NodeOffer::default();
     if asked.is_empty() {
         for (name, definition) in catalog.iter() {

@@ -33,7 +33,7 @@ impl Shown {
         self.write(text, || json!({"type": "note", "text": text}))
     }
 
-    /// Says that the store cannot be reached, once, and that it can be reached again.
+    /// Reports once that the store cannot be reached, and once that it can be reached again.
     pub(super) fn reach(self, is_away: &mut bool, problem: Option<&str>) -> io::Result<()> {
         match problem {
             Some(why) if !std::mem::replace(is_away, true) => {
@@ -105,7 +105,7 @@ fn first_line(text: &str) -> &str {
 
 impl Observer for Shown {
     fn observe(&mut self, event: SessionEvent) {
-        // A node whose output is closed goes on with its turns.
+        // A node whose output is closed continues its turns.
         let _ = self.event(&event);
     }
 }

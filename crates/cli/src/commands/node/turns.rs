@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use convoke_agent::id::now;
 use convoke_agent::permission::SessionAnswers;
 use convoke_inspect::HostEnvironment;
 use convoke_session::shared::NodeOffer;
@@ -29,7 +28,7 @@ const MOST_EXCLUDED: usize = 1000;
 /// The most sessions whose answers are remembered.
 const MOST_REMEMBERED: usize = 1000;
 
-/// Takes turns.
+/// Claims and runs turns.
 pub(super) struct Turns {
     pub(super) store: AnyStore,
     pub(super) shared: PostgresStore,
@@ -45,7 +44,7 @@ pub(super) struct Turns {
     pub(super) answers: Mutex<HashMap<SessionId, SessionAnswers>>,
 }
 
-/// What became of a claimed session.
+/// The outcome of a claimed session.
 enum Taken {
     /// It was let go, after a turn or because its next turn is another machine's.
     Done,
@@ -54,7 +53,7 @@ enum Taken {
 }
 
 impl Turns {
-    /// Takes turns until it is told to take no more and those that run have ended. Dropped before, it ends the agents.
+    /// Runs turns until it is asked to stop and the running ones have ended. Dropping it earlier terminates the agents.
     pub(super) async fn take(self, mut draining: watch::Receiver<bool>) -> anyhow::Result<()> {
         let this = Arc::new(self);
         let mut running: JoinSet<(SessionId, anyhow::Result<Taken>)> = JoinSet::new();
@@ -70,7 +69,9 @@ impl Turns {
                 match this.claim(&excluded).await {
                     Ok(Some((session, lease))) => {
                         let taking = Arc::clone(&this);
-                        running.spawn(async move { (session, taking.run(session, lease).await) });
+                        running.spawn(async move {
+                            (session, Box::pin(taking.run(session, lease)).await)
+                        });
                         continue;
                     }
                     Ok(None) => {}
@@ -93,8 +94,7 @@ impl Turns {
         excluded: &HashMap<SessionId, Instant>,
     ) -> Result<Option<(SessionId, SessionLease)>, StoreError> {
         let excluded: Vec<SessionId> = excluded.keys().copied().collect();
-        let holder = Holder { since: now(), ..self.holder.clone() };
-        self.shared.claim_offered(&self.name, &self.offer, &excluded, &holder).await
+        self.shared.claim_offered(&self.name, &self.offer, &excluded, &self.holder).await
     }
 
     /// Waits until a session has changed.

@@ -124,7 +124,7 @@ fn assemble(arguments: &Arguments) -> anyhow::Result<AssemblerOutput<'static>> {
 
 fn read_project(arguments: &Arguments) -> anyhow::Result<(Project, UserConfiguration)> {
     let host_environment = host_environment::of_process()?;
-    let user = UserConfiguration::load(&Home::of(&host_environment))?;
+    let user = UserConfiguration::load(&Home::new(&host_environment))?;
     let found = || find_team_file(&host_environment).unwrap_or_else(|| TEAM_FILE.into());
     let path = arguments.team.clone().unwrap_or_else(found);
     Ok((Project::read(&path, &user)?, user))

@@ -20,7 +20,7 @@ pub(super) fn assemble(
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let host_environment = host_environment::of_process()?;
-        let home = Home::of(&host_environment);
+        let home = Home::new(&host_environment);
         let user = UserConfiguration::load(&home)?;
         let store = sessions::open_store(&host_environment).await?;
         let session = store.session(sessions::find(&store, written).await?).await?;

@@ -104,7 +104,7 @@ fn check_version(record: &Record, pack: &Pack) -> Result<(), UsageError> {
     let shape = pack.shape.name();
     Err(UsageError(format!(
         "--rollout: it was recorded by Codex {version}, and the request would have the shape {shape}; \
-         to continue it in this shape all the same, say --shape {shape}"
+         to continue it in this shape anyway, pass --shape {shape}"
     )))
 }
 

@@ -52,7 +52,7 @@ pub(super) fn write_assembled(assembled: &Assembled<'_>, arguments: &Arguments) 
         let hint = "--agent codex shows its own request";
         title = format!("{title}; codex {version} is installed: {hint}");
     }
-    let parts = RequestParts::of(assembled.wire, request.body.as_bytes());
+    let parts = RequestParts::parse(assembled.wire, request.body.as_bytes());
     let shown = Shown {
         title,
         body: request.body.as_bytes(),

@@ -7,7 +7,7 @@ use convoke_core::name::NameKey;
 use convoke_files::FileKind;
 use convoke_files::limit::read_stream_text;
 use convoke_inspect::HostEnvironment;
-use convoke_session::PersonMessage;
+use convoke_session::NewMessage;
 
 use super::Arguments;
 use crate::conversation::attachments::ProjectAttachments;
@@ -21,11 +21,11 @@ const BEGIN: &str = "Please begin with the team task.";
 const HELLO: &str = "Hello! Please introduce yourself.";
 
 /// Returns the first message; `None` if a resumed session continues without one.
-pub(super) async fn what_to_say(
+pub(super) async fn first_message(
     arguments: &Arguments,
     conversation: &Conversation,
     host_environment: &HostEnvironment,
-) -> anyhow::Result<Option<PersonMessage>> {
+) -> anyhow::Result<Option<NewMessage>> {
     let text = match arguments.task.as_deref() {
         Some("-") => {
             let input = std::io::stdin();
@@ -58,18 +58,18 @@ pub(super) async fn what_to_say(
     let (named, rest) = parser.addressed(&text);
     let message = if named.is_empty() {
         let to = addressees(&arguments.to, conversation).await?;
-        PersonMessage::new(speaker.as_str(), text).to(to)
+        NewMessage::from_person(speaker.as_str(), text).to(to)
     } else if rest.is_empty() {
         return Err(UsageError("the task is empty: say something to them".to_owned()).into());
     } else {
         let to = parser.meant(&speaker, named);
-        PersonMessage::new(speaker.as_str(), rest).to(to)
+        NewMessage::from_person(speaker.as_str(), rest).to(to)
     };
     // A text from a pipe may be untrusted, and must not choose which files are sent.
     if arguments.task.as_deref() == Some("-") {
         return Ok(Some(message));
     }
-    let attached = ProjectAttachments::of(conversation, host_environment).attach(message);
+    let attached = ProjectAttachments::new(conversation, host_environment).attach(message);
     Ok(Some(attached.map_err(UsageError)?))
 }
 

@@ -102,8 +102,8 @@ async fn converse(
     host_environment: &HostEnvironment,
 ) -> anyhow::Result<Outcome> {
     let began = Instant::now();
-    let saying = match message::what_to_say(arguments, &conversation, host_environment).await {
-        Ok(saying) => saying,
+    let message = match message::first_message(arguments, &conversation, host_environment).await {
+        Ok(message) => message,
         Err(error) => {
             conversation.discard().await?;
             return Err(error);
@@ -114,8 +114,8 @@ async fn converse(
     }
     let mut show = Show::new(arguments, &conversation);
     show.opening(&conversation).await?;
-    if let Some(saying) = saying {
-        conversation.coordinator.accept(saying).await?;
+    if let Some(message) = message {
+        conversation.coordinator.accept(message).await?;
     }
     let mut reached = Vec::new();
     let is_input_used = arguments.task.as_deref() == Some("-");

@@ -23,11 +23,11 @@ pub(super) fn opening<W: Write>(view: &mut View<W>, conversation: &Conversation)
     let team = conversation.coordinator.team_agents().team();
     let session = short(conversation.coordinator.session());
     let name = team.name.as_deref().unwrap_or("a conversation");
-    let goes_on = if conversation.is_new { "session" } else { "resumed session" };
+    let continues = if conversation.is_new { "session" } else { "resumed session" };
     view.line(&format!(
         "{}  {}",
         paint.strong(name),
-        paint.faint(&format!("{goes_on} {session}"))
+        paint.faint(&format!("{continues} {session}"))
     ))?;
     let backend = match conversation.backend {
         AgentBackend::Agents => None,
@@ -208,12 +208,12 @@ fn table(members: &[MemberTally]) -> Vec<String> {
     };
     for member in members {
         let MemberTally { member: name, turns, cost_usd, .. } = member;
-        let (size, tokens) = ((*turns, member.bytes()), Tokens::of(member));
+        let (size, tokens) = ((*turns, member.bytes()), Tokens::new(member));
         rows.push(row(name.as_str(), size, member.requests, tokens, *cost_usd));
     }
     if members.len() > 1 {
         let sum = |of: fn(&MemberTally) -> u64| members.iter().map(of).sum::<u64>();
-        let tokens = members.iter().map(Tokens::of).reduce(Tokens::plus).unwrap_or_default();
+        let tokens = members.iter().map(Tokens::new).reduce(Tokens::plus).unwrap_or_default();
         let requests = members.iter().filter_map(|member| member.requests).reduce(Requests::plus);
         let cost = has_cost.then(|| costs().sum());
         let size = (sum(|it| it.turns), sum(MemberTally::bytes));
@@ -233,7 +233,7 @@ struct Tokens {
 }
 
 impl Tokens {
-    fn of(member: &MemberTally) -> Self {
+    fn new(member: &MemberTally) -> Self {
         if let Some(CountedTokens { turns, input, cached, output }) = member.counted_tokens {
             return Self { input, cached, output, is_about: turns < member.turns };
         }

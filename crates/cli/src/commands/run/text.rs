@@ -69,7 +69,7 @@ impl FlowingText {
         Ok(())
     }
 
-    /// Ends the line that the text has begun; the text goes on in the next one.
+    /// Ends the line that the text has begun; the text continues on the next one.
     pub(super) fn break_line(&mut self, out: &mut impl Write) -> io::Result<()> {
         if self.column > 0 {
             out.write_all(b"\n")?;

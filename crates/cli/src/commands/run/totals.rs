@@ -126,14 +126,14 @@ impl Totals {
             } => {
                 let bytes = prompt.bytes + system.map_or(0, |system| system.bytes);
                 self.under_way.insert(*turn, (bytes, *tokens_estimate));
-                let totals = self.of(member);
+                let totals = self.member(member);
                 totals.turns += 1;
                 totals.sent_bytes += bytes;
                 totals.sent_tokens_estimate += tokens_estimate;
             }
             SessionEventKind::TurnEnded { turn, member, state, result, elapsed, .. } => {
                 let (bytes, tokens) = self.under_way.remove(turn).unwrap_or_default();
-                let totals = self.of(member);
+                let totals = self.member(member);
                 if !result.verdict.is_sent() {
                     totals.sent_bytes -= bytes;
                     totals.sent_tokens_estimate -= tokens;
@@ -155,7 +155,7 @@ impl Totals {
             SessionEventKind::Agent { event, member, .. } => match &event.kind {
                 EventKind::Warning(diagnostic) => self.remark(diagnostic),
                 EventKind::Request { bytes, unchanged_bytes, .. } => {
-                    let requests = self.of(member).requests.get_or_insert_default();
+                    let requests = self.member(member).requests.get_or_insert_default();
                     requests.add(*bytes, *unchanged_bytes);
                 }
                 _ => {}
@@ -191,7 +191,7 @@ impl Totals {
         (self.turns() == 0 && self.messages > 0) || self.calls_of_nobody > 0
     }
 
-    fn of(&mut self, member: &MemberName) -> &mut MemberTally {
+    fn member(&mut self, member: &MemberName) -> &mut MemberTally {
         let index = self.members.iter().position(|totals| totals.member == *member);
         let index = index.unwrap_or_else(|| {
             self.members.push(MemberTally {

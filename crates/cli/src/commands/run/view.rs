@@ -234,7 +234,7 @@ impl<W: Write> View<W> {
                 self.ask(member, question)?;
             }
             SessionEventKind::PermissionAnswered { member, answer, by, .. } => {
-                let may = if answer.allows() { "may go on" } else { "was refused" };
+                let may = if answer.allows() { "was allowed" } else { "was refused" };
                 let line = format!("  {member} {may} ({}, {})", answer.as_str(), by.as_str());
                 let line = self.layout.paint.faint(&line);
                 self.line(&line)?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use convoke_chat::{Attachments as _, InputParser};
 use convoke_inspect::HostEnvironment;
 use convoke_server::Compose;
-use convoke_session::{AnyStore, PersonMessage, SessionId, Store as _, StoreError};
+use convoke_session::{AnyStore, MemberName, NewMessage, SessionId, Store as _, StoreError};
 use convoke_team::Team;
 
 use crate::conversation::Conversation;
@@ -13,7 +13,7 @@ use crate::conversation::attachments::ProjectAttachments;
 
 /// Returns a function that adds recipients, and the files of `@path`, to the messages of a conversation.
 pub(super) fn compose(conversation: &Conversation, host_environment: &HostEnvironment) -> Compose {
-    let attachments = Arc::new(ProjectAttachments::of(conversation, host_environment));
+    let attachments = Arc::new(ProjectAttachments::new(conversation, host_environment));
     let coordinator = &conversation.coordinator;
     let (store, session) = (coordinator.store().clone(), coordinator.session());
     let team = Arc::new(coordinator.team_agents().team().clone());
@@ -31,25 +31,26 @@ pub(super) fn compose(conversation: &Conversation, host_environment: &HostEnviro
 
 /// Resolves the recipients of a message: `@NAME` at its beginning, else those that were chosen, else the listener.
 async fn addressed(
-    mut message: PersonMessage,
+    mut message: NewMessage,
     team: &Team,
     store: &AnyStore,
     session: SessionId,
-) -> Result<PersonMessage, String> {
+) -> Result<NewMessage, String> {
     let parser = InputParser::new(team);
-    let (named, rest) = parser.addressed(&message.text);
+    let (named, rest) = parser.addressed(&message.content);
+    let mut to = message.addressees().to_vec();
     if !named.is_empty() {
         if rest.is_empty() {
             return Err("the message is empty: say something to them".to_owned());
         }
-        (message.to, message.text) = (named, rest.to_owned());
+        (to, message.content) = (named, rest.to_owned());
     }
-    if message.to.is_empty() {
+    if to.is_empty() {
         let listener = listener(team, store, session).await.map_err(|error| error.to_string())?;
-        message.to.push(listener.ok_or("the team has no agents")?);
+        to.push(listener.ok_or("the team has no agents")?);
     }
-    message.to = parser.meant(&message.person, message.to);
-    Ok(message)
+    let to = parser.meant(&MemberName::new(message.speaker.name()), to);
+    Ok(message.to(to))
 }
 
 /// Returns the recipient of a message that names none: the agent whose question a person has to answer, else the

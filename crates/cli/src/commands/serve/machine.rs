@@ -11,16 +11,17 @@ use convoke_server::{
     SessionChanges, TurnChanges,
 };
 use convoke_session::event_queue::Observer;
-use convoke_session::file_changes::UndoRequest;
+use convoke_session::file_changes::{UndoConsent, UndoRequest};
 use convoke_session::{AnyStore, MemberName, SessionId};
 
 use super::composing::compose;
 use crate::commands::changes::shown_count;
 use crate::commands::explain;
 use crate::commands::sessions::{cache, transfer};
-use crate::conversation::change_recorder::{changes_of, describe, done};
+use crate::conversation::change_recorder::changes_of;
 use crate::conversation::project::find_team_file;
 use crate::conversation::sessions::Here;
+use crate::conversation::undo_text::{LISTED, describe, done, nothing_done};
 use crate::conversation::{self, Conversation, ConversationOptions, Rehearse};
 
 /// The machine of a page.
@@ -106,12 +107,17 @@ impl Host for Machine {
         let changes = changes_of(&self.host_environment);
         blocking(move || {
             let turn = request.turn.map(|turn| turn.0);
-            let plan = changes.plan_undo(&request.session.to_string(), turn)?;
-            if !plan.conflicts.is_empty() {
-                anyhow::bail!("{}", describe(&changes, &plan)?);
+            let mut plan = changes.plan_undo(&request.session.to_string(), turn)?;
+            plan.takes_shared = request.consent == UndoConsent::Shared;
+            let is_preview = request.consent == UndoConsent::Preview;
+            if !plan.conflicts.is_empty() || (!is_preview && plan.is_refused_as_shared()) {
+                anyhow::bail!("{}", describe(&changes, &plan, LISTED)?);
             }
-            if !request.is_confirmed {
-                return Ok(describe(&changes, &plan)?);
+            if is_preview {
+                return Ok(describe(&changes, &plan, LISTED)?);
+            }
+            if plan.changes.is_empty() {
+                return Ok(nothing_done(&plan).to_owned());
             }
             changes.undo(&plan)?;
             Ok(done(&plan))
@@ -192,6 +198,12 @@ fn turn_changes(
         undo: record.undoes.is_some(),
         restore: direction(records, record) == Direction::Restore,
         repository: record.repository.as_ref().map(ToString::to_string),
+        not_recorded: record.not_recorded.clone(),
+        shared_with: record
+            .shared_with
+            .iter()
+            .map(|other| other.name_in(&record.turn.session))
+            .collect(),
         merged: record.applied.as_ref().map(|applied| applied.member.clone()),
         interrupted: record.interrupted,
         directory: record.directory.clone(),

@@ -24,7 +24,7 @@ use crate::terminal::stdout;
 
 /// Show conversations and every prompt in a browser.
 ///
-/// Prints the address of the page. Its part after # is a token: whoever has it can read and act in your sessions.
+/// Prints the address of the page. Its part after # is a token: anyone who has it can read and act in your sessions.
 /// The page is on this machine only. Ctrl-C ends it.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:

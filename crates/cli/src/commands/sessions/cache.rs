@@ -137,9 +137,11 @@ impl Row {
         let mut remarks = Vec::new();
         let mut verdict = step.verdict.as_str().to_owned();
         if matches!(step.verdict, CacheVerdict::Missed) {
+            let cached = self.record.outcome.usage.map_or(0, |usage| usage.cached);
             let _ = write!(
                 verdict,
-                ": {} tokens could have been served",
+                ": {} of {} tokens that could have been served came from the cache",
+                number(cached),
                 number(step.unchanged_tokens)
             );
         }

@@ -113,7 +113,7 @@ pub(super) async fn write_text(store: &AnyStore, id: SessionId) -> anyhow::Resul
         for line in message.text(text).lines() {
             writeln!(out, "{}", format!("  {}", printable(line)).trim_end())?;
         }
-        for file in ShownAttachment::of(&message) {
+        for file in ShownAttachment::from_message(&message) {
             writeln!(out, "{}", paint.faint(&format!("  + {}", printable(&file.to_string()))))?;
         }
         Ok(())

@@ -40,7 +40,7 @@ pub(super) struct Arguments {
 pub(super) async fn run(arguments: &Arguments, store: &AnyStore) -> anyhow::Result<Outcome> {
     let here = Here::find(&host_environment::of_process()?);
     let all = store.sessions().await?;
-    let total = all.len();
+    let is_empty = all.is_empty();
     let (mut sessions, elsewhere): (Vec<Summary>, Vec<Summary>) =
         all.into_iter().partition(|session| arguments.all || here.has(session));
     let found = sessions.len();
@@ -52,7 +52,10 @@ pub(super) async fn run(arguments: &Arguments, store: &AnyStore) -> anyhow::Resu
     }
     if arguments.json {
         let rows: Vec<Value> = rows.iter().map(Row::to_json).collect::<Result<_, _>>()?;
-        write_json(&json!({"version": 1, "sessions": rows, "total": total}))?;
+        let elsewhere = elsewhere.len();
+        write_json(
+            &json!({"version": 1, "sessions": rows, "total": found, "elsewhere": elsewhere}),
+        )?;
         return Ok(Outcome::Done);
     }
     let mut out = stdout();
@@ -60,10 +63,10 @@ pub(super) async fn run(arguments: &Arguments, store: &AnyStore) -> anyhow::Resu
     for line in table(&rows, &here, columns, paint) {
         writeln!(out, "{line}")?;
     }
-    if total == 0 {
+    if is_empty {
         writeln!(out, "There are no sessions yet; `convoke run` starts one.")?;
     } else if found == 0 {
-        writeln!(out, "There are no sessions of this directory; `convoke run` begins one.")?;
+        writeln!(out, "There are no sessions of this directory; `convoke run` starts one.")?;
     }
     let hidden = [
         (found - rows.len(), "older", "--limit N"),

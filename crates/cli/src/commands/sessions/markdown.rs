@@ -36,7 +36,7 @@ pub(super) async fn write(
         let who = format!("{}{}", message.speaker.name(), recipients(&message));
         writeln!(out, "\n## {} ({number})\n", escape(&who))?;
         writeln!(out, "{}", close_fence(&message.text(policy)))?;
-        let files = ShownAttachment::of(&message);
+        let files = ShownAttachment::from_message(&message);
         if !files.is_empty() {
             let files: Vec<String> = files.iter().map(|file| escape(&file.to_string())).collect();
             writeln!(out, "\nAttached: {}", files.join("; "))?;

@@ -48,7 +48,7 @@ pub(super) async fn run(arguments: &Arguments, store: &AnyStore) -> anyhow::Resu
     let of_here = sessions.values().filter(|session| here.has(session)).map(|session| session.id);
     let of_here: Vec<SessionId> = of_here.collect();
     let within = (!arguments.all).then_some(&*of_here);
-    // One more than is shown tells whether there are more.
+    // One more than is shown, to see whether there are more.
     let mut found = store.search(&words, within, arguments.limit.saturating_add(1)).await?;
     let has_more = found.len() > arguments.limit;
     found.truncate(arguments.limit);

@@ -216,7 +216,7 @@ fn new_session<R: BufRead + Send>(
     source: &ArchiveSource<R>,
 ) -> anyhow::Result<NewSession> {
     let host_environment = host_environment::of_process()?;
-    let user = UserConfiguration::load(&Home::of(&host_environment))?;
+    let user = UserConfiguration::load(&Home::new(&host_environment))?;
     let path = arguments.team.clone().or_else(|| find_team_file(&host_environment));
     let mut new = NewSession {
         id: SessionId::generate(),

@@ -58,7 +58,7 @@ pub(super) struct Limits {
 }
 
 impl Limits {
-    pub(super) fn of(session: &Session, edition: Edition, settings: &SkillSettings) -> Self {
+    pub(super) fn new(session: &Session, edition: Edition, settings: &SkillSettings) -> Self {
         let number = |name: &str| settings.variable(session, name)?.trim().parse::<u64>().ok();
         let model = session.values("--model").pop();
         let model = model.or_else(|| settings.variable(session, "ANTHROPIC_MODEL"));
@@ -213,7 +213,7 @@ mod tests {
         for (model, expected) in cases {
             let mut session = Session::new("/r", "/h");
             session.arguments = vec!["--model".to_owned(), model.to_owned()];
-            let limits = Limits::of(&session, Edition::Claude325, &SkillSettings::default());
+            let limits = Limits::new(&session, Edition::Claude325, &SkillSettings::default());
             assert_eq!(limits.columns, expected, "{model}");
         }
     }
@@ -224,7 +224,7 @@ mod tests {
             let mut session = Session::new("/r", "/h");
             let variables = variables.iter().map(|(name, value)| ((*name).into(), (*value).into()));
             session.variables = variables.collect();
-            Limits::of(&session, Edition::Claude325, settings)
+            Limits::new(&session, Edition::Claude325, settings)
         };
         let none = SkillSettings::default();
         assert_eq!(limits(&[("SLASH_COMMAND_TOOL_CHAR_BUDGET", "300")], &none).columns, 300);

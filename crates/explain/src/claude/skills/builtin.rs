@@ -65,7 +65,7 @@ const COMMANDS_197: [BuiltinSkill; 3] =
     [B::ascii("init", 59), B::ascii("review", 68), B::ascii("security-review", 71)];
 
 /// Returns the entries of an edition, in the order of the list.
-pub(super) fn of(edition: Edition) -> impl Iterator<Item = (BuiltinSkill, BuiltinKind)> {
+pub(super) fn skills(edition: Edition) -> impl Iterator<Item = (BuiltinSkill, BuiltinKind)> {
     let (skills, commands): (&[_], &[_]) = match edition {
         Edition::Claude197 => (&SKILLS_197, &COMMANDS_197),
         _ => (&SKILLS_325, &COMMANDS_325),

@@ -94,7 +94,7 @@ pub(super) fn explain(
     let mut finder = Finder::new(files, session, edition, settings);
     finder.search(repository);
     let Finder { found, scoped, mut omitted, .. } = finder;
-    let limits = Limits::of(session, edition, &settings.skills);
+    let limits = Limits::new(session, edition, &settings.skills);
 
     let mut entries: Vec<Entry> = Vec::new();
     for candidate in found {
@@ -115,7 +115,7 @@ pub(super) fn explain(
             .is_some_and(|value| matches!(value, "1" | "true" | "yes" | "on"));
     let mut scoped: Vec<Entry> =
         scoped.into_iter().map(|it| entry(it, false, edition, &limits)).collect();
-    for (skill, kind) in builtin::of(edition) {
+    for (skill, kind) in builtin::skills(edition) {
         if kind == builtin::BuiltinKind::Command {
             entries.append(&mut scoped);
         }
@@ -204,7 +204,7 @@ fn builtin_entry(skill: BuiltinSkill, kind: builtin::BuiltinKind, limits: &Limit
     }
 }
 
-/// Keeps the name of the front matter where it is shown behind the directory's: a plain word that is no name
+/// Keeps the name of the front matter where it is shown behind the directory's: a plain word that is not a name
 /// of another skill, nor shown already.
 fn add_other_names(entries: &mut [Entry]) {
     let mut taken: std::collections::BTreeSet<String> =

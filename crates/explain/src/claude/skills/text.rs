@@ -58,7 +58,7 @@ impl About {
             _ => matches!(&*value.to_lowercase(), "true" | "yes" | "on" | "1"),
         };
         let is_hidden = value("disable-model-invocation").is_some_and(is_true);
-        let paths = match Scope::of(&front, &mut Budget::default()) {
+        let paths = match Scope::new(&front, &mut Budget::default()) {
             Scope::Always => None,
             Scope::Matching(paths) => Some(paths.written.join(", ")),
         };

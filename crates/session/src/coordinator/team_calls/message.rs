@@ -57,7 +57,7 @@ impl<S: Store> Coordinator<S> {
             return Ok(if *other == content {
                 Ok(format!("message {message} was sent before"))
             } else {
-                Err(format!("message {message} has that `id` and says something else"))
+                Err(format!("message {message} has that `id` and another text"))
             });
         }
         if let Err(why) = self.admit(batch, turn, recipients.len()) {
@@ -83,7 +83,7 @@ impl<S: Store> Coordinator<S> {
             Err(why) => return Ok(Err(why)),
         };
         // The form in which an agent's reply sets it.
-        let content = format!("The team task is now another.\n\n[TEAM_TASK]\n{text}");
+        let content = format!("The team task has changed.\n\n[TEAM_TASK]\n{text}");
         let routed = route(self.team_agents.team(), &turn.member, &content);
         let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
         if routed.task.as_deref() != Some(&*lines.collect::<Vec<_>>().join("\n")) {
@@ -235,5 +235,5 @@ impl<S: Store> Coordinator<S> {
 
 /// Returns the key of a call; equal calls have equal keys.
 pub(super) fn key(tool: &str, parts: &[&str]) -> ContentHash {
-    ContentHash::of(&json!([tool, parts]).to_string())
+    ContentHash::new(&json!([tool, parts]).to_string())
 }

@@ -13,7 +13,7 @@ use super::database::CHANNEL;
 use crate::id::{Head, SessionId};
 use crate::store::StoreError;
 
-/// The most commits that a reader can be behind; one that is further behind is told to read again.
+/// The most commits that a reader can be behind; one that is further behind has to read again.
 const BEHIND: usize = 1024;
 /// The time between two attempts to connect.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -37,7 +37,7 @@ impl Commits {
     }
 
     /// Waits until a session may have changed.
-    pub async fn of(&mut self, session: SessionId) -> Result<(), StoreError> {
+    pub async fn wait_for(&mut self, session: SessionId) -> Result<(), StoreError> {
         while self.next().await?.is_some_and(|(changed, _)| changed != session) {}
         Ok(())
     }
@@ -92,7 +92,7 @@ impl Announcements {
     }
 }
 
-/// Connects beside the pool: the connection is in use for as long as somebody listens.
+/// Connects beside the pool: the connection is in use as long as there is a listener.
 async fn connect(pool: &PgPool) -> Result<PgListener, StoreError> {
     let options = pool.connect_options().as_ref().clone();
     let mut listener =
@@ -109,7 +109,7 @@ async fn pass_on(mut listener: PgListener, pool: PgPool, commits: Sender<Announc
                 let commit = notification.payload().split_once(' ').and_then(|(session, head)| {
                     Some((session.parse().ok()?, Head(head.parse().ok()?)))
                 });
-                // Others may use the channel too. Without a reader nobody needs to be told.
+                // Other programs may use the channel too. Without a reader the send fails, which is fine.
                 if commit.is_some() {
                     let _ = commits.send(commit);
                 }

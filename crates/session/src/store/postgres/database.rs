@@ -17,6 +17,13 @@ pub(super) type DatabaseRow = sqlx::postgres::PgRow;
 pub(super) type QueryResult = sqlx::postgres::PgQueryResult;
 
 pub(super) const BEGIN: &str = "BEGIN";
+/// Begins a transaction that may wait for its source for longer than a lease.
+pub(super) const BEGIN_IMPORT: &str = "BEGIN; SET LOCAL idle_in_transaction_session_timeout = 0";
+/// Moves the head of a session, and tells other processes. Listeners get it when the transaction commits, and read the
+/// rows themselves.
+pub(super) const MOVE_HEAD: &str = "UPDATE session SET head = head + 1, updated_at = $1, state = $2, \
+         messages = $3, turns = $4 WHERE id = $5 AND head = $6 \
+         RETURNING pg_notify('convoke', id || ' ' || head)";
 /// The beginning of a message's text. Cut at a byte.
 pub(super) const BEGINNING: &str = "SUBSTR(message.content, 1, 800)";
 /// The characters of a beginning.
@@ -71,7 +78,7 @@ pub(super) fn beginning(row: &DatabaseRow) -> Result<Option<String>, StoreError>
     Ok(bytes.map(text))
 }
 
-/// Keeps other writers of a thread out until the transaction ends.
+/// Locks a thread for other writers until the transaction ends.
 pub(super) async fn lock_thread(
     connection: &mut Connection,
     thread: &ThreadId,
@@ -83,15 +90,14 @@ pub(super) async fn lock_thread(
     Ok(())
 }
 
-/// Keeps other writers of contents out until the transaction ends: one that finds a content which is about to be
+/// Locks the contents for other writers until the transaction ends: one that finds a content which is about to be
 /// removed would rely on it.
 pub(super) async fn lock_contents(connection: &mut Connection) -> Result<(), StoreError> {
     sqlx::query("LOCK TABLE content_use IN SHARE ROW EXCLUSIVE MODE").execute(connection).await?;
     Ok(())
 }
 
-/// Tells other processes that a session has a new head. Listeners get it when the transaction commits, and read the
-/// rows themselves.
+/// Tells other processes that there is a new session.
 pub(super) async fn notify(
     connection: &mut Connection,
     session: SessionId,

@@ -1,17 +1,22 @@
 //! Inboxes: messages of people for sessions that another process holds.
 
+use convoke_core::NewMessage;
+use serde::Deserialize as _;
+use serde_json::{Value, json};
+
 use super::PostgresStore;
 use super::database::{CHANNEL, Connection};
-use crate::coordinator::{INBOX_LIMIT, PersonMessage};
+use crate::attachment::Attachment;
+use crate::coordinator::INBOX_LIMIT;
 use crate::id::SessionId;
 use crate::shared::InboxNumber;
 use crate::store::StoreError;
 
 impl PostgresStore {
     /// Puts a message into the inbox of a session, in one statement. Whoever holds the session stores it between two
-    /// turns; if nobody does, the session is offered.
-    pub async fn say(&self, session: SessionId, message: &PersonMessage) -> Result<(), StoreError> {
-        let said = super::write::json(message)?;
+    /// turns; if no process does, the session is offered.
+    pub async fn say(&self, session: SessionId, message: &NewMessage) -> Result<(), StoreError> {
+        let said = row(message).to_string();
         let added: Option<(i64,)> = sqlx::query_as(
             "WITH added AS (INSERT INTO inbox (session, said) SELECT id, $2 FROM session \
              WHERE id = $1 AND removed_at IS NULL \
@@ -42,19 +47,36 @@ impl PostgresStore {
     pub async fn inbox(
         &self,
         session: SessionId,
-    ) -> Result<Vec<(InboxNumber, PersonMessage)>, StoreError> {
+    ) -> Result<Vec<(InboxNumber, NewMessage)>, StoreError> {
         let rows: Vec<(i64, Vec<u8>)> =
             sqlx::query_as("SELECT number, said FROM inbox WHERE session = $1 ORDER BY number")
                 .bind(session.to_string())
                 .fetch_all(&self.writer.pool)
                 .await?;
         let message = |(number, said): (i64, Vec<u8>)| {
-            let said = serde_json::from_slice(&said)
+            let message = serde_json::from_slice(&said).and_then(message_of_row);
+            let message = message
                 .map_err(|error| StoreError::Damaged(format!("a message in an inbox: {error}")))?;
-            Ok((InboxNumber(number), said))
+            Ok((InboxNumber(number), message))
         };
         rows.into_iter().map(message).collect()
     }
+}
+
+/// Returns the stored form of a message.
+fn row(message: &NewMessage) -> Value {
+    json!({
+        "person": message.speaker.name(), "text": message.content, "to": message.addressees(),
+        "attachments": Attachment::from_message(message),
+    })
+}
+
+fn message_of_row(mut row: Value) -> serde_json::Result<NewMessage> {
+    let person = String::deserialize(row["person"].take())?;
+    let message = NewMessage::from_person(person, String::deserialize(row["text"].take())?);
+    let mut message = message.to(Vec::<String>::deserialize(row["to"].take())?);
+    Attachment::add(Vec::deserialize(row["attachments"].take())?, &mut message);
+    Ok(message)
 }
 
 /// Takes a message out of the inbox of a session. Returns whether it was there.

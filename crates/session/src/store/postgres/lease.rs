@@ -1,8 +1,8 @@
 //! Session leases: one process at a time writes a session, for as long as the database's clock says.
 //!
-//! A lease has an epoch, which rises with each claim. Every transaction that writes a session checks the epoch and
-//! locks its row until it ends, so that a process whose lease was claimed by another one can write nothing more, however
-//! late it notices.
+//! A lease has an epoch, which rises with each claim. Every transaction that writes a session checks that its lease has
+//! this epoch and is not over, and locks its row until it ends, so that a process whose lease is over can write nothing
+//! more, however late it notices.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -28,17 +28,17 @@ pub(super) struct Fence {
 #[derive(Debug)]
 struct Leases {
     pool: PgPool,
-    /// How long a lease lasts without a heartbeat.
+    /// The duration of a lease without a heartbeat.
     duration: Duration,
     epochs: Mutex<HashMap<SessionId, Held>>,
     /// Releases that have not reached the database yet.
     releases: Mutex<Vec<JoinHandle<()>>>,
 }
 
-/// What this process knows of its lease of a session.
+/// The local state of a lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Held {
-    /// The lease of this epoch, as long as no other process claims the session.
+    /// The lease of this epoch, until it is over.
     Epoch(i64),
     /// The lease was lost. Nothing of what was begun with it may be written any more.
     Lost,
@@ -54,7 +54,7 @@ pub struct SessionLease {
     lost: watch::Receiver<bool>,
     /// The time until which it lasts without another heartbeat.
     until: watch::Receiver<Instant>,
-    /// Whether the database was told that the lease has ended.
+    /// Whether the end of the lease was written to the database.
     is_released: bool,
     runtime: Handle,
 }
@@ -144,7 +144,7 @@ impl Fence {
         })
     }
 
-    /// Tells whether a process holds a session.
+    /// Returns whether a process holds a session.
     pub(super) async fn is_held(&self, session: SessionId) -> Result<bool, StoreError> {
         let held: Option<(bool,)> =
             sqlx::query_as("SELECT until > clock_timestamp() FROM lease WHERE session = $1")
@@ -154,7 +154,8 @@ impl Fence {
         Ok(held.is_some_and(|(held,)| held))
     }
 
-    /// Refuses to write a session that another process may hold. Nobody can claim it before the transaction ends.
+    /// Refuses to write a session that another process may hold: with a lease of this process the epoch must be its own,
+    /// and not be over. Nobody can claim the session before the transaction ends.
     pub(super) async fn check(
         &self,
         connection: &mut Connection,
@@ -168,7 +169,7 @@ impl Fence {
         .fetch_optional(connection)
         .await?;
         match (own, lease) {
-            (Some(Held::Epoch(own)), Some((epoch, _))) if own == epoch => Ok(()),
+            (Some(Held::Epoch(own)), Some((epoch, true))) if own == epoch => Ok(()),
             (None, None | Some((_, false))) => Ok(()),
             _ => Err(StoreError::LeaseLost { session }),
         }
@@ -206,7 +207,7 @@ impl SessionHold for SessionLease {
     fn lost(&self) -> impl Future<Output = ()> + Send + 'static {
         let mut lost = self.lost.clone();
         async move {
-            // Without a sender the lease was dropped, and nobody waits for it any more.
+            // Without a sender the lease was dropped, and its end is no longer awaited.
             if lost.wait_for(|lost| *lost).await.is_err() {
                 std::future::pending::<()>().await;
             }
@@ -252,7 +253,7 @@ impl Drop for SessionLease {
             );
             match released.bind(session.to_string()).bind(epoch).execute(&pool).await {
                 Ok(released) if released.rows_affected() == 0 => {
-                    // Another process has it: whatever is still running here was begun without its knowledge.
+                    // Another process has it, and does not know what still runs here.
                     lock(&leases.epochs).entry(session).or_insert(Held::Lost);
                 }
                 Ok(_) => {}
@@ -265,7 +266,8 @@ impl Drop for SessionLease {
     }
 }
 
-/// Extends a lease three times in its duration, and tells when that fails for as long as it lasts.
+/// Extends a lease three times in its duration, and reports when that fails for the whole duration. A lease that is over
+/// is not revived.
 async fn beat(
     leases: Arc<Leases>,
     session: SessionId,
@@ -278,7 +280,7 @@ async fn beat(
         let begun = Instant::now();
         let extend = sqlx::query(
             "UPDATE lease SET until = clock_timestamp() + make_interval(secs => $3) \
-             WHERE session = $1 AND epoch = $2 AND until > '-infinity'",
+             WHERE session = $1 AND epoch = $2 AND until > clock_timestamp()",
         );
         let extend =
             extend.bind(session.to_string()).bind(epoch).bind(leases.duration.as_secs_f64());

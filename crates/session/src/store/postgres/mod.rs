@@ -44,7 +44,7 @@ use super::failpoint::Failpoint;
 use super::{Commit, Holder, Store as _, StoreError};
 use crate::id::{Head, Millis, SessionId};
 
-/// How long a lease lasts without a heartbeat.
+/// The duration of a lease without a heartbeat.
 const LEASE: Duration = Duration::from_secs(15);
 
 /// Sessions in a PostgreSQL database. Clones share its connections and leases.
@@ -54,7 +54,7 @@ pub struct PostgresStore {
     announcements: Announcements,
 }
 
-/// What every transaction that writes needs.
+/// The data that every writing transaction needs.
 #[derive(Debug, Clone)]
 struct Writer {
     pool: PgPool,
@@ -97,7 +97,7 @@ impl PostgresStore {
         let options = options.application_name("convoke");
         // A pool would ask again and again, and then say nothing but that its time is over.
         options.connect().await?.close().await?;
-        let pool = pool(8).connect_with(options).await?;
+        let pool = writing_pool(lease).connect_with(options).await?;
         schema::prepare(&pool).await?;
         let fence = Fence::new(pool.clone(), lease);
         let announcements = Announcements::default();
@@ -199,11 +199,22 @@ impl PostgresStore {
         Ok(Self { writer: Writer { pool, ..self.writer.clone() }, announcements })
     }
 
-    /// Does nothing: PostgreSQL reuses the space of removed rows by itself.
+    /// Does nothing: PostgreSQL reuses the space of removed rows.
     #[expect(clippy::unused_self, reason = "other databases need it")]
     fn give_back_pages(&self) -> std::future::Ready<()> {
         std::future::ready(())
     }
+}
+
+/// Returns the options of the pool for writes. A process that is stopped in the middle of a transaction keeps the row of
+/// its lease locked, so that the server ends the transaction when the lease is over.
+fn writing_pool(lease: Duration) -> PgPoolOptions {
+    pool(8).after_connect(move |connection, _| {
+        let limit = format!("SET idle_in_transaction_session_timeout = {}", lease.as_millis());
+        Box::pin(async move {
+            sqlx::raw_sql(sqlx::AssertSqlSafe(limit)).execute(connection).await.map(drop)
+        })
+    })
 }
 
 /// Returns the options of a pool whose connections stay open.

@@ -7,8 +7,11 @@ use sqlx::Row as _;
 use super::PostgresStore;
 use super::database::{DatabaseRow, text};
 use super::offer::{from_json, holder};
-use crate::id::{MemberName, SessionId, TurnId};
-use crate::shared::{NodeOffer, NodeStanding, NodeTurn};
+use super::read::turn;
+use crate::event::SessionEventKind;
+use crate::follow::open_questions;
+use crate::id::SessionId;
+use crate::shared::{NodeOffer, NodeState, NodeTurn};
 use crate::store::{Holder, StoreError};
 
 /// The registration of a node.
@@ -82,11 +85,13 @@ impl PostgresStore {
     }
 
     /// Lists the nodes with the turns that they run, in the order of their names.
-    pub async fn nodes(&self) -> Result<Vec<NodeStanding>, StoreError> {
+    pub async fn nodes(&self) -> Result<Vec<NodeState>, StoreError> {
         let running = sqlx::query(
-            "SELECT lease.session AS session, lease.pid AS pid, lease.host AS host, lease.since AS since, \
-             turn.number AS turn, turn.member AS member FROM lease \
-             JOIN turn ON turn.session = lease.session AND turn.state = 'running' \
+            "SELECT lease.pid AS pid, lease.host AS host, lease.since AS since, turn.*, \
+             (SELECT STRING_AGG(events, '' ORDER BY progress.number) FROM progress \
+             WHERE progress.session = turn.session AND progress.turn = turn.number \
+             AND progress.attempt = turn.attempts AND events LIKE '%\"permission%') AS events \
+             FROM lease JOIN turn ON turn.session = lease.session AND turn.state = 'running' \
              WHERE lease.until > clock_timestamp() ORDER BY lease.since, lease.session, turn.number",
         )
         .fetch_all(&self.writer.pool)
@@ -95,12 +100,22 @@ impl PostgresStore {
         for row in &running {
             let held = holder(row)?;
             let session: String = row.try_get("session")?;
-            let turn: i64 = row.try_get("turn")?;
+            let session = parse(&session)?;
+            let turn = turn(session, row)?;
+            let events: Option<String> = row.try_get("events")?;
+            let asked = open_questions(&turn, turn.attempts, &events.unwrap_or_default());
+            let question = |kind| match kind {
+                SessionEventKind::PermissionAsked { question, .. } => {
+                    Some(format!("{}: {}", question.tool, question.summary))
+                }
+                _ => None,
+            };
             turns.entry((held.pid, held.host)).or_default().push(NodeTurn {
-                session: parse(&session)?,
-                turn: TurnId(u64::try_from(turn).unwrap_or_default()),
-                member: MemberName::new(text(row, "member")?),
+                session,
+                turn: turn.id,
+                member: turn.member,
                 since: held.since,
+                questions: asked.into_iter().filter_map(question).collect(),
             });
         }
         let rows = sqlx::query(
@@ -112,7 +127,7 @@ impl PostgresStore {
         let node = |row: &DatabaseRow| {
             let holder = holder(row)?;
             let about: String = row.try_get("about")?;
-            Ok(NodeStanding {
+            Ok(NodeState {
                 name: text(row, "name")?,
                 turns: turns.remove(&(holder.pid, holder.host.clone())).unwrap_or_default(),
                 holder,

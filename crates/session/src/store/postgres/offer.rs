@@ -1,13 +1,13 @@
-//! Offers: the sessions that go on, each with its next turn, and who may claim them.
+//! Offers: the sessions with a turn to run, and the nodes that may claim them.
 
 use sqlx::Row as _;
 
-use super::database::{Connection, DatabaseRow, optional_text, sql};
+use super::database::{CHANNEL, Connection, DatabaseRow, optional_text, sql};
 use super::lease::SessionLease;
 use super::{PostgresStore, write};
 use crate::event::StopReason;
 use crate::id::{Head, MemberName, Millis, SessionId, TurnId};
-use crate::shared::{NodeOffer, ProjectOrigin, SharedStanding, TurnOffer, TurnRequirements};
+use crate::shared::{NodeOffer, ProjectOrigin, SharedState, TurnOffer, TurnRequirements};
 use crate::store::{Holder, StoreError};
 
 /// The row of an offer. One of the same turn keeps its place.
@@ -19,7 +19,7 @@ const SET_OFFER: &str = "INSERT INTO offer (session, since, turn, member, agent,
 
 impl PostgresStore {
     /// Claims the session whose offer is the oldest of those that a node can take, in one statement. Sessions of other
-    /// processes that claim at the same time are skipped.
+    /// processes that claim at the same time are skipped. The claim has the time of the database, not that of the holder.
     pub async fn claim_offered(
         &self,
         node: &str,
@@ -43,7 +43,8 @@ impl PostgresStore {
              WHERE lease.session = offer.session AND until > clock_timestamp()) \
              ORDER BY offer.since LIMIT 1 FOR UPDATE SKIP LOCKED) \
              INSERT INTO lease (session, epoch, until, pid, host, since) \
-             SELECT session, 1, clock_timestamp() + make_interval(secs => $4), $5, $6, $7 FROM next \
+             SELECT session, 1, clock_timestamp() + make_interval(secs => $4), $5, $6, \
+             (EXTRACT(EPOCH FROM clock_timestamp()) * 1000)::BIGINT FROM next \
              ON CONFLICT (session) DO UPDATE SET epoch = lease.epoch + 1, until = excluded.until, \
              pid = excluded.pid, host = excluded.host, since = excluded.since, stopped = NULL \
              WHERE lease.until < clock_timestamp() RETURNING session, epoch",
@@ -54,7 +55,6 @@ impl PostgresStore {
         .bind(fence.duration().as_secs_f64())
         .bind(i64::from(holder.pid))
         .bind(holder.host.as_bytes())
-        .bind(holder.since.0)
         .fetch_optional(&self.writer.pool)
         .await?;
         let Some((session, epoch)) = claimed else { return Ok(None) };
@@ -63,10 +63,10 @@ impl PostgresStore {
     }
 
     /// Returns the standing of a session between the processes that share it.
-    pub async fn shared_standing(&self, session: SessionId) -> Result<SharedStanding, StoreError> {
+    pub async fn shared_state(&self, session: SessionId) -> Result<SharedState, StoreError> {
         let row = sqlx::query(
             "SELECT lease.until > clock_timestamp() AS is_held, pid, host, lease.since AS since, stopped, \
-             offer.session IS NOT NULL AS goes_on, turn, member, agent, node, guard, \
+             offer.session IS NOT NULL AS continues, turn, member, agent, node, guard, \
              EXISTS (SELECT 1 FROM inbox WHERE inbox.session = session.id) AS has_messages \
              FROM session LEFT JOIN lease ON lease.session = session.id \
              LEFT JOIN offer ON offer.session = session.id WHERE session.id = $1",
@@ -78,9 +78,9 @@ impl PostgresStore {
         let is_held: Option<bool> = row.try_get("is_held")?;
         let holder = if is_held == Some(true) { Some(holder(&row)?) } else { None };
         let stopped: Option<String> = row.try_get("stopped")?;
-        Ok(SharedStanding {
+        Ok(SharedState {
             holder,
-            goes_on: row.try_get("goes_on")?,
+            continues: row.try_get("continues")?,
             offer: offer(&row)?,
             has_messages: row.try_get("has_messages")?,
             stopped: stopped.map(|text| from_json::<StopReason>(&text)).transpose()?,
@@ -96,7 +96,7 @@ impl PostgresStore {
     ) -> Result<bool, StoreError> {
         let id = session.to_string();
         let mut transaction = self.writer.pool.begin().await?;
-        self.end_lease(&mut transaction, session, Some(write::json(stop)?)).await?;
+        self.end_lease(&mut transaction, session, head, Some(write::json(stop)?)).await?;
         // A message that is being put in has locked the row, or adds one after it.
         sqlx::query("DELETE FROM offer WHERE session = $1")
             .bind(&id)
@@ -107,7 +107,6 @@ impl PostgresStore {
             transaction.rollback().await?;
             return Ok(false);
         }
-        super::database::notify(&mut transaction, session, head).await?;
         transaction.commit().await?;
         Ok(true)
     }
@@ -120,23 +119,27 @@ impl PostgresStore {
         offer: &TurnOffer,
     ) -> Result<(), StoreError> {
         let mut transaction = self.writer.pool.begin().await?;
-        self.end_lease(&mut transaction, session, None).await?;
+        self.end_lease(&mut transaction, session, head, None).await?;
         set_offer(&mut transaction, session, offer).await?;
-        super::database::notify(&mut transaction, session, head).await?;
         Ok(transaction.commit().await?)
     }
 
+    /// Ends the own lease of a session, and tells other processes.
     async fn end_lease(
         &self,
         connection: &mut Connection,
         session: SessionId,
+        head: Head,
         stopped: Option<String>,
     ) -> Result<(), StoreError> {
         let epoch = self.writer.fence.epoch(session)?;
         let ended = sqlx::query(
-            "UPDATE lease SET until = '-infinity', stopped = $3 WHERE session = $1 AND epoch = $2",
+            "UPDATE lease SET until = '-infinity', stopped = $3 \
+             WHERE session = $1 AND epoch = $2 AND until > clock_timestamp() \
+             RETURNING pg_notify($4, session || ' ' || $5)",
         );
         let ended = ended.bind(session.to_string()).bind(epoch).bind(stopped);
+        let ended = ended.bind(CHANNEL).bind(head.0.to_string());
         match ended.execute(connection).await?.rows_affected() {
             0 => Err(StoreError::LeaseLost { session }),
             _ => Ok(()),

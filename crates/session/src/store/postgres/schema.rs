@@ -13,7 +13,7 @@ const MIGRATIONS: &[(i64, &str)] =
 /// The key of the lock under which the tables are created: `Conv`.
 const LOCK: i64 = 0x436F_6E76;
 
-/// Creates the tables if there are none, and brings those of an older format up to date. Of two processes that do so at the same time, the second finds them.
+/// Creates the tables, or migrates those of an older format. A second process waits and finds them.
 pub(super) async fn prepare(pool: &PgPool) -> Result<(), StoreError> {
     let mut transaction = pool.begin().await?;
     sqlx::query("SELECT pg_advisory_xact_lock($1)").bind(LOCK).execute(&mut *transaction).await?;

@@ -83,7 +83,7 @@ impl PostgresStore {
         Ok(is_attended)
     }
 
-    /// Tells the others that this process can ask a person about a session, until the attendance is dropped.
+    /// Announces that this process can ask a person about a session, until the attendance is dropped.
     pub async fn attend(&self, session: SessionId) -> Result<Attendance, StoreError> {
         let process = SessionId::generate().to_string();
         let duration = self.lease_duration();

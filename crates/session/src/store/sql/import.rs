@@ -3,12 +3,11 @@
 use convoke_agent::thread::{RequestRecord, ThreadLine, ThreadStoreError};
 use sqlx::{QueryBuilder, Transaction};
 
-use super::database::{BEGIN, Connection, Database, notify, sql, text_value};
+use super::database::{BEGIN_IMPORT, Database, notify, sql, text_value};
 use super::write::{
-    ROWS, create, insert_messages, json, write_attempts, write_content, write_turns,
+    ROWS, create, insert_messages, json, share, write_attempts, write_contents, write_turns,
 };
 use super::{Writer, requests, threads};
-use crate::content::ContentHash;
 use crate::id::{Head, SessionId, ThreadId};
 use crate::session::{NewSession, State};
 use crate::store::failpoint::Failpoint;
@@ -34,12 +33,12 @@ impl OpenImport {
         let Writer { pool, failpoint, .. } = writer;
         failpoint.reach();
         let (session, failpoint) = (new.id, failpoint.clone());
-        let mut transaction = pool.begin_with(BEGIN).await?;
+        let mut transaction = pool.begin_with(BEGIN_IMPORT).await?;
         create(&mut transaction, new).await?;
         Ok(Self { transaction, failpoint, session, thread: None })
     }
 
-    /// Returns the thread, and begins it if it is another one than that of the row before.
+    /// Returns the thread, and begins it if it differs from that of the row before.
     async fn open(&mut self, id: &ThreadId) -> Result<&mut OpenThread, StoreError> {
         match &mut self.thread {
             Some(open) if open.id == *id => {}
@@ -78,11 +77,9 @@ impl SessionImport for OpenImport {
         let (session, id) = (self.session, self.session.to_string());
         let connection = &mut *self.transaction;
         let recorded = |what: &str| StoreError::Recorded { session, what: what.to_owned() };
-        for content in &contents {
-            write_content(connection, &id, content).await?;
-        }
-        for some in shared.chunks(ROWS) {
-            share(connection, &id, some).await?;
+        write_contents(connection, &self.failpoint, &id, &contents).await?;
+        for chunk in shared.chunks(ROWS) {
+            share(connection, &id, chunk).await?;
         }
         let mut messages = messages.into_iter();
         loop {
@@ -95,18 +92,18 @@ impl SessionImport for OpenImport {
                 return Err(recorded("a message"));
             }
         }
-        for some in turns.chunks(ROWS) {
-            if write_turns(connection, &id, some).await? != some.len() as u64 {
+        for chunk in turns.chunks(ROWS) {
+            if write_turns(connection, &id, chunk).await? != chunk.len() as u64 {
                 return Err(recorded("a turn"));
             }
         }
-        for some in attempts.chunks(ROWS) {
-            if write_attempts(connection, &id, some).await? != some.len() as u64 {
+        for chunk in attempts.chunks(ROWS) {
+            if write_attempts(connection, &id, chunk).await? != chunk.len() as u64 {
                 return Err(recorded("an attempt"));
             }
         }
-        for some in lines.chunks(ROWS) {
-            self.write_lines(some).await?;
+        for chunk in lines.chunks(ROWS) {
+            self.write_lines(chunk).await?;
         }
         for record in requests {
             let mut last = self.open(&record.thread).await?.last_request.take();
@@ -133,19 +130,4 @@ impl SessionImport for OpenImport {
         self.failpoint.reach();
         Ok(())
     }
-}
-
-/// Records that a session has contents which the store has already.
-async fn share(
-    connection: &mut Connection,
-    session: &str,
-    hashes: &[ContentHash],
-) -> Result<(), StoreError> {
-    let mut insert = QueryBuilder::new("INSERT INTO content_use (hash, session) ");
-    insert.push_values(hashes, |mut row, hash| {
-        row.push_bind(hash.as_bytes().as_slice()).push_bind(session);
-    });
-    insert.push(" ON CONFLICT DO NOTHING");
-    insert.build().execute(connection).await?;
-    Ok(())
 }

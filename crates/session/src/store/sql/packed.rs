@@ -25,7 +25,7 @@ pub(super) fn unpack(hash: ContentHash, bytes: u64, packed: &[u8]) -> Result<Str
     let unpacked = decompress_to_vec_with_limit(packed, limit)
         .map_err(|_| damaged("cannot be unpacked to its size"))?;
     let text = String::from_utf8(unpacked).map_err(|_| damaged("is not UTF-8"))?;
-    if ContentHash::of(&text) != hash {
+    if ContentHash::new(&text) != hash {
         return Err(damaged("has another hash"));
     }
     Ok(text)
@@ -38,12 +38,12 @@ mod tests {
     #[test]
     fn a_content_comes_back_whole_or_not_at_all() {
         let text = "prompt ".repeat(1000);
-        let hash = ContentHash::of(&text);
+        let hash = ContentHash::new(&text);
         let packed = pack(&text);
         assert!(packed.len() < text.len() / 10);
         assert_eq!(unpack(hash, text.len() as u64, &packed).unwrap(), text);
         assert!(unpack(hash, 10, &packed).is_err());
-        assert!(unpack(ContentHash::of("other"), text.len() as u64, &packed).is_err());
+        assert!(unpack(ContentHash::new("other"), text.len() as u64, &packed).is_err());
         assert!(unpack(hash, text.len() as u64, &packed[..20]).is_err());
     }
 }

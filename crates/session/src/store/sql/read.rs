@@ -341,7 +341,7 @@ fn numbered(session: SessionId, row: &DatabaseRow) -> Result<NumberedMessage, St
     Ok(NumberedMessage { number: place, answers, message })
 }
 
-fn turn(session: SessionId, row: &DatabaseRow) -> Result<Turn, StoreError> {
+pub(super) fn turn(session: SessionId, row: &DatabaseRow) -> Result<Turn, StoreError> {
     let id = TurnId(number(row, "number")?);
     let unknown =
         |word: &str| StoreError::Damaged(format!("session {session}: turn {id} is `{word}`"));

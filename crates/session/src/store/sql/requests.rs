@@ -29,7 +29,11 @@ pub(super) async fn add(
     failpoint.reach();
     let mut transaction = pool.begin_with(BEGIN).await?;
     let thread = &record.thread;
-    let session = record.attempt.map(|attempt| attempt.session);
+    let session = match (record.attempt, threads::owner(&mut *transaction, thread).await?) {
+        (Some(attempt), _) => Some(attempt.session),
+        (None, Some(ThreadOwner::Session(session))) => Some(session),
+        (None, Some(ThreadOwner::Nobody) | None) => None,
+    };
     if let Some(session) = session {
         fence.check(&mut transaction, session).await?;
     }

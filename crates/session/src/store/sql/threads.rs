@@ -49,7 +49,9 @@ pub(super) async fn owner(
     let Some((session,)) = found else { return Ok(None) };
     let Some(session) = session else { return Ok(Some(ThreadOwner::Nobody)) };
     let session = session.parse().map_err(|_| {
-        StoreError::Damaged(format!("the thread {thread} is of `{session}`, which is no session"))
+        StoreError::Damaged(format!(
+            "the thread {thread} belongs to `{session}`, which is not a session"
+        ))
     })?;
     Ok(Some(ThreadOwner::Session(session)))
 }

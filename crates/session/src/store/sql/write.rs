@@ -1,20 +1,23 @@
 //! Writes: every change of a session is one transaction.
 
+use std::collections::HashSet;
+
 use convoke_core::ConversationMessage;
 use convoke_core::name::NameKey;
 use sqlx::QueryBuilder;
 
 use super::Writer;
 use super::database::{
-    BEGIN, Connection, QueryResult, index_messages, lock_contents, notify, owned_text,
+    BEGIN, Connection, MOVE_HEAD, QueryResult, index_messages, lock_contents, owned_text,
     remove_from_index, remove_shared, remove_signals, set_offer, sql, take_message, text_value,
 };
 use super::packed::pack;
 use super::threads;
-use crate::content::Content;
+use crate::content::{Content, ContentHash};
 use crate::id::{Head, Millis, SessionId};
 use crate::progress::Progress;
 use crate::session::{NewSession, NumberedMessage, Rehearsal, State};
+use crate::store::failpoint::Failpoint;
 use crate::store::{Commit, StoreError};
 use crate::turn::{Attempt, Turn};
 
@@ -60,18 +63,15 @@ pub(super) async fn commit(
     let mut transaction = pool.begin_with(BEGIN).await?;
     fence.check(&mut transaction, session).await?;
     let id = session.to_string();
-    let moved = sqlx::query(
-        "UPDATE session SET head = head + 1, updated_at = $1, state = $2, messages = $3, turns = $4 \
-         WHERE id = $5 AND head = $6",
-    )
-    .bind(at.0)
-    .bind(json(&state)?)
-    .bind(sql(state.last_message.0))
-    .bind(sql(state.last_turn.0))
-    .bind(&id)
-    .bind(sql(on.0))
-    .execute(&mut *transaction)
-    .await?;
+    let moved = sqlx::query(MOVE_HEAD)
+        .bind(at.0)
+        .bind(json(&state)?)
+        .bind(sql(state.last_message.0))
+        .bind(sql(state.last_turn.0))
+        .bind(&id)
+        .bind(sql(on.0))
+        .execute(&mut *transaction)
+        .await?;
     if moved.rows_affected() == 0 {
         let known = sqlx::query("SELECT 1 FROM session WHERE id = $1").bind(&id);
         return Err(match known.fetch_optional(&mut *transaction).await? {
@@ -80,10 +80,8 @@ pub(super) async fn commit(
         });
     }
     let recorded = |what: String| StoreError::Recorded { session, what };
-    for content in &contents {
-        failpoint.reach();
-        write_content(&mut transaction, &id, content).await?;
-    }
+    failpoint.reach();
+    write_contents(&mut transaction, failpoint, &id, &contents).await?;
     for message in messages {
         failpoint.reach();
         let number = message.number;
@@ -127,37 +125,61 @@ pub(super) async fn commit(
     if let Some(offer) = &commit.offer {
         set_offer(&mut transaction, session, offer).await?;
     }
-    notify(&mut transaction, session, on.next()).await?;
     failpoint.reach();
     transaction.commit().await?;
     failpoint.reach();
     Ok(on.next())
 }
 
-pub(super) async fn write_content(
+/// Writes the contents of a session. One that is there already is not sent again.
+pub(super) async fn write_contents(
+    connection: &mut Connection,
+    failpoint: &Failpoint,
+    session: &str,
+    contents: &[Content],
+) -> Result<(), StoreError> {
+    for some in contents.chunks(ROWS) {
+        let hashes: Vec<ContentHash> =
+            some.iter().map(|content| content.reference().hash).collect();
+        share(connection, session, &hashes).await?;
+        let mut known = QueryBuilder::new("SELECT hash FROM content WHERE hash IN (");
+        let mut listed = known.separated(", ");
+        for hash in &hashes {
+            listed.push_bind(hash.as_bytes().as_slice());
+        }
+        let known = known.push(")").build_query_as().fetch_all(&mut *connection).await?;
+        let known: HashSet<Vec<u8>> = known.into_iter().map(|(hash,)| hash).collect();
+        let mut new: Vec<(&ContentHash, &Content)> = hashes.iter().zip(some).collect();
+        new.retain(|(hash, _)| !known.contains(hash.as_bytes().as_slice()));
+        // In one order for all processes: each waits for another that writes the same.
+        new.sort_by_key(|(hash, _)| hash.as_bytes());
+        for (hash, content) in new {
+            failpoint.reach();
+            sqlx::query(
+                "INSERT INTO content (hash, bytes, packed) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
+            )
+            .bind(hash.as_bytes().as_slice())
+            .bind(sql(content.reference().bytes))
+            .bind(pack(content.text()))
+            .execute(&mut *connection)
+            .await?;
+        }
+    }
+    Ok(())
+}
+
+/// Records that a session has contents.
+pub(super) async fn share(
     connection: &mut Connection,
     session: &str,
-    content: &Content,
+    hashes: &[ContentHash],
 ) -> Result<(), StoreError> {
-    let reference = content.reference();
-    let hash = reference.hash.as_bytes().as_slice();
-    sqlx::query("INSERT INTO content_use (hash, session) VALUES ($1, $2) ON CONFLICT DO NOTHING")
-        .bind(hash)
-        .bind(session)
-        .execute(&mut *connection)
-        .await?;
-    // Checked first, because compression costs more.
-    let known = sqlx::query("SELECT 1 FROM content WHERE hash = $1").bind(hash);
-    if known.fetch_optional(&mut *connection).await?.is_none() {
-        sqlx::query(
-            "INSERT INTO content (hash, bytes, packed) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
-        )
-        .bind(hash)
-        .bind(sql(reference.bytes))
-        .bind(pack(content.text()))
-        .execute(&mut *connection)
-        .await?;
-    }
+    let mut insert = QueryBuilder::new("INSERT INTO content_use (hash, session) ");
+    insert.push_values(hashes, |mut row, hash| {
+        row.push_bind(hash.as_bytes().as_slice()).push_bind(session);
+    });
+    insert.push(" ON CONFLICT DO NOTHING");
+    insert.build().execute(connection).await?;
     Ok(())
 }
 
@@ -183,9 +205,9 @@ pub(super) async fn insert_messages(
     });
     insert.push(" ON CONFLICT DO NOTHING");
     let inserted = insert.build().execute(&mut *connection).await?.rows_affected();
-    for some in mail.chunks(ROWS) {
+    for chunk in mail.chunks(ROWS) {
         let mut insert = QueryBuilder::new("INSERT INTO mail (session, reader, number) ");
-        insert.push_values(some, |mut row, (reader, number)| {
+        insert.push_values(chunk, |mut row, (reader, number)| {
             row.push_bind(session).push_bind(text_value(reader)).push_bind(sql(number.0));
         });
         insert.push(" ON CONFLICT DO NOTHING");

@@ -21,6 +21,10 @@ type Nothing = Ready<Result<(), StoreError>>;
 
 /// Takes the write lock at once: a transaction that reads first may not get it later.
 pub(super) const BEGIN: &str = "BEGIN IMMEDIATE";
+pub(super) const BEGIN_IMPORT: &str = BEGIN;
+/// Moves the head of a session.
+pub(super) const MOVE_HEAD: &str = "UPDATE session SET head = head + 1, updated_at = $1, state = $2, \
+         messages = $3, turns = $4 WHERE id = $5 AND head = $6";
 /// The beginning of a message's text.
 pub(super) const BEGINNING: &str = "SUBSTR(message.content, 1, 200)";
 
@@ -74,12 +78,12 @@ impl Fence {
     }
 }
 
-/// Keeps other writers of a thread out until the transaction ends, as every transaction of SQLite does.
+/// Does nothing: every writing transaction of SQLite excludes other writers.
 pub(super) fn lock_thread(_: &mut Connection, _: &ThreadId) -> Nothing {
     ready(Ok(()))
 }
 
-/// Keeps other writers of contents out until the transaction ends, as every transaction of SQLite does.
+/// Does nothing: every writing transaction of SQLite excludes other writers.
 pub(super) fn lock_contents(_: &mut Connection) -> Nothing {
     ready(Ok(()))
 }
@@ -118,7 +122,7 @@ pub(super) fn remove_shared(_: &mut Connection, _: &str) -> Nothing {
     ready(Ok(()))
 }
 
-/// Announces a new head of a session to other processes. With SQLite they poll the file.
+/// Announces a new session to other processes. With SQLite they poll the file.
 pub(super) fn notify(_: &mut Connection, _: SessionId, _: Head) -> Nothing {
     ready(Ok(()))
 }

@@ -138,7 +138,7 @@ async fn try_give_back_pages(pool: &SqlitePool) -> Result<(), sqlx::Error> {
     let (mode,): (i64,) = sqlx::query_as("PRAGMA auto_vacuum").fetch_one(&mut *connection).await?;
     // The file of an early version has to be rewritten once.
     let give_back = match mode {
-        // It also numbers the rows of `message` anew, to which the search index refers.
+        // It also renumbers the rows of `message`, to which the search index refers.
         0 => {
             "PRAGMA auto_vacuum = INCREMENTAL; VACUUM; \
              INSERT INTO message_search (message_search) VALUES ('rebuild');"

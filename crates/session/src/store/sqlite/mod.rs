@@ -45,7 +45,7 @@ pub struct SqliteStore {
     directory: PathBuf,
 }
 
-/// What every transaction that writes needs.
+/// The data that every writing transaction needs.
 #[derive(Debug, Clone)]
 struct Writer {
     pool: SqlitePool,

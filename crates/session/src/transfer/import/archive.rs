@@ -75,7 +75,7 @@ impl<'c> ArchiveReader<'c> {
         }
     }
 
-    /// Reads a line. Returns the bytes that it stands for beyond its own.
+    /// Reads a line. Returns the bytes that it expands to beyond its own.
     pub(super) fn add(&mut self, line: &str, number: usize) -> Result<u64, LineProblem> {
         self.last_line = number;
         self.rows += 1;
@@ -113,8 +113,7 @@ impl<'c> ArchiveReader<'c> {
             self.page.requests.push(record);
             return Ok(bytes);
         } else {
-            let what =
-                "the line is no message, turn, attempt, content, line of a thread or request";
+            let what = "the line is not a message, turn, attempt, content, thread line or request";
             return Err(at_line(ArchiveProblem::Broken(what.to_owned())));
         }
         Ok(0)
@@ -227,8 +226,8 @@ impl<'c> ArchiveReader<'c> {
                 return Err(broken(what));
             }
             let new = OpenThread::new(self.session, name);
-            let new =
-                new.ok_or_else(|| broken(format!("`{name}` is no name of a member's thread")))?;
+            let new = new
+                .ok_or_else(|| broken(format!("`{name}` is not the name of a member's thread")))?;
             self.thread = Some(new);
         }
         self.thread.as_mut().ok_or_else(|| (line, ArchiveProblem::Broken(name.to_owned())))

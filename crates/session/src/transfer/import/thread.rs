@@ -60,7 +60,7 @@ impl OpenThread {
             return Err(ArchiveProblem::Broken(what));
         }
         if as_of.is_some_and(|as_of| as_of > last_message) {
-            let what = format!("the thread `{name}`: it tells of a message that is missing");
+            let what = format!("the thread `{name}`: it refers to a missing message");
             return Err(ArchiveProblem::Broken(what));
         }
         self.as_of = as_of;

@@ -1,11 +1,11 @@
-//! A proxy between nodes and the database that cuts connections while a COMMIT is in flight.
+//! A proxy between processes and the database that cuts connections while a COMMIT is in flight, or stops all traffic then.
 
 use std::io::{Read as _, Write as _};
 use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
 
 use tempfile::TempDir;
 
@@ -21,6 +21,11 @@ struct Cuts {
     /// Those that were cut before the COMMIT reached the server, and after it.
     before: AtomicU32,
     after: AtomicU32,
+    /// Whether all traffic to the server stops at the next COMMIT, whose connection is cut or not.
+    stops: AtomicBool,
+    is_cut_at_stop: AtomicBool,
+    is_stopped: Mutex<bool>,
+    changed: Condvar,
 }
 
 /// Where a connection is cut.
@@ -40,6 +45,25 @@ impl Cuts {
         };
         made.fetch_add(1, Ordering::SeqCst);
         Some(cut)
+    }
+
+    fn set_stopped(&self, is_stopped: bool) {
+        *self.is_stopped.lock().unwrap() = is_stopped;
+        self.changed.notify_all();
+    }
+
+    /// Stops all traffic if that is planned for this COMMIT. Returns whether its connection is cut.
+    fn stop_at_commit(&self) -> bool {
+        if !self.stops.swap(false, Ordering::SeqCst) {
+            return false;
+        }
+        self.set_stopped(true);
+        self.is_cut_at_stop.load(Ordering::SeqCst)
+    }
+
+    /// Waits until the traffic goes on.
+    fn wait(&self) {
+        drop(self.changed.wait_while(self.is_stopped.lock().unwrap(), |stopped| *stopped).unwrap());
     }
 }
 
@@ -67,17 +91,40 @@ impl Proxy {
         format!("postgres://convoke@localhost/postgres?host={}", self.directory.path().display())
     }
 
+    /// Stops all traffic to the server when the next COMMIT comes, whose connection is cut or not.
+    #[allow(dead_code, reason = "for tests of one process")]
+    pub fn stop_at_commit(&self, is_cut: bool) {
+        self.cuts.is_cut_at_stop.store(is_cut, Ordering::SeqCst);
+        self.cuts.stops.store(true, Ordering::SeqCst);
+    }
+
+    /// Waits until the traffic has stopped.
+    #[allow(dead_code, reason = "for tests of one process")]
+    pub fn wait_for_stop(&self) {
+        let is_stopped = self.cuts.is_stopped.lock().unwrap();
+        drop(self.cuts.changed.wait_while(is_stopped, |stopped| !*stopped).unwrap());
+    }
+
+    /// Lets the traffic go on.
+    #[allow(dead_code, reason = "for tests of one process")]
+    pub fn go_on(&self) {
+        self.cuts.set_stopped(false);
+    }
+
     /// Cuts the connections of the next commits: every second one after it has reached the server.
+    #[allow(dead_code, reason = "for tests of several processes")]
     pub fn cut_commits(&self, count: u32) {
         self.cuts.planned.fetch_add(count, Ordering::SeqCst);
     }
 
     /// Returns how many planned cuts were not made yet.
+    #[allow(dead_code, reason = "for tests of several processes")]
     pub fn planned(&self) -> u32 {
         self.cuts.planned.load(Ordering::SeqCst)
     }
 
     /// Returns how many connections were cut before their COMMIT reached the server, and after it.
+    #[allow(dead_code, reason = "for tests of several processes")]
     pub fn made(&self) -> (u32, u32) {
         (self.cuts.before.load(Ordering::SeqCst), self.cuts.after.load(Ordering::SeqCst))
     }
@@ -88,6 +135,12 @@ fn pass_on(mut from: UnixStream, mut to: UnixStream, cuts: Option<&Cuts>) {
     while let Ok(count @ 1..) = from.read(&mut buffer) {
         let part = &buffer[..count];
         let is_commit = part.windows(7).any(|bytes| bytes == b"COMMIT\0");
+        if let Some(cuts) = cuts {
+            if is_commit && cuts.stop_at_commit() {
+                break;
+            }
+            cuts.wait();
+        }
         let cut = cuts.filter(|_| is_commit).and_then(Cuts::take);
         if matches!(cut, Some(Cut::Before)) || to.write_all(part).is_err() || cut.is_some() {
             break;

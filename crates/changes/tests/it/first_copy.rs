@@ -1,0 +1,116 @@
+//! What a turn does before the first copy of its directory is complete.
+
+use std::fs;
+use std::time::{Duration, SystemTime};
+
+use crate::tree::{SESSION, Tree, key, repository_of, shown};
+
+const FILES: usize = 700;
+
+/// Creates a repository of many clean files. No turn in it waits for their copy.
+fn large() -> Tree {
+    let mut tree = Tree::repository();
+    for number in 0..FILES {
+        tree.write(format!("d{}/f{number}", number % 7), format!("{number}\n"));
+    }
+    std::os::unix::fs::symlink("f0", tree.path("d0/link")).unwrap();
+    tree.limits.wait = Duration::ZERO;
+    tree
+}
+
+/// Commits everything. No file is as young as the index.
+fn commit(tree: &Tree) {
+    let old = SystemTime::now() - Duration::from_secs(1000);
+    for path in tree.state().keys().filter(|path| path.is_file() && !path.is_symlink()) {
+        fs::File::options().append(true).open(path).unwrap().set_modified(old).unwrap();
+    }
+    tree.git(&["add", "-A"]);
+    tree.git(&["commit", "-q", "-m", "all"]);
+}
+
+#[test]
+fn clean_files_that_a_first_turn_deletes_are_restored_from_the_users_objects() {
+    for is_packed in [false, true] {
+        let tree = large();
+        commit(&tree);
+        if is_packed {
+            tree.git(&["gc", "-q"]);
+        }
+        let (before, repository) = (tree.state(), repository_of(&tree.path(".git")));
+        // One handle, as in a run: its background copy goes on.
+        let changes = tree.changes();
+        let begun = changes.begin(&tree.project(), key(1)).unwrap();
+        assert!(!begun.is_complete);
+        for number in 0..7 {
+            fs::remove_dir_all(tree.path(format!("d{number}"))).unwrap();
+        }
+        tree.write("README", "changed");
+        tree.write("new", "new");
+        let record = begun.turn.finish().unwrap();
+        assert_eq!(record.incomplete(), [""; 0]);
+        assert_eq!(record.shown().count(), FILES + 3);
+        let plan = changes.plan_undo(SESSION, None).unwrap();
+        assert!(plan.left_alone.is_empty() && plan.conflicts.is_empty(), "{:?}", plan.left_alone);
+        changes.undo(&plan).unwrap();
+        assert!(tree.state() == before);
+        assert!(repository_of(&tree.path(".git")) == repository, "the repository was touched");
+        // The objects are copied.
+        fs::remove_dir_all(tree.path(".git")).unwrap();
+        changes.undo(&changes.plan_undo(SESSION, None).unwrap()).unwrap();
+        assert!(tree.path("new").exists() && !tree.path("d3").exists());
+        changes.undo(&changes.plan_undo(SESSION, None).unwrap()).unwrap();
+        assert!(tree.state() == before);
+    }
+}
+
+#[test]
+fn an_interrupted_first_turn_is_completed_from_the_users_objects() {
+    let tree = large();
+    commit(&tree);
+    let before = tree.state();
+    let begun = tree.begin(1);
+    for number in 0..7 {
+        fs::remove_dir_all(tree.path(format!("d{number}"))).unwrap();
+    }
+    drop(begun);
+    let records = tree.changes().records(SESSION).unwrap();
+    assert!(records[0].interrupted && records[0].incomplete().is_empty());
+    tree.undo(1);
+    assert!(tree.state() == before);
+}
+
+/// The object of a file is not its content where an attribute converts it, or where it changed since.
+#[test]
+fn what_differs_from_its_object_is_never_restored_from_it() {
+    let tree = large();
+    tree.git(&["config", "filter.shout.clean", "tr a-z A-Z"]);
+    tree.write(".gitattributes", "*.txt text\n*.shout filter=shout\n*.id ident\n");
+    tree.write("a.txt", "one\r\ntwo\r\n");
+    tree.write("b.shout", "quiet");
+    tree.write("c.id", "$Id: 1 $");
+    tree.write("same-size", "1111");
+    commit(&tree);
+    tree.write("same-size", "2222");
+    tree.write("untracked", "mine");
+    let files = ["a.txt", "b.shout", "c.id", "same-size", "untracked"];
+    let before = tree.state();
+    let changes = tree.changes();
+    let begun = changes.begin(&tree.project(), key(1)).unwrap();
+    for name in files {
+        fs::remove_file(tree.path(name)).unwrap();
+    }
+    let record = begun.turn.finish().unwrap();
+    assert_eq!(shown(&record).len(), files.len());
+    // Whether a file was copied in time is a matter of luck. One that was not is said to be lost.
+    let plan = changes.plan_undo(SESSION, None).unwrap();
+    let left: Vec<String> = plan.left_alone.iter().map(|it| it.path.to_string()).collect();
+    if !plan.changes.is_empty() {
+        changes.undo(&plan).unwrap();
+    }
+    for name in files {
+        let path = tree.path(name);
+        let is_left = left.iter().any(|path| path == name);
+        assert_eq!(path.exists(), !is_left, "{name}");
+        assert!(is_left || fs::read(&path).unwrap() == before[&path].1, "{name}");
+    }
+}

@@ -1,0 +1,127 @@
+//! Texts about changed files and undos, for the terminal, the chat and the page.
+
+use std::fmt::{Display, Write as _};
+use std::path::Path;
+
+use convoke_changes::{Change, Changes, ChangesError, FileDiff, UndoPlan, shown};
+use convoke_core::figures::thousands;
+
+/// The paths that a list names, unless all are asked for.
+pub const LISTED: usize = 50;
+
+/// Describes an undo, with a line for each of at most so many paths.
+pub fn describe(changes: &Changes, plan: &UndoPlan, most: usize) -> Result<String, ChangesError> {
+    let mut text = title(plan);
+    let _ = write!(text, " in {}", plan.directory.display());
+    if plan.left_alone.is_empty() {
+        text.push_str(":\n");
+    } else {
+        let _ = writeln!(text, ", in part: {} can be restored", restored(plan));
+    }
+    for line in change_lines(changes, &plan.directory, &plan.changes, most)? {
+        let _ = writeln!(text, "  {line}");
+    }
+    if let Some(repository) = &plan.repository {
+        let _ = writeln!(text, "the repository stays as it is: {repository}");
+    }
+    for (turn, why) in &plan.not_recorded {
+        let (turn, member) = (turn.turn, &turn.member);
+        let _ = writeln!(text, "not part of this: turn {turn} ({member}) was not recorded: {why}");
+    }
+    for shared in &plan.shared_with {
+        let other = shared.turn.name_in(&plan.turn.session);
+        let paths = shared.paths.iter();
+        if shared.paths.is_empty() {
+            let _ = writeln!(text, "{other} ran at the same time and changed none of these files");
+            continue;
+        }
+        let _ = writeln!(text, "{other} ran at the same time, and these changes may be its own:");
+        list(&mut text, paths, shared.paths.len(), most);
+    }
+    if !plan.left_alone.is_empty() {
+        text.push_str("left as they are:\n");
+        let lines = plan.left_alone.iter().map(|left| format!("{}: {}", left.path, left.reason));
+        list(&mut text, lines, plan.left_alone.len(), most);
+    }
+    if !plan.conflicts.is_empty() {
+        text.push_str("refused, because something else changed these files since:\n");
+        let lines = plan.conflicts.iter().map(|it| format!("{}: {}", it.path, it.reason));
+        list(&mut text, lines, plan.conflicts.len(), most);
+    }
+    Ok(text)
+}
+
+/// Returns the report of an undo.
+pub fn done(plan: &UndoPlan) -> String {
+    let what = match (plan.is_redo, plan.left_alone.is_empty()) {
+        (false, true) => "undone".to_owned(),
+        (true, true) => "restored".to_owned(),
+        (false, false) => format!("undone in part: {} are restored", restored(plan)),
+        (true, false) => format!("restored in part: {} are restored", restored(plan)),
+    };
+    let subject = match &plan.applied {
+        Some(applied) => format!("the merge of the workspace of {}", applied.member),
+        None => format!("turn {} ({})", plan.turn.turn, plan.turn.member),
+    };
+    format!("{subject} is {what}; `undo` again reverses it")
+}
+
+/// Returns the report of an undo that has nothing to do.
+pub fn nothing_done(plan: &UndoPlan) -> &'static str {
+    match (plan.left_alone.is_empty(), plan.is_redo) {
+        (false, _) => "nothing can be restored",
+        (true, false) => "nothing is to be done: the files are as they were before",
+        (true, true) => "nothing is to be done: the changes are there already",
+    }
+}
+
+fn title(plan: &UndoPlan) -> String {
+    let (turn, member) = (plan.turn.turn, &plan.turn.member);
+    if let Some(applied) = &plan.applied {
+        let verb = if plan.is_redo { "restore" } else { "undo" };
+        return format!("this would {verb} the merge of the workspace of {}", applied.member);
+    }
+    if plan.is_redo {
+        format!("this would restore what turn {turn} ({member}) changed")
+    } else {
+        format!("this would undo turn {turn} ({member})")
+    }
+}
+
+/// Counts the files that a partial undo restores: `2,048 of 15,002 files`.
+fn restored(plan: &UndoPlan) -> String {
+    let restored = shown(&plan.changes).count();
+    let all = restored + plan.left_alone.len();
+    format!("{} of {} files", thousands(restored as u64), thousands(all as u64))
+}
+
+/// Returns a line for each changed path, at most so many: status, path, counts of lines.
+pub fn change_lines(
+    changes: &Changes,
+    directory: &Path,
+    list: &[Change],
+    most: usize,
+) -> Result<Vec<String>, ChangesError> {
+    let line = |diff: &FileDiff| {
+        let counted = diff.lines.map_or_else(
+            || format!("{} bytes", diff.bytes),
+            |lines| format!("+{} −{}", lines.added, lines.removed),
+        );
+        format!("{:<8} {}  {counted}", diff.status.as_str(), diff.path)
+    };
+    let diffs = changes.first_diffs(directory, list, most)?;
+    let left_out = shown(list).count() - diffs.len();
+    Ok(diffs.iter().map(line).chain(more(left_out)).collect())
+}
+
+fn list(text: &mut String, lines: impl Iterator<Item = impl Display>, count: usize, most: usize) {
+    let lines = lines.take(most).map(|line| line.to_string());
+    for line in lines.chain(more(count.saturating_sub(most))) {
+        let _ = writeln!(text, "  {line}");
+    }
+}
+
+/// Returns the line that counts what a list leaves out.
+fn more(left_out: usize) -> Option<String> {
+    (left_out > 0).then(|| format!("and {} more", thousands(left_out as u64)))
+}

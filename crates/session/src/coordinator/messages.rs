@@ -1,0 +1,152 @@
+//! Stores and routes messages.
+
+use convoke_core::marker::Intent;
+use convoke_core::{Diagnostic, MessageId, NewMessage};
+use convoke_team::Team;
+
+use super::{Coordinator, CoordinatorError};
+use crate::diagnostics;
+use crate::event::{SessionEventKind, ShownMessage, StopReason};
+use crate::id::{MemberName, Millis};
+use crate::routing::conversation::{Conversation, MessageEffects};
+use crate::routing::{Call, Routed, route};
+use crate::shared::InboxNumber;
+use crate::store::{Commit, Store};
+use crate::turn::{Turn, TurnState};
+
+impl<S: Store> Coordinator<S> {
+    /// Stores and routes a message of a person. The message is durable when this returns. Returns its id; `None` if
+    /// another process holds the session, which stores the message between two turns.
+    ///
+    /// The recipients of the message count if its text has no `[NEXT: …]`. Nothing in its [attachments](crate::attachment::Attachment)
+    /// is a marker.
+    pub async fn accept(
+        &mut self,
+        given: NewMessage,
+    ) -> Result<Option<MessageId>, CoordinatorError> {
+        self.person_of(&given)?;
+        if !self.is_held_or_claimed().await? {
+            self.put_into_inbox(&given).await?;
+            return Ok(None);
+        }
+        self.refresh().await?;
+        // A new message continues a conversation that was cancelled.
+        self.stop = None;
+        self.store_message(given, None).await.map(Some)
+    }
+
+    /// Returns the author of a message.
+    pub(super) fn person_of(&self, given: &NewMessage) -> Result<MemberName, CoordinatorError> {
+        let team = self.team_agents.team();
+        let name = given.speaker.name();
+        team.resolve_person(name).cloned().ok_or_else(|| {
+            let people = team.people().cloned().collect();
+            CoordinatorError::NoPerson { name: name.to_owned(), people }
+        })
+    }
+
+    /// Stores and routes a message of a person, from the inbox or not.
+    pub(super) async fn store_message(
+        &mut self,
+        mut message: NewMessage,
+        taken: Option<InboxNumber>,
+    ) -> Result<MessageId, CoordinatorError> {
+        let person = self.person_of(&message)?;
+        let team = self.team_agents.team();
+        let mut routed = route(team, &person, &message.content);
+        // An unknown name is left to the person to correct; no other member answers instead.
+        if routed.calls.is_empty() && !routed.has_recipients {
+            call_instead(&mut routed, message.addressees(), team);
+        }
+        message.speaker = team.speaker(&routed.speaker);
+        message.routing = None;
+        let mut next = self.conversation.clone();
+        // If the next turn is the person's own, this message answers it.
+        let is_answered = next.queue.peek().is_some_and(|turn| turn.member == routed.speaker);
+        let answered = match next.queue.peek().map(|turn| turn.id) {
+            Some(id) if is_answered => next.queue.remove(id),
+            _ => None,
+        };
+        let answers = answered.as_ref().map(|turn| turn.answers);
+        if let Some(number) = answers {
+            message.in_reply_to = Some(self.store.message(self.session, number).await?.message.id);
+        }
+        let at = self.team_agents.now();
+        let effects = next.add(message, answers, &routed, &routed.speaker, at);
+        let mut commit = self.commit_of(&next);
+        commit.at = at;
+        commit.taken = taken;
+        commit.turns.extend(answered.map(|turn| Turn {
+            state: TurnState::Done,
+            reply: Some(effects.message.number),
+            ended_at: Some(at),
+            ..turn
+        }));
+        let id = effects.message.message.id.clone();
+        self.write(next, commit, &routed, effects).await?;
+        self.guard.reset();
+        Ok(id)
+    }
+
+    /// Stores a message with its effects, and emits their events.
+    pub(super) async fn write(
+        &mut self,
+        next: Conversation,
+        mut commit: Commit,
+        routed: &Routed,
+        effects: MessageEffects,
+    ) -> Result<(), CoordinatorError> {
+        let MessageEffects { message, dropped, queued, left_out } = effects;
+        let shown = ShownMessage::new(&message, routed.text.clone());
+        let at = commit.at;
+        commit.messages.push(message);
+        commit.turns.extend(dropped.iter().chain(&queued).cloned());
+        self.commit(commit).await?;
+        self.conversation = next;
+        self.emit(at, SessionEventKind::Message(shown));
+        for diagnostic in &routed.diagnostics {
+            let diagnostic = diagnostic.clone();
+            self.emit(at, SessionEventKind::Diagnostic { turn: None, diagnostic });
+        }
+        for turn in dropped {
+            self.emit(at, SessionEventKind::TurnDropped { turn: turn.id, member: turn.member });
+        }
+        if let Some(task) = &routed.task {
+            self.emit(
+                at,
+                SessionEventKind::Task { task: task.clone(), by: routed.speaker.clone() },
+            );
+        }
+        for Turn { id: turn, member, answers, intent, .. } in queued {
+            self.emit(at, SessionEventKind::TurnQueued { turn, member, answers, intent });
+        }
+        if left_out > 0 {
+            self.note_overflow(at, left_out);
+        }
+        Ok(())
+    }
+
+    fn note_overflow(&mut self, at: Millis, left_out: u64) {
+        let limit = self.team_agents.team().limits.queue;
+        let message = format!("queue full: {limit} turns queued, {left_out} not added");
+        let diagnostic = Diagnostic::new(diagnostics::QUEUE_FULL, message).with_count(left_out);
+        self.emit(at, SessionEventKind::Diagnostic { turn: None, diagnostic });
+        self.stop = Some(StopReason::QueueFull { person: self.asker(), limit, left_out });
+    }
+}
+
+/// Queues turns for the recipients that a message has beside its text.
+fn call_instead(routed: &mut Routed, to: &[String], team: &Team) {
+    for name in to {
+        match team.resolve(name) {
+            Some(member) if routed.calls.iter().any(|call| call.member == *member) => {}
+            Some(member) => {
+                routed.calls.push(Call { member: member.clone(), intent: Intent::default() });
+            }
+            None => {
+                let message = format!("no member has the name `{name}`; {}", team.hint(name));
+                routed.diagnostics.push(Diagnostic::new(diagnostics::MARKER_UNRESOLVED, message));
+            }
+        }
+    }
+}
