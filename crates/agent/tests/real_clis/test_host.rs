@@ -14,7 +14,7 @@ use convoke_agent::verdict::{Failure, FailureReason};
 use convoke_agent::{Agent, AgentTurn, TurnResult, Verdict};
 use convoke_rehearsal::{Answer, Rehearsal, RequestKind as Asked, Script, start};
 use convoke_wire::RequestParts;
-use serde_json::json;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 /// A CLI, and the protocol to speak with it.
