@@ -61,9 +61,21 @@ convoke_core::diagnostic_codes! {
     AGENT_INSTRUCTIONS_UNREAD = "agent.instructions-unread", Loss,
         "The directory is not trusted, so an agent is started in a way that withholds instruction files of the project.",
         "Trust the directory: `convoke trust`.";
+    AGENT_COMMANDS_CHANGED = "agent.commands-changed", Loss,
+        "A file that names commands for agents or git changed since the directory was trusted; the agent is started as if it were not trusted.",
+        "Look at the file, then run `convoke trust`, which shows what changed.";
+    PERMISSION_PROGRAM_RULES = "permission.program-rules", Loss,
+        "An agent that asks a person has rules of its program's own that allow commands or tools, and follows them without a question.",
+        "Move the rules to your `permissions.toml`, or remove them.";
     SANDBOX_PARTIAL = "sandbox.partial", Note,
         "Part of a member's permissions is not enforced; the message names it.",
         "`convoke docs permissions` says what that means; `require-sandbox = true` refuses turns where this system enforces less than it could.";
+    SANDBOX_PATH_MISSING = "sandbox.path-missing", Note,
+        "A path that an agent may change does not exist, and the agent cannot create it.",
+        "Create it, or remove it from `writable` in agents.toml.";
+    SANDBOX_VARIABLES_WITHHELD = "sandbox.variables-withheld", Note,
+        "An agent failed that was not given variables whose names mark secrets.",
+        "Name those that it needs as `variables` of the agent in agents.toml.";
     SANDBOX_STOPPED = "sandbox.stopped", Loss,
         "The sandbox stopped a tool of the agent, which may have continued without it.",
         "Widen the member's permissions, or add the path or port to the agent in agents.toml, if it should be allowed.";

@@ -34,6 +34,7 @@
 
 pub mod adapter;
 mod claude_settings;
+pub mod command_files;
 pub mod config;
 pub mod diagnostics;
 pub mod endpoint;
@@ -46,6 +47,7 @@ pub mod process;
 pub mod redaction;
 pub mod relayed;
 pub mod sandbox;
+pub mod search_path;
 pub mod start;
 pub mod stream;
 pub mod team_tools;

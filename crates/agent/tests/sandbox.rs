@@ -75,6 +75,7 @@ const ATTEMPTS: &[(&str, &str)] = &[
     ("read the environment of Convoke", "cat /proc/$CONVOKE/environ"),
     ("name the open files of Convoke", "readlink /proc/$CONVOKE/fd/0"),
     ("read ~/.ssh by way of Convoke", "cat /proc/$CONVOKE/root$HOME/.ssh/id"),
+    ("trace Convoke", "perl $OUTSIDE/trace.pl $CONVOKE"),
 ];
 
 /// The client of a connection, which is made when it is accepted by the kernel of the other side.
@@ -91,16 +92,24 @@ if ($how eq "pair") {
     exit(defined(send($one, "x", 0)) ? 0 : 1);
 }
 my $host = $how eq "tcp2" ? "127.0.0.2" : "127.0.0.1";
-my $address = $how eq "abstract" ? pack_sockaddr_un("\0$to")
+my $address = $how eq "tcp6" ? pack_sockaddr_in6($to, Socket::inet_pton(AF_INET6, "::1"))
+    : $how eq "abstract" ? pack_sockaddr_un("\0$to")
     : $how eq "unix" ? pack_sockaddr_un($to) : pack_sockaddr_in($to, inet_aton($host));
 my ($family, $type, $protocol) = (AF_INET, SOCK_STREAM, 0);
 ($type, $protocol) = (SOCK_DGRAM, 17) if $how eq "udp";
 $protocol = 262 if $how eq "mptcp";
+$family = AF_INET6 if $how eq "tcp6";
 $family = AF_UNIX if $how eq "abstract" or $how eq "unix";
 socket(my $socket, $family, $type, $protocol) or exit 1;
 if ($how eq "udp") { send($socket, "x", 0, $address) or exit 1 }
 elsif ($how eq "fastopen") { send($socket, "x", 0x20000000, $address) or exit 1 }
 else { connect($socket, $address) or exit 1 }
+"#;
+
+/// Attaches to a process as a debugger does.
+const TRACE: &str = r#"
+my $ptrace = `uname -m` =~ /aarch64/ ? 117 : 101;
+exit(syscall($ptrace, 16, int($ARGV[0]), 0, 0) < 0);
 "#;
 
 impl Stage {
@@ -143,7 +152,9 @@ impl Stage {
         std::fs::create_dir(&closed).unwrap();
         std::fs::set_permissions(&closed, std::fs::Permissions::from_mode(0o0)).unwrap();
         write(&stage.work().join("project.txt"), "text");
-        for (name, text) in [("file", "text"), ("removed", "text"), ("net.pl", NET)] {
+        for (name, text) in
+            [("file", "text"), ("removed", "text"), ("net.pl", NET), ("trace.pl", TRACE)]
+        {
             write(&stage.outside().join(name), text);
         }
         std::fs::create_dir(stage.path("tmp")).unwrap();
@@ -324,6 +335,7 @@ signal Convoke                   -         -    -       open
 read the environment of Convoke  -         -    -       -
 name the open files of Convoke   -         -    -       -
 read ~/.ssh by way of Convoke    -         -    -       -
+trace Convoke                    -         -    -       -
 ";
 
 #[test]
@@ -382,6 +394,23 @@ print "io_uring: ", ($made >= 0 ? "open" : $! == $ENOSYS ? "refused" : "other: $
     }
 }
 
+#[test]
+fn port_rules_hold_for_the_newer_protocol_of_addresses_too() {
+    // A machine may have none.
+    let Ok(listener) = TcpListener::bind("[::1]:0") else { return };
+    let port = listener.local_addr().unwrap().port().to_string();
+    for (permissions, cell) in
+        [("read-only", "stopped"), ("edit", "stopped"), ("edit-and-network", "open")]
+    {
+        let stage = Stage::new();
+        let script = "perl $OUTSIDE/net.pl tcp6 $PORT6 && echo open || echo stopped";
+        let mut turn = stage.turn(permissions, script);
+        turn.env("PORT6", &port);
+        let text = shown(turn);
+        assert!(text.starts_with(&format!("done\n{cell}\n")), "{permissions}: {text}");
+    }
+}
+
 /// Without a relay, what the program itself needs is open, and it is said.
 #[test]
 fn without_a_relay_the_ports_of_models_and_udp_are_open_and_named() {
@@ -403,6 +432,26 @@ fn without_a_relay_the_ports_of_models_and_udp_are_open_and_named() {
     let text = shown(turn);
     assert!(text.contains("connect to its model: open"), "{text}");
     assert!(text.contains("connect to another port: stopped"), "{text}");
+    assert!(text.contains(&format!("TCP port {} of addresses", model.port())), "{text}");
+
+    // Any other address is none of its business.
+    let mut turn = stage.turn("read-only", &all_attempts());
+    turn.env_remove("CONVOKE_TEST_PORT").env("VAULT_ADDR", format!("http://{model}"));
+    let text = shown(turn);
+    assert!(text.contains("connect to its model: stopped"), "{text}");
+}
+
+/// A program that fails without a key that it was not given says nothing of it.
+#[test]
+fn a_program_that_fails_without_its_variables_is_told_of_them() {
+    for (script, is_told) in [("exit 3", true), ("echo fine", false)] {
+        let stage = Stage::new();
+        let mut turn = stage.turn("read-only", script);
+        turn.env("MY_API_KEY", "x-y-z").env("OTHER", "x");
+        let text = shown(turn);
+        let told = "sandbox.variables-withheld: the program was not given MY_API_KEY; name";
+        assert_eq!(text.contains(told), is_told, "{script}: {text}");
+    }
 }
 
 /// The gaps of each older kernel are named, and everything else is enforced.

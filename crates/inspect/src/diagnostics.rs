@@ -70,6 +70,9 @@ convoke_core::diagnostic_codes! {
     DOCTOR_SHADOWED = "doctor.shadowed", Note,
         "An agent is installed more than once, and one copy hides the other.",
         "Remove one of them, or configure the path of the other.";
+    DOCTOR_IN_PROJECT = "doctor.in-project", Note,
+        "A program of an agent's name is in a directory of the project that is on the PATH. It is not run.",
+        "Install the agent elsewhere, or name the program by its path as `command` in agents.toml.";
     DOCTOR_NOT_SIGNED_IN = "doctor.not-signed-in", Error,
         "No credentials of the agent were found.",
         "Sign in to it, or give it a key.";

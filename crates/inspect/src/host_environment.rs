@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
+use convoke_agent::search_path::{SearchPath, is_executable};
+
 /// The environment of a program.
 #[derive(Debug, Clone)]
 pub struct HostEnvironment {
@@ -36,16 +38,27 @@ impl HostEnvironment {
         found
     }
 
-    /// Returns a program on the `PATH` that does not lie in the working directory, where an agent could have put it: it
-    /// would run outside of the agent's sandbox.
-    pub fn program_elsewhere(&self, name: &str) -> Option<PathBuf> {
-        let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
-        let cwd = real(&self.cwd);
-        let is_in_cwd = |path: &Path| real(path).starts_with(&cwd);
-        let is_elsewhere = |path: &PathBuf| {
-            path.is_absolute() && !is_in_cwd(path) && !path.parent().is_some_and(is_in_cwd)
-        };
-        self.programs(name).into_iter().find(is_elsewhere)
+    /// Returns the search path of programs that Convoke starts by name: without directories in the project, where an agent
+    /// could have put a program.
+    pub fn search_path(&self) -> SearchPath {
+        let path = self.variable("PATH").unwrap_or_default();
+        SearchPath::outside_project(path, &self.cwd, Some(&self.home))
+    }
+
+    /// Returns the environment of programs that run outside of a sandbox, which find others by [`Self::search_path`].
+    #[must_use]
+    pub fn outside_project(&self) -> Self {
+        let mut outside = self.clone();
+        outside.environment.insert("PATH".into(), self.search_path().to_variable());
+        outside
+    }
+
+    /// Returns the program of an agent: by its path, or by its name outside of the project.
+    pub fn agent_program(&self, name: &str) -> Option<PathBuf> {
+        if name.contains('/') {
+            return self.program(OsStr::new(name));
+        }
+        self.search_path().programs(name).into_iter().next()
     }
 
     /// Returns a program as a shell would find it: by its path, or by its name on the `PATH`.
@@ -56,10 +69,4 @@ impl HostEnvironment {
         }
         self.programs(name.to_str()?).into_iter().next()
     }
-}
-
-fn is_executable(path: &Path) -> bool {
-    use std::os::unix::fs::PermissionsExt;
-    std::fs::metadata(path)
-        .is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
 }

@@ -158,6 +158,7 @@ async fn time_to_the_wire(name: &str, store: Arc<dyn ThreadStore>) {
             tmpdir: None,
             openai_base_url: None,
         },
+        private: Vec::new(),
         pack: Arc::new(convoke_packs::convoke().unwrap()),
         store,
     };

@@ -6,12 +6,14 @@
 
 use std::cell::Cell;
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use convoke_agent::config::{ApiDeveloperRole, ApiTools, ApiWire};
 use convoke_agent::event::{Event, EventKind};
 use convoke_agent::id::ThreadId;
+use convoke_agent::sandbox::Secrets;
 use convoke_agent::thread::{RequestEnd, ThreadStore};
 use convoke_agent::turn::TurnSide;
 use convoke_agent::turn_input::{ResumeHandle, ThreadWriter, TurnInput};
@@ -54,6 +56,8 @@ pub struct Host {
     pub pack: Arc<Pack>,
     /// The store of threads, also if the caller writes to it.
     pub store: Arc<dyn ThreadStore>,
+    /// Directories of Convoke's own that no member reads.
+    pub private: Vec<PathBuf>,
 }
 
 /// A model that takes turns.
@@ -140,20 +144,34 @@ impl ModelAgent {
         let client = Client::new(endpoint, key.clone(), &proxies, limits)
             .map_err(|error| usage(error.to_string()))?;
         let machine = Machine { cwd: turn_input.cwd.clone(), ..self.host.machine.clone() };
+        let variable = |name: &str| {
+            let mut variables = self.host.env.iter().rev();
+            variables.find(|(key, _)| key == name).map(|(_, value)| value.as_os_str())
+        };
+        let secrets = Secrets::of_user(
+            machine.home.as_deref(),
+            &turn_input.cwd,
+            variable,
+            &self.host.private,
+        );
         let toolbox = match api.tools {
             ApiTools::None => None,
-            ApiTools::Read => Some(Toolbox::open(&turn_input.cwd).map_err(|error| {
-                let cwd = turn_input.cwd.display();
-                Failure::new(
-                    FailureReason::Start,
-                    format!("cannot open the directory {cwd}: {error}"),
-                )
-            })?),
+            ApiTools::Read => {
+                let toolbox = Toolbox::open(&turn_input.cwd).map_err(|error| {
+                    let cwd = turn_input.cwd.display();
+                    Failure::new(
+                        FailureReason::Start,
+                        format!("cannot open the directory {cwd}: {error}"),
+                    )
+                })?;
+                Some(toolbox.without(&secrets))
+            }
         };
         let codex_home = machine.codex_home.clone();
         let home = machine.home.as_deref();
         let files =
-            ProjectFiles::open(&turn_input.cwd, home, turn_input.trust, codex_home, key.clone());
+            ProjectFiles::open(&turn_input.cwd, home, turn_input.trust, codex_home, key.clone())
+                .without(secrets);
         let config = self.config(turn_input, &files, &machine, model, (base_url, wire))?;
         let thread = self.settings.thread.clone();
         let host = &*self.host;

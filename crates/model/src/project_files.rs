@@ -1,17 +1,18 @@
-//! The files of an untrusted project: links that lead outside are not followed. Otherwise a project could send any file
-//! of the user to a model.
+//! The files of a project. Links that lead out of an untrusted one are not followed, and those to secrets of the user in
+//! none: otherwise a project, or a member that changes it, could send any file of the user to a model.
 //!
 //! A project is the repository around the working directory, or the directory alone. Instruction files above it are read
 //! too, since for Codex any `.git` marks a root; a link there may not leave its own directory.
 
 use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use convoke_agent::sandbox::Secrets;
 use convoke_agent::turn_input::Trust;
-use convoke_core::Diagnostic;
+use convoke_core::{Code, Diagnostic};
 use convoke_files::{Disk, EntryKind, Files, Head, git};
 
 use crate::diagnostics;
@@ -27,7 +28,11 @@ pub(crate) struct ProjectFiles {
     configuration: PathBuf,
     /// The key, which is removed from all files.
     key: Option<Key>,
-    refused: RefCell<BTreeSet<PathBuf>>,
+    /// The user's secrets, and the working directory, which is none.
+    secrets: Secrets,
+    cwd: PathBuf,
+    /// The files that were not read, with the reason.
+    refused: RefCell<BTreeMap<PathBuf, Code>>,
 }
 
 /// An untrusted project.
@@ -83,37 +88,53 @@ impl ProjectFiles {
             Trust::Trusted => None,
             Trust::Untrusted => Some(Project::new(cwd, home)),
         };
-        Self { confined_to, configuration, key, refused: RefCell::default() }
+        let (secrets, refused) = (Secrets::default(), RefCell::default());
+        Self { confined_to, configuration, key, secrets, cwd: cwd.to_owned(), refused }
+    }
+
+    /// Refuses links to secrets.
+    pub fn without(self, secrets: Secrets) -> Self {
+        Self { secrets, ..self }
     }
 
     /// Returns a diagnostic for each refused file.
     pub fn take_refused(&self) -> Vec<Diagnostic> {
         let refused = std::mem::take(&mut *self.refused.borrow_mut());
-        let diagnostic = |path: PathBuf| {
+        let diagnostic = |(path, code): (PathBuf, Code)| {
             let shown = path.display().to_string();
-            let message =
-                format!("{shown} leads out of a project that is not trusted; it was not read");
-            Diagnostic::new(diagnostics::PROJECT_FILE_OUTSIDE, message).at_path(shown)
+            let is_secret = code == diagnostics::PROJECT_FILE_SECRET;
+            let leads = if is_secret {
+                "leads to one of your secrets"
+            } else {
+                "leads out of a project that is not trusted"
+            };
+            let message = format!("{shown} {leads}; it was not read");
+            Diagnostic::new(code, message).at_path(shown)
         };
         refused.into_iter().map(diagnostic).collect()
     }
 
-    /// Resolves a path; a link that leads outside counts as missing.
+    /// Resolves a path; a link that leads outside or to a secret counts as missing.
     fn inside(&self, path: &Path) -> io::Result<PathBuf> {
-        let Some(project) = &self.confined_to else { return Ok(path.to_owned()) };
-        let real = path.canonicalize()?;
-        let is_own = path.starts_with(&self.configuration);
-        let bounds = if is_own { None } else { project.bounds(path) };
-        if bounds.is_none_or(|bounds| real.starts_with(bounds)) {
-            return Ok(real);
+        if path.starts_with(&self.configuration) {
+            return Ok(path.to_owned());
         }
-        self.refused.borrow_mut().insert(path.to_owned());
+        let real = path.canonicalize()?;
+        let bounds = self.confined_to.as_ref().and_then(|project| project.bounds(path));
+        let code = if self.secrets.contain(&real, &self.cwd) {
+            diagnostics::PROJECT_FILE_SECRET
+        } else if bounds.is_some_and(|bounds| !real.starts_with(bounds)) {
+            diagnostics::PROJECT_FILE_OUTSIDE
+        } else {
+            return Ok(if self.confined_to.is_some() { real } else { path.to_owned() });
+        };
+        self.refused.borrow_mut().insert(path.to_owned(), code);
         Err(io::ErrorKind::NotFound.into())
     }
 
     /// Returns whether a path leads outside, and records it. A dangling link does not.
     fn is_refused(&self, path: &Path) -> bool {
-        self.inside(path).is_err() && self.refused.borrow().contains(path)
+        self.inside(path).is_err() && self.refused.borrow().contains_key(path)
     }
 }
 
@@ -155,10 +176,8 @@ impl Files for ProjectFiles {
     }
 
     fn canonicalize(&self, path: &Path) -> io::Result<PathBuf> {
-        match &self.confined_to {
-            Some(_) => self.inside(path),
-            None => Disk.canonicalize(path),
-        }
+        let inside = self.inside(path)?;
+        Disk.canonicalize(&inside)
     }
 }
 
@@ -205,6 +224,40 @@ mod tests {
         fs::create_dir(home.join("work/.git")).unwrap();
         fs::write(home.join("work/.git/HEAD"), "ref: refs/heads/main").unwrap();
         assert_eq!(read().0.as_deref(), Some("a secret"), "its own repository");
+    }
+
+    #[test]
+    fn a_link_to_a_secret_is_read_in_no_project() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = folder.path().canonicalize().unwrap();
+        let project = home.join("project");
+        fs::create_dir_all(&project).unwrap();
+        for (name, text) in [(".ssh/id", "a key"), ("shared.md", "shared"), ("kube", "a token")] {
+            fs::create_dir_all(home.join(name).parent().unwrap()).unwrap();
+            fs::write(home.join(name), text).unwrap();
+        }
+        let link = |to: &str, at: &str| std::os::unix::fs::symlink(to, project.join(at)).unwrap();
+        link("../.ssh/id", "AGENTS.md");
+        link("../.ssh", "directory");
+        link("../kube", "config");
+        link("../shared.md", "shared.md");
+        let kube = home.join("kube");
+        for trust in [Trust::Trusted, Trust::Untrusted] {
+            let variable = |name: &str| (name == "KUBECONFIG").then_some(kube.as_os_str());
+            let secrets = Secrets::of_user(Some(&home), &project, variable, &[]);
+            let files =
+                ProjectFiles::open(&project, Some(&home), trust, home.join(".convoke"), None)
+                    .without(secrets);
+            let read =
+                |name: &str| files.read_text(&project.join(name), FileKind::Instructions).ok();
+            for name in ["AGENTS.md", "directory/id", "config"] {
+                assert_eq!(read(name), None, "{name}");
+                let refused = files.take_refused();
+                assert_eq!(refused[0].code, diagnostics::PROJECT_FILE_SECRET, "{refused:?}");
+            }
+            let shared = (trust == Trust::Trusted).then_some("shared");
+            assert_eq!(read("shared.md").as_deref(), shared, "{trust:?}");
+        }
     }
 
     #[test]

@@ -207,7 +207,9 @@ impl SessionEventKind {
         match event.kind {
             EventKind::PermissionAsked { question, expires_at } => {
                 let question = PermissionQuestion { id: id_of(question.id), ..question };
-                let answers = PermissionAnswer::OFFERED.to_vec();
+                // Nothing can answer a question that is answered already, by a rule or an earlier answer.
+                let is_open = expires_at > 0;
+                let answers = if is_open { PermissionAnswer::OFFERED.to_vec() } else { Vec::new() };
                 Self::PermissionAsked { turn, member, question, answers, expires_at }
             }
             EventKind::PermissionAnswered { id, answer, by } => {

@@ -7,13 +7,13 @@
 pub(super) mod question;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use convoke_core::Diagnostic;
 use convoke_files::FileKind;
 use convoke_files::limit::read_named_text;
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 use self::question::{LineRole, Questions};
@@ -26,7 +26,7 @@ use crate::start::Start;
 use crate::stream::claude::Claude;
 use crate::stream::{Reader, Sink};
 use crate::team_tools::SERVER;
-use crate::turn_input::Permissions;
+use crate::turn_input::{Permissions, Trust};
 use crate::vendor::Vendor;
 use crate::verdict::Failure;
 
@@ -91,9 +91,12 @@ pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
         ("DISABLE_AUTOUPDATER", "1".to_owned()),
     ];
     call.env = env.map(|(key, value)| (key.into(), value.into())).into();
-    if context.enforcer.is_kernel() && context.permissions() < Permissions::Full {
+    let is_open = context.definition.sandbox.readable.iter().any(|path| path == Path::new("/"));
+    if context.enforcer.is_kernel() && (context.permissions() < Permissions::Full || !is_open) {
         // It asks for no permissions there, not even as root.
         call.env.push(("IS_SANDBOX".into(), "1".into()));
+    }
+    if context.enforcer.is_kernel() && context.permissions() < Permissions::Full {
         let is_own = context.variable(sign_in::VARIABLE).is_none();
         let sign_in = directory(context).and_then(|it| SignIn::find(Vendor::Claude, &it));
         if let Some(sign_in) = sign_in.filter(|_| is_own) {
@@ -185,16 +188,34 @@ fn permissions(context: &Context<'_>) -> Vec<&'static str> {
 /// it cannot start in. Given settings may hold keys, so they go into a file.
 fn settings(context: &Context<'_>, given: Option<String>) -> Result<OsString, Failure> {
     let is_on = !context.enforcer.is_kernel() && context.permissions() < Permissions::Full;
-    let Some(given) = given else {
+    let asks = context.permissions() == Permissions::Ask;
+    let asked = if asks { question::silencing_rules(&rule_files(context)) } else { Vec::new() };
+    if given.is_none() && asked.is_empty() {
         return Ok(json!({ "sandbox": { "enabled": is_on } }).to_string().into());
-    };
-    let mut settings = claude_settings::read(&given, &context.turn_input.cwd)
-        .map_err(|error| start_failure(error.to_string()))?;
-    if !settings["sandbox"].is_object() {
-        settings["sandbox"] = json!({});
+    }
+    let given = given.map(|given| claude_settings::read(&given, &context.turn_input.cwd));
+    let given = given.transpose().map_err(|error| start_failure(error.to_string()))?;
+    let mut settings = given.unwrap_or_else(|| json!({}));
+    for name in ["sandbox", "permissions"] {
+        if !settings[name].is_object() {
+            settings[name] = json!({});
+        }
     }
     settings["sandbox"]["enabled"] = json!(is_on);
+    let given = settings["permissions"]["ask"].as_array().cloned().unwrap_or_default();
+    let asked = given.into_iter().chain(asked.into_iter().map(Value::from));
+    settings["permissions"]["ask"] = asked.collect();
     Ok(context.write_private("settings.json", &settings.to_string())?.into())
+}
+
+/// Returns the texts of the settings whose rules the program follows.
+fn rule_files(context: &Context<'_>) -> Vec<String> {
+    let project = context.turn_input.cwd.join(".claude");
+    let projects = ["settings.json", "settings.local.json"].map(|name| project.join(name));
+    let is_trusted = context.turn_input.trust == Trust::Trusted;
+    let projects = projects.iter().filter(|_| is_trusted);
+    let read = |path: &PathBuf| read_named_text(path, FileKind::Configuration).ok();
+    projects.filter_map(read).chain([users_settings(context)]).collect()
 }
 
 struct Conversation {
@@ -307,7 +328,7 @@ mod tests {
         let question =
             br#"{"type":"control_request","request_id":"7","request":{"subtype":"can_use_tool"}}"#;
         let answer = refuse_question(question).unwrap();
-        let answer: serde_json::Value = serde_json::from_slice(&answer).unwrap();
+        let answer: Value = serde_json::from_slice(&answer).unwrap();
         assert_eq!(answer["response"]["request_id"], "7");
         assert_eq!(answer["response"]["subtype"], "error");
         assert_eq!(refuse_question(br#"{"type":"assistant"}"#), None);

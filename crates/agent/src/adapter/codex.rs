@@ -10,8 +10,10 @@ pub(super) mod question;
 pub use self::provider::key_variable;
 
 use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
 
 use convoke_core::Diagnostic;
+use convoke_files::{Disk, FileKind, Files as _};
 use serde_json::{Value, json};
 
 use self::question::{Questions, refusal};
@@ -134,13 +136,9 @@ fn exec(
     args.extend(settings);
     let mut diagnostics: Vec<Diagnostic> =
         byte_order_mark(&turn_input.prompt).into_iter().collect();
-    if context.permissions() > Permissions::ReadOnly {
+    if context.permissions() > Permissions::ReadOnly || is_withheld(context) {
         args.extend(["-c", &trust_level(turn_input)].map(OsString::from));
-        if turn_input.trust == Trust::Untrusted {
-            let message = "this directory is not trusted, and `codex exec` is told so: versions that \
-                           ask for trust leave its AGENTS.md files out";
-            diagnostics.push(Diagnostic::new(diagnostics::AGENT_INSTRUCTIONS_UNREAD, message));
-        }
+        diagnostics.extend((turn_input.trust == Trust::Untrusted).then(unread_instructions));
     }
     args.extend(["--json", "--skip-git-repo-check"].map(OsString::from));
     if let Some(model) = context.model() {
@@ -179,6 +177,40 @@ fn trust_level(turn_input: &TurnInput) -> String {
     format!("projects={{{cwd}={{trust_level=\"{level}\"}}}}")
 }
 
+/// Returns whether the program must be told that the directory is not trusted, because the user's own configuration of it
+/// may say otherwise. A directory of which it says nothing is not followed.
+fn is_withheld(context: &Context<'_>) -> bool {
+    context.turn_input.trust == Trust::Untrusted
+        && provider::config_text(context).contains("trust_level")
+}
+
+/// Returns the files of rules that allow commands: the user's own, and those of a trusted project. No setting of the program
+/// turns them off.
+fn rule_files(context: &Context<'_>) -> Vec<PathBuf> {
+    let is_trusted = context.turn_input.trust == Trust::Trusted;
+    let projects = is_trusted.then(|| context.turn_input.cwd.join(".codex"));
+    let directories = provider::home(context).into_iter().chain(projects);
+    let directories = directories.map(|directory| directory.join("rules"));
+    let files = directories.flat_map(|directory| {
+        let names = Disk.names(&directory).unwrap_or_default();
+        names.into_iter().map(move |name| directory.join(name))
+    });
+    let allows = |path: &PathBuf| {
+        let text = Disk.read_text(path, FileKind::CommandRules).unwrap_or_default();
+        // A rule without a decision allows.
+        text.split("prefix_rule").skip(1).any(|rule| {
+            !rule.contains("decision") || rule.contains("\"allow\"") || rule.contains("'allow'")
+        })
+    };
+    files.filter(|path| path.extension().is_some_and(|it| it == "rules")).filter(allows).collect()
+}
+
+fn unread_instructions() -> Diagnostic {
+    let message = "this directory is not trusted, and codex is told so: versions that ask for trust leave its \
+                   AGENTS.md files out";
+    Diagnostic::new(diagnostics::AGENT_INSTRUCTIONS_UNREAD, message)
+}
+
 /// `exec` drops a byte order mark at the start of its input.
 fn byte_order_mark(prompt: &str) -> Option<Diagnostic> {
     prompt.starts_with('\u{feff}').then(|| {
@@ -198,8 +230,12 @@ fn app_server(context: &Context<'_>, mut args: Vec<OsString>, requests: u64) -> 
     if key.is_some() {
         args.extend(["-c", KEY_IN_MEMORY].map(OsString::from));
     }
-    args.push("app-server".into());
     let mut diagnostics = Vec::new();
+    if is_withheld(context) {
+        args.extend(["-c", &trust_level(turn_input)].map(OsString::from));
+        diagnostics.push(unread_instructions());
+    }
+    args.push("app-server".into());
     if turn_input.system.is_some() && turn_input.resume.is_some() {
         let message = "a resumed codex session may keep its first system text";
         diagnostics.push(Diagnostic::new(diagnostics::AGENT_SYSTEM_KEPT, message));
@@ -208,6 +244,9 @@ fn app_server(context: &Context<'_>, mut args: Vec<OsString>, requests: u64) -> 
     // the user's configuration, and from then on runs what the project configures.
     let moved = turn_input.resume.as_ref().filter(|handle| handle.cwd != turn_input.cwd);
     let asks = context.permissions() == Permissions::Ask;
+    if asks {
+        diagnostics.extend(super::program_rules("codex", &rule_files(context)));
+    }
     let thread = json!({
         "cwd": moved.map(|_| &turn_input.cwd),
         "approvalPolicy": if asks { "untrusted" } else { "never" },

@@ -60,6 +60,9 @@ pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
     env.extend(start.map(|(name, value)| (name.into(), value.into())));
     env.extend(home::settings_above_projects(context)?);
     let mut diagnostics = withheld.diagnostics;
+    if context.permissions() == Permissions::Ask {
+        diagnostics.extend(super::program_rules("gemini", &home::answering_files(context)));
+    }
     env.extend(withheld.variables);
     if let Some(system) = &turn_input.system {
         let path = context.write_private("system.md", system)?;

@@ -192,7 +192,7 @@ impl Found {
 }
 
 /// Splits `section "sub\"section"] rest`, or the older `section.subsection] rest`.
-fn split_header(header: &str) -> ((&str, Option<String>), &str) {
+pub(crate) fn split_header(header: &str) -> ((&str, Option<String>), &str) {
     let Some((section, quoted)) =
         header.split_once('"').filter(|(section, _)| !section.contains(']'))
     else {

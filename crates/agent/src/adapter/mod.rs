@@ -30,10 +30,11 @@ pub(crate) use self::codex::SQLITE_DIRECTORY as CODEX_SQLITE_DIRECTORY;
 pub use self::codex::key_variable as codex_key_variable;
 pub(crate) use self::codex::provider as codex_provider;
 pub(crate) use self::diff::unified;
+pub(crate) use self::git::split_header as split_git_header;
 pub use self::one_shot::OneShot;
 pub use self::stand_in::{Script, StandIn, Step};
 pub use self::trial::{Trial, trial};
-use convoke_redact::Redactor;
+use convoke_redact::{Redactor, is_secret_name};
 
 use crate::config::{AgentKind, Definition, Protocol, is_option};
 use crate::diagnostics;
@@ -228,7 +229,8 @@ impl Context<'_> {
             let named = call.directory.clone().or_else(|| moved.map(PathBuf::from));
             named.or_else(|| Some(home.as_ref()?.join(facts.directory)))
         });
-        let env = self.host.env.iter().map(|(_, value)| value.as_os_str());
+        let env = self.host.env.iter().filter(|(name, _)| names_address(name));
+        let env = env.map(|(_, value)| value.as_os_str());
         let own = self.definition.env.values().map(OsStr::new);
         let texts = env.chain(own).chain(call.args.iter().map(OsString::as_os_str));
         let addresses = texts.filter_map(OsStr::to_str).map(str::to_owned);
@@ -317,6 +319,21 @@ fn start_failure(message: impl Into<String>) -> Failure {
     Failure::new(FailureReason::Start, message)
 }
 
+/// Returns whether a variable of the user's environment names the address of a model or a proxy.
+fn names_address(name: &OsStr) -> bool {
+    const ENDS: &[&str] = &["_BASE_URL", "_API_BASE", "_ENDPOINT", "_PROXY"];
+    let name = name.to_string_lossy().to_ascii_uppercase();
+    ENDS.iter().any(|end| name.ends_with(end))
+}
+
+/// Returns the diagnostic of a program that asks, about rules of its own that it follows without a question.
+fn program_rules(program: &str, files: &[PathBuf]) -> Option<Diagnostic> {
+    let named: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
+    let message =
+        format!("{program} does what its own rules allow without a question: {}", named.join(", "));
+    (!named.is_empty()).then(|| Diagnostic::new(diagnostics::PERMISSION_PROGRAM_RULES, message))
+}
+
 /// Prepares the call of a program.
 fn prepare(context: &Context<'_>) -> Result<ProgramCall, Failure> {
     let given = [("model", context.model()), ("session", context.resume())];
@@ -374,7 +391,8 @@ impl CliAgent {
         let mut call = prepare(&context)?;
         let sandbox = context.sandbox(&call);
         let partial = sandbox.report().map_err(start_failure)?;
-        let policy = sandbox
+        let missing = sandbox.missing();
+        let (policy, reach) = sandbox
             .prepare()
             .map_err(|error| start_failure(format!("cannot prepare the sandbox: {error}")))?;
         let is_plain = self.definition.kind == AgentKind::Plain;
@@ -382,13 +400,13 @@ impl CliAgent {
         if policy.is_some() {
             call.dialogue = Box::new(Watched::new(call.dialogue, sandbox.permissions, is_plain));
         }
-        let reach = sandbox.reach();
         drop(sandbox);
-        call.diagnostics.splice(..0, partial);
+        call.diagnostics.splice(..0, partial.into_iter().chain(missing));
         for diagnostic in &call.diagnostics {
             side.warn(diagnostic.clone()).await;
         }
         let env = self.environment(&context, &call);
+        let withheld = self.withheld_variables(&context, &env);
         let launch = Launch {
             program,
             args: std::mem::take(&mut call.args),
@@ -419,9 +437,32 @@ impl CliAgent {
         if let Some(Err(error)) = sign_in.map(|it| it.keep()) {
             tracing::warn!(%error, "a renewed sign-in was not kept");
         }
-        let result = result?;
+        let mut result = result?;
+        if matches!(result.verdict, Verdict::Failed(_)) {
+            result.diagnostics.extend(withheld);
+        }
         tracing::debug!(agent = self.definition.kind.name(), verdict = %result.verdict, "turn ended");
         Ok(complete(&context, call, result, side).await)
+    }
+
+    /// Returns a diagnostic about variables with secrets that a program of the user's choice was not given. Convoke knows
+    /// which ones the CLIs sign in with.
+    fn withheld_variables(
+        &self,
+        context: &Context<'_>,
+        env: &[(OsString, OsString)],
+    ) -> Option<Diagnostic> {
+        let is_known = context.vendor.is_some() || self.definition.preset.is_some();
+        let given = |name: &OsString| env.iter().any(|(key, _)| key == name);
+        let names = self.host.env.iter().map(|(name, _)| name).filter(|name| !given(name));
+        let names: Vec<&str> =
+            names.filter_map(|name| name.to_str()).filter(|name| is_secret_name(name)).collect();
+        let message = format!(
+            "the program was not given {}; name those that it signs in with as `variables` of its agent in agents.toml",
+            names.join(", ")
+        );
+        let diagnostic = Diagnostic::new(diagnostics::SANDBOX_VARIABLES_WITHHELD, message);
+        (!is_known && !names.is_empty()).then(|| diagnostic.with_count(names.len() as u64))
     }
 
     /// Returns the environment of a child: inherited, configured, then that of the adapter.

@@ -1,7 +1,7 @@
 //! Tests with recorded questions of the real CLIs: each is parsed, and each of our answers has the form of one that
 //! the CLI accepted.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use serde_json::Value;
@@ -127,6 +127,156 @@ fn every_question_of_codex_is_asked_or_refused_in_a_form_that_it_takes() {
         }
     }
     assert!(count > 30 || recorded.is_empty(), "{count}");
+}
+
+/// The course of a recorded dialogue, answered at the same points as it was recorded.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Course {
+    asked: usize,
+    /// The most questions that were open at the same time.
+    most_open: usize,
+    withdrawn: usize,
+    /// Answers to questions that were not open, which the program does not get.
+    late: usize,
+    open: BTreeSet<String>,
+}
+
+impl Course {
+    fn note(&mut self, event: &EventKind) {
+        match event {
+            EventKind::PermissionAsked { question, .. } => {
+                self.asked += 1;
+                self.open.insert(question.id.clone());
+                self.most_open = self.most_open.max(self.open.len());
+            }
+            EventKind::PermissionAnswered { id, .. } => {
+                self.withdrawn += 1;
+                self.open.remove(id);
+            }
+            _ => {}
+        }
+    }
+
+    /// Records an answer, and what the program is told.
+    fn answer(&mut self, id: &str, told: &[u8]) {
+        let was_open = self.open.remove(id);
+        assert_eq!(!told.is_empty(), was_open, "{id}");
+        self.late += usize::from(!was_open);
+    }
+
+    /// Returns the numbers of questions asked, open at once, withdrawn, answered late and left open.
+    fn numbers(&self) -> [usize; 5] {
+        [self.asked, self.most_open, self.withdrawn, self.late, self.open.len()]
+    }
+}
+
+/// The dialogues in which not every question was asked alone and answered once.
+const COURSES: &[(&str, [usize; 5])] = &[
+    ("claude325.bash_answer_after_interrupt", [1, 1, 1, 1, 0]),
+    ("claude325.bash_answer_twice", [1, 1, 0, 1, 0]),
+    ("claude325.bash_no_answer_60s", [1, 1, 0, 0, 1]),
+    ("claude325.bash_no_answer_then_eof", [1, 1, 0, 0, 1]),
+    ("claude325.bash_no_answer_then_interrupt", [1, 1, 1, 0, 0]),
+    ("claude325.dont_ask_mode", [0; 5]),
+    ("claude325.no_prompt_tool", [0; 5]),
+    ("claude325.parallel_three_reads_at_once", [3, 3, 0, 0, 0]),
+    ("claude325.prompts_none", [0; 5]),
+    ("claude325.settings_allow_rule_not_asked", [0; 5]),
+    ("claude325.settings_deny_rule_not_asked", [0; 5]),
+    ("claude325.sub_background_question_no_answer_eof", [1, 1, 0, 0, 1]),
+    ("claude325.sub_background_question_then_interrupt", [1, 1, 1, 0, 0]),
+    ("claude325.two_sub_agents_ask_at_once", [2, 2, 0, 0, 0]),
+    ("codex166.cmd_no_answer_30s", [1, 1, 0, 0, 1]),
+    ("codex166.cmd_no_answer_eof", [1, 1, 0, 0, 1]),
+    ("codex166.cmd_no_answer_interrupt", [1, 1, 1, 0, 0]),
+    ("codex166.cmd_on_failure_read_only", [0; 5]),
+    ("codex166.cmd_on_request_no_escalation_not_asked", [0; 5]),
+    ("codex166.cmd_on_request_read_only_sandbox", [0; 5]),
+    ("codex166.network_curl_on_request", [0; 5]),
+    // Requests that no yes or no answers are refused without a person.
+    ("codex166.permissions_decline_word", [0, 0, 0, 1, 0]),
+    ("codex166.permissions_granted", [0, 0, 0, 1, 0]),
+    ("codex166.permissions_refused", [0, 0, 0, 1, 0]),
+    ("codex166.request_user_input_default_mode", [0, 0, 0, 1, 0]),
+    ("codex166.two_at_once", [2, 2, 0, 0, 0]),
+    ("codex98.cmd_no_answer_eof", [1, 1, 0, 0, 1]),
+    ("codex98.cmd_no_answer_interrupt", [1, 1, 0, 0, 1]),
+    ("codex98.cmd_on_failure_read_only", [0; 5]),
+    ("codex98.cmd_on_request_no_escalation_not_asked", [0; 5]),
+    ("codex98.cmd_on_request_read_only_sandbox", [0; 5]),
+    ("codex98.mcp_tool_untrusted", [0; 5]),
+    ("codex98.safe_command_not_asked", [0; 5]),
+    ("codex98.two_at_once", [2, 2, 0, 0, 0]),
+];
+
+/// Compares a course with the table; a dialogue that is not in it asks one question after the other.
+fn check_course(name: &str, course: &Course) {
+    let special = COURSES.iter().find(|(it, _)| *it == name).map(|(_, numbers)| *numbers);
+    let numbers = special.unwrap_or([course.asked.max(1), 1, 0, 0, 0]);
+    assert_eq!(course.numbers(), numbers, "{name}: {course:?}");
+}
+
+/// Several questions at once, answers after an interrupt, second answers, sub-agents, and inputs that a person changed:
+/// Convoke allows what was asked and nothing else, and says nothing to a question that is not open.
+#[test]
+fn every_recorded_dialogue_of_claude_takes_its_course() {
+    for (name, lines) in &recorded("claude") {
+        let (mut questions, mut course) = (ClaudeQuestions::default(), Course::default());
+        let mut inputs = BTreeMap::new();
+        for line in lines {
+            let message = &line["msg"];
+            if line["dir"] == "<-" {
+                let request = &message["request"];
+                inputs.insert(message["request_id"].to_string(), request["input"].clone());
+                let text = message.to_string();
+                questions.read(text.as_bytes(), false, &mut |event| course.note(&event.kind));
+            } else if line["dir"] == "->" && message["type"] == "control_response" {
+                let id = &message["response"]["request_id"];
+                let told = questions.answer(id.as_str().unwrap(), Decision::Allowed);
+                course.answer(id.as_str().unwrap(), &told);
+                if let Ok(told) = serde_json::from_slice::<Value>(&told) {
+                    let told = &told["response"]["response"];
+                    assert_eq!(told["updatedInput"], inputs[&id.to_string()], "{name}");
+                    assert_eq!(told["updatedPermissions"], Value::Null, "{name}");
+                }
+            }
+        }
+        check_course(name, &course);
+    }
+}
+
+/// The same, with forms of MCP servers and requests that a yes or a no does not answer.
+#[test]
+fn every_recorded_dialogue_of_codex_takes_its_course() {
+    let mut forms = 0;
+    for (name, lines) in &recorded("codex") {
+        let (mut questions, mut course) = (CodexQuestions::default(), Course::default());
+        for line in lines {
+            let message = &line["msg"];
+            let (id, text) = (message["id"].to_string(), message.to_string());
+            let is_call = !message["method"].is_null();
+            if line["dir"] == "<-" {
+                questions.notice(text.as_bytes(), &mut |event| course.note(&event.kind));
+                if is_call && !message["id"].is_null() {
+                    questions.ask(&id, text.as_bytes(), &mut |event| course.note(&event.kind));
+                }
+                forms += usize::from(message["method"] == "mcpServer/elicitation/request");
+            } else if line["dir"] == "->"
+                && !is_call
+                && (!message["result"].is_null() || !message["error"].is_null())
+            {
+                let told = questions.answer(&id, Decision::Allowed);
+                course.answer(&id, &told);
+                let told: Value = serde_json::from_slice(&told).unwrap_or_default();
+                let decision = &told["result"]["decision"];
+                // Once, and nothing that the program would write into its rules.
+                assert!(decision.is_null() || decision == "accept", "{name}: {told}");
+                assert_eq!(told["result"]["_meta"], Value::Null, "{name}");
+            }
+        }
+        check_course(name, &course);
+    }
+    assert!(forms >= 3 || recorded("codex").is_empty(), "{forms}");
 }
 
 /// Replaces the ids of recorded requests with those of ours.

@@ -46,7 +46,7 @@ pub async fn trial(
     let program = program::find(&context)?;
     let mut call = prepare(&context)?;
     let policy = context.sandbox(&call).prepare();
-    let policy =
+    let (policy, _) =
         policy.map_err(|error| start_failure(format!("cannot prepare the sandbox: {error}")))?;
     let env = agent.environment(&context, &call);
     let args = left(std::mem::take(&mut call.args), without);

@@ -82,7 +82,7 @@ impl Guardian {
         let mut command = Command::new(&self.program);
         command.arg(GUARDIAN).arg(socket);
         if let Some(policy) = &launch.policy {
-            command.arg(&self.program).arg(CONFINE).arg(policy);
+            command.arg(CONFINE).arg(policy);
         }
         command.arg(&launch.program).args(&launch.args).process_group(0);
         command
@@ -105,11 +105,6 @@ pub fn run_if_asked() -> Option<ExitCode> {
         let parent = args.next()?;
         let program = args.next()?;
         Some(become_agent(&parent, &program, args))
-    } else if mode == CONFINE {
-        let policy = args.next()?;
-        let program = args.next()?;
-        let error = confine(&policy, &program, args);
-        Some(cannot_start(&program, &error))
     } else {
         None
     }
@@ -425,7 +420,11 @@ const AFTER_STANDARD: i32 = 3;
 
 /// Executes the agent in a new session, with a parent-death signal from the keeper. It gets the standard pipes and no
 /// other open file: a sandbox does not concern files that are open, and Convoke may have inherited some.
-fn become_agent(parent: &OsStr, program: &OsStr, args: impl Iterator<Item = OsString>) -> ExitCode {
+fn become_agent(
+    parent: &OsStr,
+    program: &OsStr,
+    mut args: impl Iterator<Item = OsString>,
+) -> ExitCode {
     let prepared = unistd::setsid()
         .and_then(|_| platform::end_with_parent())
         .and_then(|()| SigSet::all().thread_unblock());
@@ -434,6 +433,14 @@ fn become_agent(parent: &OsStr, program: &OsStr, args: impl Iterator<Item = OsSt
         return ExitCode::FAILURE;
     }
     close_fds::set_fds_cloexec(AFTER_STANDARD, &[]);
+    // The path of a program has a slash.
+    if program == CONFINE {
+        let (Some(policy), Some(program)) = (args.next(), args.next()) else {
+            return ExitCode::FAILURE;
+        };
+        let error = confine(&policy, &program, args);
+        return cannot_start(&program, &error);
+    }
     let error = Command::new(program).args(args).exec();
     cannot_start(program, &error)
 }

@@ -294,9 +294,9 @@ impl<'d> Watch<'d> {
                     let wait = i64::try_from(self.limits.ask.as_millis()).unwrap_or(i64::MAX);
                     question.shorten();
                     self.asked.push(question.clone());
-                    // A question that needs no person is over at once.
-                    let is_put = self.approvals.decide(question).is_none();
-                    *expires_at = now().0.saturating_add(if is_put { wait } else { 0 });
+                    // A question that is answered without a person never expires.
+                    let is_decided = self.approvals.decide(question).is_some();
+                    *expires_at = if is_decided { 0 } else { now().0.saturating_add(wait) };
                 }
                 EventKind::PermissionAnswered { id, .. } => self.withdrawn.push(id.clone()),
                 _ => {}

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
+use std::io::ErrorKind;
 use std::path::{Component, Path, PathBuf};
 
 /// The maximum number of directories to list: a ruleset has to be built before every turn.
@@ -82,33 +83,47 @@ fn exceptions_in<'a>(directory: &Path, except: &'a [PathBuf]) -> HashMap<&'a OsS
     found
 }
 
-/// Paths without symbolic links, also when their ends do not exist. Caches the parent directory.
+/// Paths without symbolic links, also when their ends do not exist. Each directory is looked up once.
 #[derive(Debug, Default)]
 pub struct RealPaths {
-    directories: HashMap<PathBuf, PathBuf>,
+    /// The real path of each directory, and whether something is there.
+    directories: HashMap<PathBuf, (PathBuf, bool)>,
 }
 
 impl RealPaths {
     /// Returns the real path.
     pub fn resolve(&mut self, path: &Path) -> PathBuf {
-        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
-            return real(path);
-        };
-        let known = self.directories.entry(parent.to_owned());
-        let found = known.or_insert_with(|| real(parent)).join(name);
-        if found.read_link().is_ok() { real(&found) } else { found }
+        self.find(path).0
     }
-}
 
-fn real(path: &Path) -> PathBuf {
-    for ancestor in path.ancestors() {
-        if let Ok(found) = ancestor.canonicalize() {
-            let rest = path.strip_prefix(ancestor).unwrap_or(Path::new(""));
-            // Joining nothing would add a slash.
-            return if rest.as_os_str().is_empty() { found } else { found.join(rest) };
+    fn find(&mut self, path: &Path) -> (PathBuf, bool) {
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+            return (path.canonicalize().unwrap_or_else(|_| path.to_owned()), true);
+        };
+        let (parent, is_there) = if let Some(known) = self.directories.get(parent) {
+            known.clone()
+        } else {
+            let found = self.find(parent);
+            self.directories.insert(parent.to_owned(), found.clone());
+            found
+        };
+        let path = parent.join(name);
+        if !is_there {
+            return (path, false);
+        }
+        match path.read_link() {
+            Ok(_) => match path.canonicalize() {
+                Ok(target) => (target, true),
+                Err(_) => (path, false),
+            },
+            // It exists, and is no link.
+            Err(error) if error.kind() == ErrorKind::InvalidInput => (path, true),
+            Err(error) => {
+                let is_there = error.kind() != ErrorKind::NotFound;
+                (path, is_there)
+            }
         }
     }
-    path.to_owned()
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The confine step: a process of this program that restricts itself and then becomes the agent.
+//! The confine step: the process of this program that is about to become the agent restricts itself.
 //!
 //! Restrictions apply to a thread and its children and cannot be lifted, so they need a process
 //! of their own. The guardian stays outside of them, to end what is inside.
@@ -12,8 +12,7 @@ use std::process::Command;
 use super::platform;
 use super::policy::Policy;
 
-/// The mode of this program that is the confine step. Its arguments are a policy, a program, and the
-/// program's arguments.
+/// Stands before a policy, a program and the program's arguments, in place of a program alone.
 pub(crate) const CONFINE: &str = "__convoke-confine";
 
 /// Restricts this process and becomes the program; returns why it could not.

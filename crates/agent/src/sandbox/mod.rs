@@ -25,10 +25,12 @@ use std::path::{Path, PathBuf};
 
 use convoke_core::Diagnostic;
 
+use self::carve::RealPaths;
 pub(crate) use self::confine::{CONFINE, confine};
 pub use self::gap::Gap;
 pub(crate) use self::policy::Policy;
 use self::policy::{FilePath, Network, Writes};
+pub use self::secrets::Secrets;
 use self::sign_in::SignIn;
 use crate::diagnostics;
 use crate::turn_input::Permissions;
@@ -248,8 +250,13 @@ impl Sandbox<'_> {
             ));
         }
         let gaps = self.enforcer.gaps(self.permissions, self.settings.route, &self.additions);
-        let list =
-            |gaps: &[Gap]| gaps.iter().map(|gap| gap.as_str()).collect::<Vec<_>>().join("; ");
+        let words = |gap: &Gap| match (gap, self.other_ports()) {
+            (Gap::Network, Some(ports)) => {
+                format!("{gap}; TCP {ports} of addresses in your configuration")
+            }
+            _ => gap.to_string(),
+        };
+        let list = |gaps: &[Gap]| gaps.iter().map(words).collect::<Vec<_>>().join("; ");
         let open: Vec<Gap> = gaps.iter().copied().filter(|gap| !gap.is_everywhere()).collect();
         if self.settings.required && !open.is_empty() {
             return Err(format!(
@@ -263,47 +270,61 @@ impl Sandbox<'_> {
         Ok((!gaps.is_empty()).then(|| Diagnostic::new(diagnostics::SANDBOX_PARTIAL, message)))
     }
 
-    /// Creates the files that the program writes to, and writes its policy into the private directory. Returns the
-    /// policy's file; `None` if nothing is enforced.
-    pub fn prepare(&self) -> io::Result<Option<PathBuf>> {
-        let Enforcer::Landlock { abi } = self.enforcer else {
-            return Ok(None);
+    /// Returns a diagnostic about paths that may be changed and do not exist: a rule holds for what is there.
+    pub fn missing(&self) -> Option<Diagnostic> {
+        let confined = self.enforcer.is_kernel() && self.permissions < Permissions::Full;
+        let paths = self.additions.writable.iter().filter(|path| confined && !path.exists());
+        let names: Vec<String> = paths.map(|path| path.display().to_string()).collect();
+        let message =
+            format!("does not exist, and cannot be created by the agent: {}", names.join(", "));
+        (!names.is_empty()).then(|| Diagnostic::new(diagnostics::SANDBOX_PATH_MISSING, message))
+    }
+
+    /// Makes what the program writes to, and writes its policy into the private directory. Returns the
+    /// policy's file, `None` if nothing is enforced; and the paths that count for what Convoke does in the agent's name.
+    pub fn prepare(&self) -> io::Result<(Option<PathBuf>, Reach)> {
+        let mut real = RealPaths::default();
+        let mut all = |paths: Vec<PathBuf>| paths.iter().map(|path| real.resolve(path)).collect();
+        let reach = Reach {
+            hidden: all(self.hidden()),
+            shown: all(self.shown().map(Path::to_owned).collect()),
+            kept: all(self.kept()),
         };
-        let Some(policy) = self.policy(abi)? else {
-            return Ok(None);
+        let Enforcer::Landlock { abi } = self.enforcer else {
+            return Ok((None, reach));
+        };
+        let Some(policy) = self.policy(abi, &reach, &mut real)? else {
+            return Ok((None, reach));
         };
         let path = self.private_dir.join("confine.json");
         state::make_file(&path, &policy.to_text()?)?;
-        Ok(Some(path))
+        Ok((Some(path), reach))
     }
 
-    fn policy(&self, abi: u8) -> io::Result<Option<Policy>> {
+    fn policy(&self, abi: u8, reach: &Reach, real: &mut RealPaths) -> io::Result<Option<Policy>> {
         let is_full = self.permissions == Permissions::Full;
-        let hidden = self.hidden();
-        if is_full && hidden.is_empty() {
+        if is_full && reach.hidden.is_empty() {
             return Ok(None);
         }
+        let paths =
+            |paths: &[PathBuf]| paths.iter().map(|it| FilePath::from(it.as_path())).collect();
+        let writes = if is_full {
+            Writes::Everywhere
+        } else {
+            let roots: Vec<PathBuf> =
+                self.written()?.iter().map(|path| real.resolve(path)).collect();
+            Writes::Beneath { roots: paths(&roots), except: paths(&reach.kept) }
+        };
         Ok(Some(Policy {
             abi,
-            shown: self.shown().map(FilePath::from).collect(),
-            hidden: hidden.into_iter().map(FilePath::from).collect(),
-            writes: if is_full { Writes::Everywhere } else { self.writes()? },
+            shown: paths(&reach.shown),
+            hidden: paths(&reach.hidden),
+            writes,
             network: self.network(),
             unix_sockets: is_full || self.additions.unix_sockets,
             env: Vec::new(),
             scoped: !is_full,
         }))
-    }
-
-    /// Returns the paths that count for what Convoke does in the agent's name.
-    pub fn reach(&self) -> Reach {
-        let mut real = carve::RealPaths::default();
-        let mut all = |paths: Vec<PathBuf>| paths.iter().map(|path| real.resolve(path)).collect();
-        Reach {
-            hidden: all(self.hidden()),
-            shown: all(self.shown().map(Path::to_owned).collect()),
-            kept: all(self.kept()),
-        }
     }
 
     /// Returns the directories that end with the turn.
@@ -353,7 +374,8 @@ impl Sandbox<'_> {
         SignIn::find(self.vendor?, self.directory.as_deref()?)
     }
 
-    fn writes(&self) -> io::Result<Writes> {
+    /// Makes what the program writes to, and returns it.
+    fn written(&self) -> io::Result<Vec<PathBuf>> {
         let mut roots: Vec<PathBuf> = self.private().map(Path::to_owned).collect();
         if let (Some(vendor), Some(directory)) = (self.vendor, &self.directory) {
             roots.extend(state::prepare(vendor, directory, self.cwd, self.session.as_deref())?);
@@ -375,10 +397,16 @@ impl Sandbox<'_> {
             roots.push(self.cwd.to_owned());
         }
         roots.extend(self.additions.writable.iter().cloned());
-        Ok(Writes::Beneath {
-            roots: roots.into_iter().map(FilePath::from).collect(),
-            except: self.kept().into_iter().map(FilePath::from).collect(),
-        })
+        Ok(roots)
+    }
+
+    /// Returns the ports that are open besides the usual ones, in words.
+    fn other_ports(&self) -> Option<String> {
+        let Network::Ports { ports, .. } = self.network() else { return None };
+        let others = ports.iter().filter(|port| !USUAL_PORTS.contains(port)).map(u16::to_string);
+        let others: Vec<String> = others.collect();
+        let word = if others.len() == 1 { "port" } else { "ports" };
+        (!others.is_empty()).then(|| format!("{word} {}", others.join(", ")))
     }
 
     fn network(&self) -> Network {

@@ -8,7 +8,8 @@ use convoke_files::FileKind;
 use convoke_files::limit::read_named_text;
 use serde::{Deserialize, Serialize};
 
-/// The permissions of a program. The confine step enforces all of it or does not start the program.
+/// The permissions of a program. The confine step enforces all of it or does not start the program. Its paths have no
+/// links.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Policy {
     /// The version of Landlock that the rules need.

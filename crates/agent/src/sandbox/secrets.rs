@@ -3,6 +3,8 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
+use super::Reach;
+use super::carve::RealPaths;
 use crate::adapter::acp::PRESETS;
 use crate::vendor::Vendor;
 
@@ -134,6 +136,41 @@ const MACHINE_SECRETS: &[&str] = &["/run/secrets"];
 
 /// Claude Code's settings and servers, which lie beside its directory.
 pub(super) const CLAUDE_SETTINGS: &str = ".claude.json";
+
+/// The paths that no agent may read, for what Convoke reads in its name.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Secrets(Vec<PathBuf>);
+
+impl Secrets {
+    /// Returns the secrets of a user; `private` are Convoke's own directories.
+    pub fn of_user<'v>(
+        home: Option<&Path>,
+        cwd: &Path,
+        variable: impl Fn(&str) -> Option<&'v OsStr>,
+        private: &[PathBuf],
+    ) -> Self {
+        let mut paths = home.map_or_else(Vec::new, |home| secret_paths(home, None));
+        paths.extend(secret_paths_from_env(variable, None, (home, cwd)));
+        paths.extend(private.iter().cloned());
+        Self(paths)
+    }
+
+    /// Returns whether a path without links is one of them, for a member of a project: the nearest directory around it
+    /// decides.
+    pub fn contain(&self, path: &Path, project: &Path) -> bool {
+        let mut real = RealPaths::default();
+        let hidden: Vec<PathBuf> = self.0.iter().map(|secret| real.resolve(secret)).collect();
+        !Reach { hidden, shown: vec![real.resolve(project)], kept: Vec::new() }.shows(path)
+    }
+
+    /// Returns those in a directory, whose path has no links, relative to it.
+    pub fn below(&self, directory: &Path) -> Vec<PathBuf> {
+        let mut real = RealPaths::default();
+        let below =
+            |secret: &PathBuf| Some(real.resolve(secret).strip_prefix(directory).ok()?.to_owned());
+        self.0.iter().filter_map(below).filter(|it| !it.as_os_str().is_empty()).collect()
+    }
+}
 
 /// Returns the paths of secrets that the environment names; `own` is the CLI that the agent runs. The working
 /// directory, its parents and the parents of the home are never secret.

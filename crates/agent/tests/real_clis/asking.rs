@@ -8,7 +8,8 @@ use convoke_agent::event::EventKind;
 use convoke_agent::permission::{AnsweredBy, Approvals, PermissionAnswer, PermissionQuestion};
 use convoke_agent::turn_input::Permissions;
 use convoke_agent::{TurnInput, TurnResult, Verdict};
-use convoke_rehearsal::{Answer, Script};
+use convoke_rehearsal::script::Condition;
+use convoke_rehearsal::{Answer, Reply, Script};
 use convoke_team::PermissionRules;
 use serde_json::json;
 
@@ -29,14 +30,23 @@ fn asking(host: &TestHost) -> TurnInput {
 
 /// Runs a turn, and answers each question; `None` is no answer.
 async fn run(host: &TestHost, turn_input: TurnInput, answer: Option<PermissionAnswer>) -> Asked {
+    run_answering(host, turn_input, |_| answer).await
+}
+
+async fn run_answering(
+    host: &TestHost,
+    turn_input: TurnInput,
+    answer: impl Fn(&PermissionQuestion) -> Option<PermissionAnswer>,
+) -> Asked {
     let mut turn = host.agent.start(turn_input);
     let answerer = turn.answerer();
-    let (mut questions, mut answers) = (Vec::new(), Vec::new());
+    let (mut questions, mut answers, mut expiring) = (Vec::new(), Vec::new(), Vec::new());
     while let Some(event) = turn.next().await {
         match event.kind {
             EventKind::PermissionAsked { question, expires_at } => {
-                assert!(expires_at > 0);
-                if let Some(answer) = answer {
+                // Nobody is waited for where a rule or an earlier answer decides.
+                expiring.push(expires_at > 0);
+                if let Some(answer) = answer(&question) {
                     answerer.answer(&question.id, answer);
                 }
                 questions.push(question);
@@ -45,6 +55,10 @@ async fn run(host: &TestHost, turn_input: TurnInput, answer: Option<PermissionAn
             _ => {}
         }
     }
+    let waited = answers
+        .iter()
+        .map(|(_, by)| !matches!(by, AnsweredBy::Rule | AnsweredBy::Session | AnsweredBy::Nobody));
+    assert_eq!(expiring, waited.collect::<Vec<_>>());
     Asked { questions, answers, result: turn.result().await }
 }
 
@@ -156,6 +170,100 @@ async fn asks_once_for_a_session(cli: Cli) {
     assert!(host.work.path().join("ruled.txt").exists(), "{:?}", asked.result);
 }
 
+/// Rules that the user keeps for sessions of the program by hand do not answer in place of a person; those of codex do, and
+/// it is said.
+async fn asks_whatever_the_users_own_rules_allow(cli: Cli) {
+    let script = Script::new([cli.shell("touch made.txt"), Answer::say("Done.")]);
+    let Some(host) = TestHost::new(cli, script).await else {
+        return;
+    };
+    let write = |path: std::path::PathBuf, text: &str| {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    };
+    let home = host.home.path();
+    let allow = r#"{"permissions": {"allow": ["Bash(touch:*)", "Bash"]}}"#;
+    let tools = r#"{"security": {"auth": {"selectedType": "gemini-api-key"}},
+                    "tools": {"allowed": ["run_shell_command"]}}"#;
+    match cli.kind() {
+        AgentKind::Claude => {
+            write(home.join(".claude/settings.json"), allow);
+            write(host.work.path().join(".claude/settings.local.json"), allow);
+        }
+        AgentKind::Gemini => {
+            write(home.join(".gemini/settings.json"), tools);
+            let policy = "[[rule]]\ntoolName = \"run_shell_command\"\ndecision = \"allow\"\npriority = 900\n";
+            write(home.join(".gemini/policies/all.toml"), policy);
+        }
+        _ => {
+            let rule = "prefix_rule(pattern=[\"touch\"], decision=\"allow\")\n";
+            write(home.join("codex/rules/default.rules"), rule);
+        }
+    }
+    let mut turn_input = asking(&host);
+    turn_input.trust = convoke_agent::turn_input::Trust::Trusted;
+    let asked = run(&host, turn_input, Some(PermissionAnswer::Never)).await;
+    if cli.kind() == AgentKind::Codex {
+        let codes = crate::test_host::codes(&asked.result);
+        assert!(codes.contains(&"permission.program-rules"), "{:?}", asked.result);
+        assert!(asked.answers.is_empty() && host.work.path().join("made.txt").exists());
+        return;
+    }
+    assert_eq!(
+        asked.answers,
+        [(PermissionAnswer::Never, AnsweredBy::Person)],
+        "{:?}",
+        asked.result
+    );
+    assert_eq!(asked.result.verdict, Verdict::Done, "{:?}", asked.result);
+    assert!(!host.work.path().join("made.txt").exists());
+}
+
+/// Two calls in one reply are two questions, at once or one after the other, and each has its own answer.
+async fn asks_for_each_of_two_calls(cli: Cli) {
+    let (tool, one) = cli.shell_call("touch one.txt");
+    let two = cli.shell_call("touch two.txt").1;
+    let both = Reply::default().call(tool, one).call(tool, two);
+    let Some(host) = TestHost::new(cli, Script::new([both.into(), Answer::say("Done.")])).await
+    else {
+        return;
+    };
+    let asked = run_answering(&host, asking(&host), |question| {
+        let is_first = question.summary == "touch one.txt";
+        Some(if is_first { PermissionAnswer::Once } else { PermissionAnswer::Never })
+    });
+    let asked = asked.await;
+    assert_eq!(asked.result.verdict, Verdict::Done, "{:?}", asked.result);
+    let mut summaries: Vec<&str> = asked.questions.iter().map(|it| it.summary.as_str()).collect();
+    summaries.sort_unstable();
+    assert_eq!(summaries, ["touch one.txt", "touch two.txt"]);
+    let made = ["one.txt", "two.txt"].map(|name| host.work.path().join(name).exists());
+    assert_eq!(made, [true, false], "{:?}", asked.result);
+}
+
+/// What a sub-agent wants to do is put to the person, too.
+async fn asks_for_a_sub_agent(cli: Cli) {
+    for (answer, is_made) in [(PermissionAnswer::Once, true), (PermissionAnswer::Never, false)] {
+        let with =
+            |text: &str| Condition { contains: Some(text.to_owned()), ..Condition::default() };
+        let input = json!({"description": "sub", "prompt": "SUBPROMPT do it", "subagent_type": "general-purpose"});
+        let script = Script::new([
+            Answer::call("Agent", input).when(with("make a file")),
+            Answer::say("Done.").when(with("make a file")),
+            cli.shell("touch made.txt").when(with("SUBPROMPT")),
+            Answer::say("The sub-agent is done.").when(with("SUBPROMPT")),
+        ]);
+        let Some(host) = TestHost::new(cli, script).await else {
+            return;
+        };
+        let asked = run(&host, asking(&host), Some(answer)).await;
+        assert_eq!(asked.result.verdict, Verdict::Done, "{:?}", asked.result);
+        assert_eq!(asked.answers, [(answer, AnsweredBy::Person)], "{:?}", asked.questions);
+        assert_eq!(asked.questions[0].summary, "touch made.txt");
+        assert_eq!(host.work.path().join("made.txt").exists(), is_made, "{answer:?}");
+    }
+}
+
 /// A turn that is cancelled while it waits ends, and does not do what it asked for.
 async fn is_cancelled_while_it_waits(cli: Cli) {
     let script = Script::new([cli.shell("touch made.txt"), Answer::say("Done.")]);
@@ -182,13 +290,18 @@ async fn is_cancelled_while_it_waits(cli: Cli) {
 
 for_each_cli! {
     claude_197: Cli::Claude197 => [asks_before_it_runs_a_command, shows_the_change_before_it_is_made,
-        takes_no_answer_for_a_no, asks_once_for_a_session, is_cancelled_while_it_waits];
+        takes_no_answer_for_a_no, asks_once_for_a_session, is_cancelled_while_it_waits,
+        asks_whatever_the_users_own_rules_allow, asks_for_each_of_two_calls, asks_for_a_sub_agent];
     claude_325: Cli::Claude325 => [asks_before_it_runs_a_command, shows_the_change_before_it_is_made,
-        takes_no_answer_for_a_no, asks_once_for_a_session, is_cancelled_while_it_waits];
+        takes_no_answer_for_a_no, asks_once_for_a_session, is_cancelled_while_it_waits,
+        asks_whatever_the_users_own_rules_allow, asks_for_each_of_two_calls, asks_for_a_sub_agent];
     gemini: Cli::Gemini => [asks_before_it_runs_a_command, shows_the_change_before_it_is_made,
-        takes_no_answer_for_a_no, asks_once_for_a_session, is_cancelled_while_it_waits];
+        takes_no_answer_for_a_no, asks_once_for_a_session, is_cancelled_while_it_waits,
+        asks_whatever_the_users_own_rules_allow, asks_for_each_of_two_calls];
     codex_098: Cli::Codex98 => [asks_before_it_runs_a_command, shows_the_change_before_it_is_made,
-        takes_no_answer_for_a_no, asks_once_for_a_session, is_cancelled_while_it_waits];
+        takes_no_answer_for_a_no, asks_once_for_a_session, is_cancelled_while_it_waits,
+        asks_whatever_the_users_own_rules_allow, asks_for_each_of_two_calls];
     codex_166: Cli::Codex166 => [asks_before_it_runs_a_command, shows_the_change_before_it_is_made,
-        takes_no_answer_for_a_no, asks_once_for_a_session, is_cancelled_while_it_waits];
+        takes_no_answer_for_a_no, asks_once_for_a_session, is_cancelled_while_it_waits,
+        asks_whatever_the_users_own_rules_allow, asks_for_each_of_two_calls];
 }

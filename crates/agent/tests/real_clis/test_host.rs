@@ -14,7 +14,7 @@ use convoke_agent::verdict::{Failure, FailureReason};
 use convoke_agent::{Agent, AgentTurn, TurnResult, Verdict};
 use convoke_rehearsal::{Answer, Rehearsal, RequestKind as Asked, Script, start};
 use convoke_wire::RequestParts;
-use serde_json::json;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 /// A CLI, and the protocol to speak with it.
@@ -60,7 +60,13 @@ impl Cli {
 
     /// Returns a call of its shell, as its model would make it.
     pub fn shell(self, command: &str) -> Answer {
-        let (tool, input) = match self.kind() {
+        let (tool, input) = self.shell_call(command);
+        Answer::call(tool, input)
+    }
+
+    /// Returns the name and the input of the tool that runs a command.
+    pub fn shell_call(self, command: &str) -> (&'static str, Value) {
+        match self.kind() {
             AgentKind::Claude => {
                 ("Bash", json!({"command": command, "description": "test", "timeout": 600_000}))
             }
@@ -68,8 +74,7 @@ impl Cli {
                 ("run_shell_command", json!({"command": command, "description": "test"}))
             }
             _ => ("exec_command", json!({"cmd": command, "yield_time_ms": 60_000})),
-        };
-        Answer::call(tool, input)
+        }
     }
 
     /// Returns its program, or `None` when it is not installed and need not be.
@@ -256,8 +261,6 @@ pub fn environment_at(address: &str, server: &Rehearsal, home: &Path) -> Vec<(Os
         ("PATH".into(), path),
         ("HOME".into(), home.into()),
         ("CODEX_HOME".into(), home.join("codex").into()),
-        // Without it a root user may not let claude do everything.
-        ("IS_SANDBOX".into(), "1".into()),
         ("NO_PROXY".into(), "127.0.0.1,localhost".into()),
     ];
     std::fs::create_dir_all(home.join("codex")).unwrap();

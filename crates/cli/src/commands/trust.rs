@@ -5,6 +5,7 @@ use std::io::{self, BufRead as _, IsTerminal as _, Write, stdin};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use convoke_agent::command_files::CommandFiles;
 use convoke_team::{MemberChoices, PermissionRules};
 use serde_json::json;
 
@@ -22,7 +23,7 @@ use crate::terminal::{Paint, Screen, printable, stdout};
 ///
 /// Shows what the team file asks for, then asks you to confirm. Trust covers this directory only, not the
 /// directories below it, and only what the team file asks for now: if it asks for more later, you have to
-/// trust it again.
+/// trust it again. The same holds for the project's files that name commands for agents and git.
 #[derive(Debug, Args)]
 pub struct Arguments {
     /// The directory of the team file [default: this one]
@@ -59,7 +60,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
 
 fn grant(directory: &Path, home: &Home, arguments: &Arguments) -> anyhow::Result<Outcome> {
     let mut user = UserConfiguration::load(home)?;
-    let asked = choices(directory, &user)?;
+    let (asked, commands) = requested(directory, &user)?;
     let before = match &asked {
         Some(asked) => user.trusted.trust_of(directory, asked),
         None => user.trusted.trust_of(directory, &[]),
@@ -72,19 +73,24 @@ fn grant(directory: &Path, home: &Home, arguments: &Arguments) -> anyhow::Result
         asked: asked.as_deref(),
         granted: shown_grants(&user.trusted, directory),
         before,
+        commands: &commands,
+        trusted_commands: user.trusted.granted(directory).map(|it| it.commands.clone()),
     };
+    let is_covered = before == DirectoryTrust::Trusted && request.changed_commands().is_empty();
     if !arguments.json {
         request.show(&mut out)?;
     }
-    let answer = match before {
-        DirectoryTrust::Trusted => Answer::Yes,
-        _ if arguments.yes => Answer::Yes,
-        _ if arguments.json => Answer::NotAsked,
-        _ => ask(&mut out)?,
+    let answer = if is_covered || arguments.yes {
+        Answer::Yes
+    } else if arguments.json {
+        Answer::NotAsked
+    } else {
+        ask(&mut out)?
     };
-    let is_new = answer == Answer::Yes && before != DirectoryTrust::Trusted;
+    let is_new = answer == Answer::Yes && !is_covered;
     if is_new {
-        user.trusted.grant(directory.to_owned(), asked.as_deref().unwrap_or_default());
+        let asked = asked.as_deref().unwrap_or_default();
+        user.trusted.grant(directory.to_owned(), asked, commands.clone());
         user.trusted.save(home)?;
     }
     if arguments.json {
@@ -153,21 +159,22 @@ fn real_directory(given: &Path, arguments: &Arguments) -> Result<PathBuf, UsageE
     }
 }
 
-/// Returns what the team file of a directory asks for; `None` without a team file.
-fn choices(
+/// Returns what the team file of a directory asks for, `None` without a team file; and the files that name commands.
+fn requested(
     directory: &Path,
     user: &UserConfiguration,
-) -> anyhow::Result<Option<Vec<MemberChoices>>> {
+) -> anyhow::Result<(Option<Vec<MemberChoices>>, CommandFiles)> {
     let path = directory.join(TEAM_FILE);
     if !path.exists() {
-        return Ok(None);
+        return Ok((None, CommandFiles::read(directory, &[PathBuf::new()].into())));
     }
-    Ok(Some(Project::read_to_trust(&path, user)?.choices()))
+    let project = Project::read_to_trust(&path, user)?;
+    Ok((Some(project.choices()), project.command_files()))
 }
 
 /// Returns the earlier grants as lines, for comparison.
 fn shown_grants(trusted: &TrustedDirectories, directory: &Path) -> BTreeSet<String> {
-    let granted = trusted.granted(directory).into_iter().flatten();
+    let granted = trusted.granted(directory).into_iter().flat_map(|granted| &granted.members);
     let lines =
         granted.flat_map(|(member, granted)| granted.shown.iter().map(move |it| line(member, it)));
     lines.collect()
@@ -186,6 +193,9 @@ struct Request<'a> {
     asked: Option<&'a [MemberChoices]>,
     granted: BTreeSet<String>,
     before: DirectoryTrust,
+    /// The files that name commands, and those that were trusted; `None` if the directory was not.
+    commands: &'a CommandFiles,
+    trusted_commands: Option<CommandFiles>,
 }
 
 impl Request<'_> {
@@ -195,6 +205,40 @@ impl Request<'_> {
         asked
             .flat_map(|it| it.choices.iter().map(|choice| line(&it.member, &shown_choice(choice))))
             .collect()
+    }
+
+    /// Returns the files that name commands and changed since the directory was trusted.
+    fn changed_commands(&self) -> Vec<&str> {
+        let trusted = self.trusted_commands.as_ref();
+        trusted.map_or_else(Vec::new, |trusted| self.commands.changed_since(trusted))
+    }
+
+    /// Shows the files that name commands: all at first, then those that changed.
+    fn show_commands(&self, out: &mut Screen, paint: Paint) -> io::Result<()> {
+        let changed = self.changed_commands();
+        let (shown, heading): (Vec<&str>, _) = match &self.trusted_commands {
+            None => {
+                let heading =
+                    "Trust also lets agents and git follow the project's files that name commands";
+                (self.commands.paths().collect(), heading)
+            }
+            Some(_) if changed.is_empty() => return Ok(()),
+            Some(_) => (
+                changed,
+                "Files that name commands changed since you trusted it (+ new, ~ changed)",
+            ),
+        };
+        let end = if shown.is_empty() { "; there are none now." } else { ":" };
+        writeln!(out, "{heading}{end}")?;
+        for path in shown {
+            let mark = match &self.trusted_commands {
+                None => " ",
+                Some(trusted) if trusted.contains(path) => "~",
+                Some(_) => "+",
+            };
+            writeln!(out, "{mark} {}", paint.warning(&printable(path)))?;
+        }
+        Ok(())
     }
 
     fn show(&self, out: &mut Screen) -> io::Result<()> {
@@ -234,10 +278,7 @@ impl Request<'_> {
                 writeln!(out, "  {word} {}", printable(rule))?;
             }
         }
-        if self.before == DirectoryTrust::Untrusted {
-            writeln!(out, "Trust also lets agents load their own settings from the project.")?;
-        }
-        Ok(())
+        self.show_commands(out, paint)
     }
 
     fn write_json(&self, out: &mut impl Write, trusted: bool, changed: bool) -> io::Result<()> {
@@ -251,6 +292,8 @@ impl Request<'_> {
             "asks": asks,
             "added": added,
             "removed": removed,
+            "commandFiles": self.commands.paths().collect::<Vec<_>>(),
+            "changedCommandFiles": self.changed_commands(),
             "rules": { "allow": self.rules.allow, "never": self.rules.never },
         });
         writeln!(out, "{answer}")

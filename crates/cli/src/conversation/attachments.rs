@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
+use convoke_agent::sandbox::Secrets;
 use convoke_chat::Attachments;
 use convoke_core::name::NameKey;
 use convoke_files::{Disk, FileKind, Files as _};
@@ -32,6 +33,8 @@ pub struct ProjectAttachments {
     /// The directory that paths are relative to.
     base: PathBuf,
     home: PathBuf,
+    /// The user's secrets.
+    secrets: Secrets,
     /// Instructions to trust the project, if it is not trusted.
     how_to_trust: Option<String>,
 }
@@ -49,6 +52,7 @@ impl ProjectAttachments {
                 .filter(|cwd| cwd.starts_with(&directory))
                 .unwrap_or_else(|| directory.clone()),
             home: host_environment.home.clone(),
+            secrets: project.secrets.clone(),
             how_to_trust: (!is_trusted)
                 .then(|| how_to_trust(&directory, project.trust, project.origin)),
             directory,
@@ -141,6 +145,12 @@ impl ProjectAttachments {
             let directory = self.directory.display();
             return Err(format!(
                 "@{named}: the file is outside of {directory}, which is not trusted: {how}"
+            ));
+        }
+        if self.secrets.contain(real, &self.directory) {
+            return Err(format!(
+                "@{named}: the file is one of your secrets, which no agent is given; `convoke docs permissions` has \
+                 the list"
             ));
         }
         let bytes = Disk.read(real, FileKind::Attachment).map_err(failed)?;

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use convoke_agent::config::Catalog;
+use convoke_agent::sandbox::Secrets;
 use convoke_files::{Disk, FileKind, Files};
 use convoke_inspect::HostEnvironment;
 use convoke_team::{PermissionFile, TeamFileErrors};
@@ -16,6 +17,8 @@ pub struct Home {
     pub configuration: PathBuf,
     /// The directory of sessions, trust and the sample project.
     pub data: PathBuf,
+    /// The user's secrets, which no member's text may come from.
+    pub secrets: Secrets,
 }
 
 impl Home {
@@ -33,10 +36,13 @@ impl Home {
                 general.join("convoke")
             })
         };
-        Self {
-            configuration: directory("CONVOKE_CONFIG_DIR", "XDG_CONFIG_HOME", ".config"),
-            data: directory("CONVOKE_DATA_DIR", "XDG_DATA_HOME", ".local/share"),
-        }
+        let configuration = directory("CONVOKE_CONFIG_DIR", "XDG_CONFIG_HOME", ".config");
+        let data = directory("CONVOKE_DATA_DIR", "XDG_DATA_HOME", ".local/share");
+        let HostEnvironment { home, cwd, .. } = host_environment;
+        let variable = |name: &str| host_environment.variable(name);
+        let private = [configuration.clone(), data.clone()];
+        let secrets = Secrets::of_user(Some(home), cwd, variable, &private);
+        Self { configuration, data, secrets }
     }
 }
 

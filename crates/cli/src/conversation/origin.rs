@@ -62,7 +62,7 @@ struct Git(PathBuf);
 
 impl Git {
     fn find(host_environment: &HostEnvironment) -> Option<Self> {
-        host_environment.program_elsewhere("git").map(Self)
+        host_environment.agent_program("git").map(Self)
     }
 
     /// Runs a command that only reads, and returns the line that it prints.

@@ -1,10 +1,13 @@
 //! The project: a team file, its directory, and its trust.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use convoke_agent::command_files::{CommandFiles, TrustedCommands, directories_to};
 use convoke_agent::config::{AgentKind, Catalog};
 use convoke_agent::diagnostics;
+use convoke_agent::sandbox::Secrets;
 use convoke_core::Diagnostic;
 use convoke_files::{Disk, FileKind, Files as _, TooLarge, git};
 use convoke_inspect::HostEnvironment;
@@ -30,6 +33,8 @@ pub struct UserConfiguration {
     pub trusted: TrustedDirectories,
     /// The rules for agents that ask.
     pub permissions: PermissionFile,
+    /// The user's secrets.
+    pub secrets: Secrets,
 }
 
 impl UserConfiguration {
@@ -39,6 +44,7 @@ impl UserConfiguration {
             catalog: home.read_catalog()?,
             trusted: TrustedDirectories::load(home)?,
             permissions: home.read_permissions()?,
+            secrets: home.secrets.clone(),
         })
     }
 }
@@ -56,6 +62,10 @@ pub struct Project {
     pub directory: PathBuf,
     /// Whether the user trusts what the file asks for.
     pub trust: DirectoryTrust,
+    /// The files that name commands, as the user trusts them.
+    trusted_commands: CommandFiles,
+    /// The user's secrets, which no file of a member may be.
+    pub(super) secrets: Secrets,
     /// The origin of the text.
     pub origin: Origin,
 }
@@ -98,7 +108,7 @@ impl Project {
         match read_team_file(path) {
             Ok((text, directory)) => {
                 let trust = DirectoryTrust::Trusted;
-                Self::checked(file, text, directory, &user.catalog, trust, Origin::File)
+                Self::checked(file, text, directory, user, trust, Origin::File)
             }
             Err(errors) => Err(TeamFileReport { file, errors }),
         }
@@ -120,20 +130,27 @@ impl Project {
             },
             Origin::Session | Origin::Sample => DirectoryTrust::Untrusted,
         };
-        Self::checked(file, text, directory, &user.catalog, trust, origin)
+        let granted = user.trusted.granted(&directory).map(|granted| granted.commands.clone());
+        let project = Self::checked(file, text, directory, user, trust, origin)?;
+        Ok(Self { trusted_commands: granted.unwrap_or_default(), ..project })
     }
 
     fn checked(
         file: String,
         text: String,
         directory: PathBuf,
-        catalog: &Catalog,
+        user: &UserConfiguration,
         trust: DirectoryTrust,
         origin: Origin,
     ) -> Result<Self, TeamFileReport> {
-        let references = ProjectReferences { catalog, directory: &directory, trust, origin };
+        let UserConfiguration { catalog, secrets, .. } = user;
+        let references =
+            ProjectReferences { catalog, secrets, directory: &directory, trust, origin };
         match Team::check(&text, &references) {
-            Ok(team) => Ok(Self { file, text, team, directory, trust, origin }),
+            Ok(team) => {
+                let (trusted_commands, secrets) = (CommandFiles::default(), secrets.clone());
+                Ok(Self { file, text, team, directory, trust, trusted_commands, secrets, origin })
+            }
             Err(errors) => Err(TeamFileReport { file, errors }),
         }
     }
@@ -146,6 +163,31 @@ impl Project {
     /// Returns the members' choices that need trust.
     pub fn choices(&self) -> Vec<MemberChoices> {
         choices(&self.team, &self.directory)
+    }
+
+    /// Reads the files that name commands, in the project and in the working directories of its members.
+    pub fn command_files(&self) -> CommandFiles {
+        let agents = self.team.members.iter().filter_map(|member| member.agent());
+        let directories = agents.filter_map(|settings| settings.cwd.as_deref()).flat_map(|cwd| {
+            let (root, below) = place_in(&self.directory, &self.directory.join(cwd));
+            // A directory elsewhere counts alone.
+            let is_own = root == self.directory;
+            let directories = directories_to(&below).into_iter();
+            directories.map(move |it| if is_own { it } else { root.join(it) })
+        });
+        let directories: BTreeSet<PathBuf> = directories.chain([PathBuf::new()]).collect();
+        CommandFiles::read(&self.directory, &directories)
+    }
+
+    /// Returns the files that the trust in the project is for, for turns in a directory.
+    pub fn trusted_commands(&self, cwd: &Path) -> TrustedCommands {
+        let (root, below) = place_in(&self.directory, cwd);
+        let files = if root == self.directory {
+            self.trusted_commands.clone()
+        } else {
+            self.trusted_commands.within(&root)
+        };
+        TrustedCommands { files, below, granted: self.directory.clone() }
     }
 
     /// Returns the location of an instructions file.
@@ -185,9 +227,22 @@ impl Project {
         settings: &AgentSettings,
     ) -> Result<Option<String>, UsageError> {
         let Some(file) = &settings.instructions_file else { return Ok(None) };
-        read_instructions(&self.directory, file, self.trust, self.origin).map(Some).map_err(|bad| {
+        let read =
+            read_instructions(&self.directory, file, (self.trust, self.origin), &self.secrets);
+        read.map(Some).map_err(|bad| {
             UsageError(format!("{}: `instructions-file` {}; {}", self.file, bad.problem, bad.fix))
         })
+    }
+}
+
+/// Returns the directory that a member's files belong to, and its working directory below: the project, or a working
+/// directory elsewhere.
+pub(super) fn place_in(project: &Path, cwd: &Path) -> (PathBuf, PathBuf) {
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let (project, cwd) = (real(project), real(cwd));
+    match cwd.strip_prefix(&project) {
+        Ok(below) => (project.clone(), below.to_owned()),
+        Err(_) => (cwd, PathBuf::new()),
     }
 }
 

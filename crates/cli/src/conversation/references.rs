@@ -4,6 +4,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use convoke_agent::config::{AgentKind, Catalog, Definition, Unused};
+use convoke_agent::sandbox::Secrets;
 use convoke_files::{Disk, FileKind, Files as _, TooLarge};
 use convoke_model::Endpoint;
 use convoke_team::{AgentSettings, BadReference, FileLocation, References, TeamFileCode};
@@ -15,6 +16,7 @@ use super::trust::DirectoryTrust;
 /// The targets of a team file's references.
 pub(super) struct ProjectReferences<'a> {
     pub(super) catalog: &'a Catalog,
+    pub(super) secrets: &'a Secrets,
     pub(super) directory: &'a Path,
     pub(super) trust: DirectoryTrust,
     pub(super) origin: Origin,
@@ -77,7 +79,8 @@ impl ProjectReferences<'_> {
 
     fn check_instructions(&self, settings: &AgentSettings) -> Result<(), BadReference> {
         let Some(file) = &settings.instructions_file else { return Ok(()) };
-        read_instructions(self.directory, file, self.trust, self.origin).map(drop)
+        let trust = (self.trust, self.origin);
+        read_instructions(self.directory, file, trust, self.secrets).map(drop)
     }
 
     /// Rejects a command line or a directory in place of a program.
@@ -150,12 +153,12 @@ pub(super) fn locate(directory: &Path, file: &str) -> FileLocation {
     }
 }
 
-/// Reads an instructions file. It must be inside the directory until that is trusted.
+/// Reads an instructions file. It must be inside the directory until that is trusted, and never a secret of the user.
 pub(super) fn read_instructions(
     directory: &Path,
     file: &str,
-    trust: DirectoryTrust,
-    origin: Origin,
+    (trust, origin): (DirectoryTrust, Origin),
+    secrets: &Secrets,
 ) -> Result<String, BadReference> {
     let refuse = |problem: String, fix: &str| BadReference {
         code: TeamFileCode::BadFile,
@@ -181,6 +184,10 @@ pub(super) fn read_instructions(
             problem: format!("`{file}` is outside the project and needs trust: {how}"),
             fix: "trust the directory, or move the file below the team file".to_owned(),
         });
+    }
+    if secrets.contain(&path, directory) {
+        let problem = format!("`{file}` is one of your secrets, which no agent is given");
+        return Err(refuse(problem, "name another file; `convoke docs permissions` has the list"));
     }
     let bytes = Disk.read(&path, FileKind::Instructions).map_err(unreadable)?;
     String::from_utf8(bytes).map_err(|error| {

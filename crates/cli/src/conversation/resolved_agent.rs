@@ -74,6 +74,7 @@ mod tests {
             catalog: Catalog::built_in(),
             trusted: TrustedDirectories::default(),
             permissions: convoke_team::PermissionFile::default(),
+            secrets: convoke_agent::sandbox::Secrets::default(),
         };
         let (file, text) = ("convoke.toml".to_owned(), TEAM.to_owned());
         let mut project = Project::parse(file, text, "/p".into(), &user, Origin::File).unwrap();

@@ -33,7 +33,7 @@ use convoke_team::{AgentSettings, PermissionRules, Record, Team, WorkspaceChoice
 
 use super::change_recorder::{Recorder, changes_of};
 use super::home::Home;
-use super::project::{Origin, Project};
+use super::project::{Origin, Project, place_in};
 use super::rehearsal_servers::RehearsalServers;
 use super::resolved_agent::{ResolvedAgent, resolve_agent};
 use super::{AgentBackend, sample, store};
@@ -182,7 +182,7 @@ impl AgentResolver<'_> {
         resolved: &ResolvedAgent,
     ) -> Option<Diagnostic> {
         let vendor = resolved.definition.kind.vendor()?;
-        let program = self.host_environment.program(OsStr::new(resolved.definition.program()))?;
+        let program = self.host_environment.agent_program(resolved.definition.program())?;
         let program = program.canonicalize().unwrap_or(program);
         let version = version_on_disk(&program, vendor);
         let cwd = resolved.settings.cwd.as_deref().unwrap_or(".");
@@ -224,6 +224,10 @@ impl AgentResolver<'_> {
         if let Some(cwd) = &settings.cwd {
             member_agent.cwd = self.project.directory.join(cwd);
         }
+        let has_program =
+            resolved.definition.kind != AgentKind::Api && self.backend != AgentBackend::StandIns;
+        member_agent.trusted_commands =
+            has_program.then(|| self.project.trusted_commands(&member_agent.cwd));
         let has_own = match settings.workspace {
             Some(choice) => choice == WorkspaceChoice::Own,
             None => member_agent.may_write && self.has_workspaces(),
@@ -261,7 +265,7 @@ impl AgentResolver<'_> {
         diagnostics: &mut Vec<Diagnostic>,
     ) -> anyhow::Result<Arc<dyn Agent>> {
         let definition = &resolved.definition;
-        let program = self.host_environment.program(OsStr::new(definition.program()));
+        let program = self.host_environment.agent_program(definition.program());
         let can_be_pointed = definition.vendor().is_some() || definition.preset.is_some();
         let Some(program) = program.filter(|_| can_be_pointed) else {
             let message = if can_be_pointed {
@@ -326,7 +330,7 @@ impl AgentResolver<'_> {
         };
         let mut secrets = self.environment();
         secrets.extend(definition.env.iter().map(|(name, value)| (name.into(), value.into())));
-        let program = self.host_environment.program(OsStr::new(definition.program()));
+        let program = self.host_environment.agent_program(definition.program());
         let recording = Recording {
             vendor,
             store: Arc::new(self.store.clone()),
@@ -354,6 +358,7 @@ impl AgentResolver<'_> {
             machine: machine::of_process(self.home.configuration.clone(), None)?,
             pack: Arc::new(convoke_packs::convoke()?),
             store: Arc::new(self.store.clone()),
+            private: vec![self.home.data.clone(), self.home.configuration.clone()],
         };
         Ok(ModelAgent::new(settings, host))
     }
@@ -434,12 +439,7 @@ impl AgentResolver<'_> {
 
 /// Returns the workspace of a member: a copy of the project, or of a working directory elsewhere.
 fn own_workspace(project: &Path, cwd: &Path, settings: &AgentSettings) -> OwnWorkspace {
-    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    let (project, cwd) = (real(project), real(cwd));
-    let (project, below) = match cwd.strip_prefix(&project) {
-        Ok(below) => (project.clone(), below.to_owned()),
-        Err(_) => (cwd.clone(), PathBuf::new()),
-    };
+    let (project, below) = place_in(project, cwd);
     let (copy, link) = (settings.workspace_copy.clone(), settings.workspace_link.clone());
     OwnWorkspace { project, below, copy, link }
 }

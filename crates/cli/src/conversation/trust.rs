@@ -7,6 +7,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use convoke_agent::command_files::CommandFiles;
 use convoke_files::{Disk, FileKind, Files};
 use convoke_redact::is_secret_name;
 use convoke_team::{Choice, Grant, MemberChoices, Trust};
@@ -20,7 +21,17 @@ const FILE: &str = "trusted.json";
 /// The trusted directories by real path. Trust does not extend to directories below.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TrustedDirectories {
-    directories: BTreeMap<PathBuf, Grants>,
+    directories: BTreeMap<PathBuf, DirectoryGrant>,
+}
+
+/// What the user trusts in a directory.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DirectoryGrant {
+    /// The grants by member.
+    pub members: Grants,
+    /// The files that name commands, as they were.
+    pub commands: CommandFiles,
 }
 
 /// The grants of a directory, by member.
@@ -56,11 +67,11 @@ impl From<DirectoryTrust> for Trust {
     }
 }
 
-/// The file, version 2. Version 1 was a list of directories without grants.
+/// The file, version 3. Version 1 was a list of directories without grants, version 2 had those of members alone.
 #[derive(Serialize)]
 struct File<'a> {
     version: u32,
-    directories: &'a BTreeMap<PathBuf, Grants>,
+    directories: &'a BTreeMap<PathBuf, DirectoryGrant>,
 }
 
 #[derive(Deserialize)]
@@ -100,7 +111,7 @@ impl TrustedDirectories {
     pub fn save(&self, home: &Home) -> anyhow::Result<()> {
         let path = home.data.join(FILE);
         let draft = home.data.join(format!(".{FILE}.{}", std::process::id()));
-        let file = File { version: 2, directories: &self.directories };
+        let file = File { version: 3, directories: &self.directories };
         let write = || -> io::Result<()> {
             fs::DirBuilder::new().recursive(true).mode(0o700).create(&home.data)?;
             let mut options = fs::OpenOptions::new();
@@ -120,7 +131,7 @@ impl TrustedDirectories {
             return DirectoryTrust::Untrusted;
         };
         let is_covered = |it: &MemberChoices| {
-            granted.get(&it.member).is_some_and(|granted| granted.grant.covers(&it.grant))
+            granted.members.get(&it.member).is_some_and(|granted| granted.grant.covers(&it.grant))
         };
         if asked.iter().all(is_covered) { DirectoryTrust::Trusted } else { DirectoryTrust::Changed }
     }
@@ -130,18 +141,20 @@ impl TrustedDirectories {
         self.directories.contains_key(directory)
     }
 
-    /// Returns the grants of a directory.
-    pub fn granted(&self, directory: &Path) -> Option<&Grants> {
+    /// Returns what the user trusts in a directory.
+    pub fn granted(&self, directory: &Path) -> Option<&DirectoryGrant> {
         self.directories.get(directory)
     }
 
-    /// Trusts a directory with the current choices of its team file; earlier grants are replaced.
-    pub fn grant(&mut self, directory: PathBuf, asked: &[MemberChoices]) {
+    /// Trusts a directory with the current choices of its team file and its files that name commands; earlier grants
+    /// are replaced.
+    pub fn grant(&mut self, directory: PathBuf, asked: &[MemberChoices], commands: CommandFiles) {
         let grants = asked.iter().map(|it| {
             let shown = it.choices.iter().map(shown_choice).collect();
             (it.member.clone(), MemberGrant { grant: it.grant.clone(), shown })
         });
-        self.directories.insert(directory, grants.collect());
+        let grant = DirectoryGrant { members: grants.collect(), commands };
+        self.directories.insert(directory, grant);
     }
 
     /// Revokes the trust in a directory. Returns whether there was any.
@@ -155,15 +168,21 @@ impl TrustedDirectories {
     }
 }
 
-fn parse(text: &str) -> Result<BTreeMap<PathBuf, Grants>, String> {
+fn parse(text: &str) -> Result<BTreeMap<PathBuf, DirectoryGrant>, String> {
     let words = |error: serde_json::Error| error.to_string();
     let Version { version } = serde_json::from_str(text).map_err(words)?;
     match version {
         1 => {
             let file: Directories<Vec<PathBuf>> = serde_json::from_str(text).map_err(words)?;
-            Ok(file.directories.into_iter().map(|path| (path, Grants::new())).collect())
+            Ok(file.directories.into_iter().map(|path| (path, DirectoryGrant::default())).collect())
         }
         2 => {
+            let file: Directories<BTreeMap<PathBuf, Grants>> =
+                serde_json::from_str(text).map_err(words)?;
+            let grant = |members| DirectoryGrant { members, ..DirectoryGrant::default() };
+            Ok(file.directories.into_iter().map(|(path, it)| (path, grant(it))).collect())
+        }
+        3 => {
             let file: Directories<_> = serde_json::from_str(text).map_err(words)?;
             Ok(file.directories)
         }

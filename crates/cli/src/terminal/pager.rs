@@ -21,7 +21,7 @@ pub fn page(text: &str) -> io::Result<()> {
     if shown.lines().count() < usize::from(rows.0) {
         return out.write_all(text.as_bytes());
     }
-    let mut command = Command::new("sh");
+    let mut command = Command::new("/bin/sh");
     command.args(["-c", &pager]).stdin(Stdio::piped());
     if std::env::var_os("LESS").is_none() {
         command.env("LESS", "FRX");

@@ -28,7 +28,7 @@ fn terminal(second: &str, limits: &str) -> Option<Terminal> {
     let context = TestContext::new()
         .file("convoke.toml", team)
         .program("claude", &ASKING.replace("SECOND", second));
-    let command = context.path().join("bin/claude");
+    let command = context.home().join("bin/claude");
     let command = command.display();
     let agents = format!("[agent.claude]\ncommand = '{command}'\npermissions = \"ask\"\n");
     Terminal::open_in(context.file("configuration/agents.toml", agents))
@@ -72,7 +72,7 @@ fn another_word_is_no_answer_and_the_end_of_input_is_a_no() {
     run(&terminal, "once");
     wait_for_question(&terminal, 1);
     terminal.enter("yes please");
-    terminal.wait_for("was not an answer; write once, session or never");
+    terminal.wait_for("that was no answer; type once, session or never");
     terminal.press("C-d");
     let screen = terminal.wait_for("I was-refused-refused.");
     assert!(screen.contains("max was refused (never, person)"), "{screen}");

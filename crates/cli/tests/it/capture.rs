@@ -50,7 +50,7 @@ fn context() -> TestContext {
     let context = TestContext::new()
         .file("AGENTS.md", "# Rules of this project\nUse tabs, never spaces.\n")
         .file("body.json", body("Explain this project to me.", &["shell", "apply_patch"]))
-        .program("codex", FAKE);
+        .own_program("codex", FAKE);
     let home = context.path().join("home");
     std::fs::create_dir(&home).expect("a home");
     context.env("HOME", &home.to_string_lossy())
@@ -137,7 +137,7 @@ fn a_program_that_fails_or_calls_no_model_is_told() {
 #[test]
 fn bad_usage_is_named_and_explained() {
     let context = context()
-        .program("tar", "#!/bin/sh\n")
+        .own_program("tar", "#!/bin/sh\n")
         .file("bad.toml", "[[answer]]\nsya = \"a\"\n")
         .file("latin1", b"\xe9")
         .file("home/.codex/config.toml", "model =\n")

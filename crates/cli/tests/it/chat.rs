@@ -334,7 +334,7 @@ fn a_message_is_written_in_the_editor_of_the_environment() {
     let editor = "#!/bin/sh\necho editing >/dev/tty\nread -r typed </dev/tty\n{ cat \"$1\"; echo; echo \"$typed\"; } >new\n\
                   cat new >\"$1\"; test \"$typed\" != fail\n";
     let context = TestContext::new().program("pen", editor);
-    let pen = context.path().join("bin/pen").display().to_string();
+    let pen = context.home().join("bin/pen").display().to_string();
     let Some(terminal) = Terminal::open_in(context) else { return };
     terminal.enter(&format!("export VISUAL={pen}"));
     terminal.begin("chat --rehearse");

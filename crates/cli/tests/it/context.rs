@@ -56,11 +56,22 @@ impl TestContext {
 
     /// Writes a program, and puts it on the `PATH` beside the system's own.
     pub fn program(self, name: &str, script: &str) -> Self {
+        let path = self.home().join("bin");
+        self.program_in(&path, name, script)
+    }
+
+    /// Writes a program into the directory, for a test whose home lies there too.
+    pub fn own_program(self, name: &str, script: &str) -> Self {
         let path = self.path().join("bin");
-        let context = self.file(&format!("bin/{name}"), script);
+        self.program_in(&path, name, script)
+    }
+
+    fn program_in(self, path: &Path, name: &str, script: &str) -> Self {
+        std::fs::create_dir_all(path).expect("a directory");
+        std::fs::write(path.join(name), script).expect("a file");
         let permissions = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         std::fs::set_permissions(path.join(name), permissions).expect("permissions");
-        context.env("PATH", &format!("{}:/usr/bin:/bin", path.display()))
+        self.env("PATH", &format!("{}:/usr/bin:/bin", path.display()))
     }
 
     /// Sets an environment variable.

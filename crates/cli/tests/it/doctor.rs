@@ -20,7 +20,7 @@ fn install(context: TestContext, command: &str, package: &str, version: &str) ->
     let manifest = format!(r#"{{"name": "{package}", "version": "{version}"}}"#);
     let context = context
         .file(&format!("{directory}/package.json"), manifest)
-        .program("node", "#!/bin/sh\nexit 1\n")
+        .own_program("node", "#!/bin/sh\nexit 1\n")
         .file(&format!("{directory}/cli.js"), "#!/usr/bin/env node\n");
     let script = context.path().join(&directory).join("cli.js");
     let permissions = std::fs::Permissions::from_mode(0o755);
@@ -82,7 +82,7 @@ fn agents_that_are_installed_and_signed_in_would_run() {
 fn whatever_would_go_wrong_is_found() {
     let context = install(machine(), "claude", "@anthropic-ai/claude-code", "2.1.50");
     let context = install(context, "codex", "@openai/codex", "0.200.0")
-        .program("gemini", "#!/usr/bin/env python9\n")
+        .own_program("gemini", "#!/usr/bin/env python9\n")
         .env("ANTHROPIC_API_KEY", "hunter2")
         .env("OPENAI_API_KEY", "hunter2")
         .env("HTTPS_PROXY", "http://me:hunter2@proxy.example.com:3128")
@@ -125,7 +125,7 @@ fn a_program_that_is_asked_is_believed_by_its_exact_words() {
         let script = format!(
             "#!/bin/sh\n[ \"$1\" = login ] && echo '{answer}' >&2 && exit {code}\necho 'codex-cli 0.98.0'\n"
         );
-        let context = machine().program("codex", &script).file("home/.codex/auth.json", "x");
+        let context = machine().own_program("codex", &script).file("home/.codex/auth.json", "x");
         private(&context, "home/.codex/auth.json");
         let shown = examine(&context, &["--agent", "codex", "--ask"]);
         insta::assert_snapshot!(
@@ -164,7 +164,7 @@ fn a_finding_can_be_denied_and_a_name_can_be_wrong() {
 
 #[test]
 fn an_acp_agent_is_listed_where_it_is_installed() {
-    let context = machine().program("copilot", "#!/bin/sh\nexit 1\n");
+    let context = machine().own_program("copilot", "#!/bin/sh\nexit 1\n");
     let shown = examine(&context, &["--agent", "copilot,kimi"]);
     assert!(shown.contains("copilot (ACP)") && shown.contains("/login"), "{shown}");
     assert!(shown.contains("copilot can run a turn if signed in."), "{shown}");
@@ -215,7 +215,8 @@ echo '{"type":"result","subtype":"success","is_error":false,"result":"Hello.","s
 
 #[test]
 fn a_version_that_nobody_knows_is_tried_and_what_changed_is_named() {
-    let context = machine().program("claude", UNKNOWN_CLAUDE).env("ANTHROPIC_API_KEY", "hunter2");
+    let context =
+        machine().own_program("claude", UNKNOWN_CLAUDE).env("ANTHROPIC_API_KEY", "hunter2");
     let shown = examine(&context, &["--agent", "claude"]);
     assert!(!shown.contains("hunter2"));
     insta::assert_snapshot!(shown);
@@ -229,7 +230,7 @@ fn a_version_that_nobody_knows_is_tried_and_what_changed_is_named() {
 #[test]
 fn a_version_that_was_measured_is_tried_only_when_asked_for() {
     let script = UNKNOWN_CLAUDE.replace("9.9.9", "2.1.325");
-    let context = machine().program("claude", &script).env("ANTHROPIC_API_KEY", "x");
+    let context = machine().own_program("claude", &script).env("ANTHROPIC_API_KEY", "x");
     let plain = examine(&context, &["--agent", "claude"]);
     assert!(!plain.contains("doctor.flag-gone"), "{plain}");
     let verified = examine(&context, &["--agent", "claude", "--verify"]);

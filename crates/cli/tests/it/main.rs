@@ -29,6 +29,7 @@ mod mask;
 mod mcp;
 mod model;
 mod output;
+mod planted;
 mod prompt;
 mod remembered;
 mod request;

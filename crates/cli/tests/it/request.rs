@@ -233,7 +233,7 @@ fn a_thread_of_another_version_is_refused_unless_a_shape_is_named() {
 fn an_installed_codex_of_another_version_is_named_in_every_output() {
     let script = "#!/bin/sh\nexit 9\n";
     let package = r#"{"name": "@openai/codex", "version": "0.166.0"}"#;
-    let project = project().file("package.json", package).program("codex", script);
+    let project = project().file("package.json", package).own_program("codex", script);
     let said = String::from_utf8(project.output(&here(&["hi"]), b"").stderr).unwrap();
     assert_eq!(
         said,

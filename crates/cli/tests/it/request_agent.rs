@@ -29,7 +29,7 @@ fn context() -> TestContext {
         .file("home/.codex/config.toml", CONFIG)
         .file("home/.codex/auth.json", "{\"OPENAI_API_KEY\": \"hunter2\"}")
         .file("home/.codex/AGENTS.md", "Be kind.\n")
-        .program("codex", CODEX);
+        .own_program("codex", CODEX);
     let home = context.path().join("home").display().to_string();
     context.env("HOME", &home).env("OPENAI_API_KEY", "hunter2")
 }
@@ -102,9 +102,9 @@ fn json_has_the_body_the_ledger_and_the_version() {
 
 #[test]
 fn what_cannot_be_measured_is_named_and_explained() {
-    let context = context().program("claude", "#!/bin/sh\necho 'Not logged in' >&2\nexit 1\n");
+    let context = context().own_program("claude", "#!/bin/sh\necho 'Not logged in' >&2\nexit 1\n");
     let context = context.file("home/.gemini/x", "").file(".gemini/settings.json", "{}");
-    let context = context.program("gemini", "#!/bin/sh\ntouch \"$0.ran\"\n");
+    let context = context.own_program("gemini", "#!/bin/sh\ntouch \"$0.ran\"\n");
     let run = |arguments: &[&str]| context.run(&[&["request", "--agent"], arguments].concat());
     let shown = [
         run(&["copilot", "x"]),

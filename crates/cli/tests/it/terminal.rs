@@ -131,7 +131,7 @@ fn terminal(context: &TestContext, directory: &Path, arguments: &[&str]) -> Comm
         .args(["-qefc", &line, "/dev/null"])
         .current_dir(directory)
         .env_clear()
-        .env("PATH", format!("{}:/usr/bin:/bin", context.path().join("bin").display()))
+        .env("PATH", format!("{}:/usr/bin:/bin", context.home().join("bin").display()))
         .env("TERM", "xterm-256color")
         .env("SHELL", "/bin/sh")
         .env("HOME", context.home())

@@ -81,6 +81,65 @@ fn a_change_that_asks_for_more_has_to_be_trusted_again() {
     insta::assert_snapshot!([difference, again, project.run(&["trust"])].join("\n"));
 }
 
+/// A program that speaks as Claude Code does, and keeps its arguments.
+const CLAUDE: &str = r#"#!/bin/sh
+read message
+echo "$@" >>arguments
+echo '{"type":"system","subtype":"init","session_id":"s1","model":"m"}'
+echo '{"type":"assistant","message":{"role":"assistant","content":[{"type":"text","text":"Fine."}]},"session_id":"s1"}'
+echo '{"type":"result","subtype":"success","is_error":false,"result":"Fine.","session_id":"s1"}'
+"#;
+
+/// A member that may edit plants settings, and a member with wider permissions has the next turn.
+#[test]
+fn settings_that_a_member_planted_are_not_followed_until_they_are_trusted() {
+    let team = r#"
+[[member]]
+name = "kim"
+human = true
+
+[[member]]
+name = "low"
+agent = "plain"
+command = "/bin/sh"
+args = ["-c", "mkdir -p .claude; echo '{\"hooks\": {}}' >.claude/settings.json; echo '[NEXT: high]'"]
+sandbox = "edit"
+
+[[member]]
+name = "high"
+agent = "claude"
+sandbox = "edit-and-network"
+"#;
+    let project = TestContext::new().file("convoke.toml", team).program("claude", CLAUDE);
+    let arguments = || {
+        let arguments = std::fs::read_to_string(project.path().join("arguments")).unwrap();
+        arguments.lines().last().unwrap().to_owned()
+    };
+    project.output(&["trust", "--yes"], b"");
+    let first = project.run(&["run", "Hello"]);
+    assert!(first.starts_with("exit code: 0"), "{first}");
+    let told = ".claude/settings.json: changed since you trusted the directory";
+    assert!(first.contains("agent.commands-changed") && first.contains(told), "{first}");
+    assert!(arguments().contains("--setting-sources user --strict-mcp-config"), "{}", arguments());
+
+    let shown = project.run(&["trust"]);
+    assert!(
+        shown.starts_with("exit code: 2") && shown.contains("+ .claude/settings.json"),
+        "{shown}"
+    );
+    let json = project.run(&["trust", "--json"]);
+    assert!(json.contains(r#""changedCommandFiles":[".claude/settings.json"]"#), "{json}");
+    let again = project.run(&["trust", "--yes"]);
+    assert!(again.contains("is trusted now"), "{again}");
+    let second = project.run(&["run", "Hello"]);
+    assert!(!second.contains("agent.commands-changed"), "{second}");
+    assert!(arguments().contains("--setting-sources user,project,local"), "{}", arguments());
+
+    std::fs::write(project.path().join(".claude/settings.json"), "{}").unwrap();
+    let shown = project.run(&["trust"]);
+    assert!(shown.contains("~ .claude/settings.json"), "{shown}");
+}
+
 #[test]
 fn directories_trusted_by_an_earlier_version_are_asked_about_again() {
     let project = project();
@@ -89,6 +148,20 @@ fn directories_trusted_by_an_earlier_version_are_asked_about_again() {
     std::fs::write(project.home().join("data/trusted.json"), list).unwrap();
     let shown = project.run(&["trust"]);
     assert!(shown.contains("exit code: 2") && shown.contains("+ max: command = "), "{shown}");
+
+    // The second version had no files.
+    let project = project.file(".mcp.json", "{}");
+    project.output(&["trust", "--yes"], b"");
+    let path = project.home().join("data/trusted.json");
+    let mut list: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+    list["version"] = 2.into();
+    for grant in list["directories"].as_object_mut().unwrap().values_mut() {
+        *grant = grant["members"].take();
+    }
+    std::fs::write(&path, list.to_string()).unwrap();
+    let shown = project.run(&["trust"]);
+    assert!(shown.contains("exit code: 2") && shown.contains("+ .mcp.json"), "{shown}");
 }
 
 #[test]
@@ -202,7 +275,7 @@ fn bad_input_is_named_and_explained() {
         project.run(&["trust", "--list", "--revoke"]),
         project.run(&["trust", "--revoke", "/gone"]),
     ];
-    for broken in ["[]", "{\"version\":3,\"directories\":{}}"] {
+    for broken in ["[]", "{\"version\":9,\"directories\":{}}"] {
         std::fs::create_dir_all(project.home().join("data")).unwrap();
         std::fs::write(project.home().join("data/trusted.json"), broken).unwrap();
         said.push(project.run(&["trust"]));

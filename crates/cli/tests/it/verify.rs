@@ -28,7 +28,7 @@ fn context() -> TestContext {
         .file("repo/.git/HEAD", "ref: refs/heads/main\n")
         .file("repo/AGENTS.md", "Use tabs in this repository.\n")
         .file("repo/CLAUDE.md", "Rules for somebody else here.\n")
-        .program("codex", CODEX);
+        .own_program("codex", CODEX);
     let home = context.path().join("home").display().to_string();
     context.env("HOME", &home)
 }

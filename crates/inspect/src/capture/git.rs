@@ -67,7 +67,7 @@ pub(super) fn copy_configuration(
     private_home: &Path,
     host_environment: &HostEnvironment,
 ) -> io::Result<()> {
-    let Some(git) = host_environment.program_elsewhere("git") else { return Ok(()) };
+    let Some(git) = host_environment.agent_program("git") else { return Ok(()) };
     let mut environment = host_environment.environment.clone();
     if user != host_environment.home {
         // These are not of that home.

@@ -74,8 +74,12 @@ pub async fn measure(
     host_environment: &HostEnvironment,
 ) -> Result<Measured, CaptureError> {
     let vendor = options.vendor;
-    let installed = host_environment.programs(vendor.facts().command).into_iter().next();
-    let program = installed.ok_or(CaptureError::NotInstalled(vendor))?;
+    let outside = &host_environment.outside_project();
+    let program = outside.agent_program(vendor.facts().command).ok_or_else(|| {
+        let inside = host_environment.programs(vendor.facts().command).into_iter().next();
+        inside.map_or(CaptureError::NotInstalled(vendor), CaptureError::InProject)
+    })?;
+    let host_environment = outside;
     let mut user = UserHome::new(vendor, host_environment);
     if let Some(directory) = options.directory {
         user.directory = directory;

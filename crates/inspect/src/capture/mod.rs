@@ -363,6 +363,9 @@ pub enum CaptureError {
     /// The configuration of an ACP agent is not copied.
     #[error("--home: the configuration of {0} cannot be copied")]
     NoConfiguration(CapturedAgent),
+    /// The only program of the CLI's name lies in the project.
+    #[error("{} lies in the project, where an agent could have put it, and is not run; install it elsewhere", .0.display())]
+    InProject(PathBuf),
     /// A CLI is not installed.
     #[error("{0} is not on the PATH; install it, or name another --agent")]
     NotInstalled(Vendor),

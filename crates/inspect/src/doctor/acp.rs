@@ -1,6 +1,5 @@
 //! Finds the ACP agents: those that are known by name, and those of the user and of a team.
 
-use std::ffi::OsStr;
 use std::path::PathBuf;
 
 use convoke_agent::adapter::Preset;
@@ -48,7 +47,7 @@ pub(super) fn examine(agents: &[AcpAgent], host_environment: &HostEnvironment) -
 
 fn examine_one(agent: &AcpAgent, host_environment: &HostEnvironment) -> AcpReport {
     let AcpAgent { name, program, preset, .. } = agent;
-    let found = program.as_deref().and_then(|it| host_environment.program(OsStr::new(it)));
+    let found = program.as_deref().and_then(|it| host_environment.agent_program(it));
     let (message, fix) = match (program, preset) {
         (Some(program), Some(preset)) if program == preset.command => (
             format!("`{program}` is not on the PATH"),

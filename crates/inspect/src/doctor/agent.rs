@@ -1,5 +1,7 @@
 //! Examines one agent: installation, version and interpreter.
 
+use std::path::Path;
+
 use super::{AgentReport, Depth, Finding, Level};
 use super::{instructions, sign_in};
 use crate::diagnostics;
@@ -15,10 +17,17 @@ pub(super) fn examine(
     depth: Depth,
 ) -> AgentReport {
     let facts = vendor.facts();
-    let programs = host_environment.programs(facts.command).into_iter();
+    let programs = host_environment.search_path().programs(facts.command);
+    let mut findings = Vec::new();
+    for path in host_environment.programs(facts.command) {
+        if !programs.contains(&path) {
+            findings.push(in_project(&path));
+        }
+    }
+    let host_environment = &host_environment.outside_project();
+    let programs = programs.into_iter();
     let installed: Vec<Installed> =
         programs.map(|path| Installed::at(&path, vendor, host_environment)).collect();
-    let mut findings = Vec::new();
     let first = installed.first();
     match first {
         Some(program) => {
@@ -38,6 +47,14 @@ pub(super) fn examine(
     let instructions =
         instructions::examine(vendor, version, trust, host_environment, &mut findings);
     AgentReport { agent: vendor, installed, sign_in, instructions, hosts: facts.hosts, findings }
+}
+
+fn in_project(path: &Path) -> Finding {
+    let message = format!(
+        "{} lies in this project, where an agent could have put it, and is not run",
+        path.display()
+    );
+    Finding::new(Level::Warning, diagnostics::DOCTOR_IN_PROJECT, message)
 }
 
 fn not_installed(facts: &Facts) -> Finding {

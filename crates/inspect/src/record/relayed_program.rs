@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use convoke_agent::Vendor;
 use convoke_agent::relayed::{self, CodexSignIn, ModelEndpoint, Pointed, RelayAddress, Started};
+use convoke_agent::search_path::SearchPath;
 use convoke_agent::turn_input::Trust;
 use convoke_relay::{Relay, RelayOptions, Upstream};
 use convoke_wire::Exchange;
@@ -87,17 +88,29 @@ impl Program {
 
     /// Returns the endpoint, after the programs that know of it were asked.
     fn endpoint(&self) -> Result<ModelEndpoint, String> {
+        let env = self.env_outside_project();
         let sign_in = || {
-            let env = self.env.iter().cloned();
             let question = [self.cli(), &["login", "status"]].concat();
-            let answer = ask(&self.path, &question, env, &self.cwd)?;
+            let answer = ask(&self.path, &question, env.iter().cloned(), &self.cwd)?;
             CodexSignIn::parse(&answer.output)
         };
         let endpoint =
             relayed::endpoint(&self.started(), sign_in).map_err(|error| error.to_string())?;
         if endpoint.may_be_bound {
-            residency::ask(&self.path, self.cli(), &self.env, &self.cwd)?;
+            residency::ask(&self.path, self.cli(), &env, &self.cwd)?;
         }
         Ok(endpoint)
+    }
+
+    /// Returns the environment of a start outside of the sandbox.
+    fn env_outside_project(&self) -> Vec<(OsString, OsString)> {
+        let variable = |name: &str| {
+            let mut variables = self.env.iter().rev();
+            variables.find(|(key, _)| key == name).map(|(_, value)| value.as_os_str())
+        };
+        let home = variable("HOME").map(Path::new);
+        let path = variable("PATH").unwrap_or_default();
+        let path = SearchPath::outside_project(path, &self.cwd, home).to_variable();
+        self.env.iter().cloned().chain([("PATH".into(), path)]).collect()
     }
 }

@@ -112,10 +112,10 @@ pub async fn verify(
             (measured.program.version, differences)
         }
         Err(CaptureError::NoCall { output, .. }) => {
-            let installed = host_environment.programs(vendor.facts().command).into_iter().next();
-            let version = installed.and_then(|path| {
-                crate::installed::Installed::at(&path, vendor, &host_environment).version
-            });
+            let outside = host_environment.outside_project();
+            let installed = outside.agent_program(vendor.facts().command);
+            let version = installed
+                .and_then(|path| crate::installed::Installed::at(&path, vendor, &outside).version);
             let is_right = report.loaded.is_empty() && report.no_request.is_some();
             let differences =
                 if is_right { vec![] } else { vec![Difference::NoRequest { output }] };

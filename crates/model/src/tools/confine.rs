@@ -11,6 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use convoke_agent::sandbox::Secrets;
 use convoke_files::limit::collect_entries;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, fstat, openat, statat};
 
@@ -26,6 +27,8 @@ const BINARY_PROBE: usize = 8192;
 pub(super) struct Root {
     path: PathBuf,
     directory: Arc<OwnedFd>,
+    /// The paths below that are not read.
+    hidden: Arc<[PathBuf]>,
 }
 
 /// The target of a path.
@@ -39,7 +42,12 @@ impl Root {
     pub fn open(directory: &Path) -> io::Result<Self> {
         let path = directory.canonicalize()?;
         let directory = Arc::new(openat(CWD, &path, directory_flags(), Mode::empty())?);
-        Ok(Self { path, directory })
+        Ok(Self { path, directory, hidden: Arc::default() })
+    }
+
+    /// Hides the user's secrets, for a directory that holds some.
+    pub fn without(self, secrets: &Secrets) -> Self {
+        Self { hidden: secrets.below(&self.path).into(), ..self }
     }
 
     /// Returns the directory's real path.
@@ -81,7 +89,11 @@ impl Root {
             Err(_) if self.is_spelt_outside(given_path) => return Err(outside()),
             Err(error) => return Err(Refusal::io(given, &error)),
         };
-        real.strip_prefix(&self.path).map(Path::to_owned).map_err(|_| outside())
+        let below = real.strip_prefix(&self.path).map_err(|_| outside())?;
+        if self.hidden.iter().any(|hidden| below.starts_with(hidden)) {
+            return Err(Refusal::new(format!("`{given}` holds secrets of the user")));
+        }
+        Ok(below.to_owned())
     }
 
     fn is_spelt_outside(&self, given: &str) -> bool {
@@ -94,12 +106,14 @@ pub(super) struct OpenDirectory {
     descriptor: OwnedFd,
     /// Its path from the root.
     below: PathBuf,
+    /// The paths from the root that are not read.
+    hidden: Arc<[PathBuf]>,
 }
 
 impl OpenDirectory {
     fn whole(root: &Root) -> io::Result<Self> {
         let descriptor = openat(&*root.directory, ".", directory_flags(), Mode::empty())?;
-        Ok(Self { descriptor, below: PathBuf::new() })
+        Ok(Self { descriptor, below: PathBuf::new(), hidden: Arc::clone(&root.hidden) })
     }
 
     /// Returns the path of the directory from the root.
@@ -115,7 +129,11 @@ impl OpenDirectory {
     /// Opens a directory in this one; a link is refused.
     pub fn directory(&self, name: &OsStr) -> io::Result<Self> {
         let descriptor = openat(&self.descriptor, name, directory_flags(), Mode::empty())?;
-        Ok(Self { descriptor, below: self.below.join(name) })
+        Ok(Self { descriptor, below: self.below.join(name), hidden: Arc::clone(&self.hidden) })
+    }
+
+    fn is_hidden(&self, name: &OsStr) -> bool {
+        !self.hidden.is_empty() && self.hidden.contains(&self.below.join(name))
     }
 
     /// Returns the names in the directory, sorted, each with its kind; links stay links.
@@ -126,7 +144,7 @@ impl OpenDirectory {
                 Err(error) => return Some(Err(error.into())),
             };
             let name = OsStr::from_bytes(entry.file_name().to_bytes());
-            if name == "." || name == ".." {
+            if name == "." || name == ".." || self.is_hidden(name) {
                 return None;
             }
             let kind = match entry.file_type() {

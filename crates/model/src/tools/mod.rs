@@ -13,6 +13,7 @@ use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use convoke_agent::sandbox::Secrets;
 use convoke_agent::team_tools::{TeamAnswer, TeamTool, TeamTools};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -75,6 +76,12 @@ impl Toolbox {
     /// Opens the tools over a directory.
     pub fn open(directory: &Path) -> io::Result<Self> {
         Ok(Self { root: Root::open(directory)?, room: MOST_BYTES })
+    }
+
+    /// Hides the user's secrets, for a directory that holds some.
+    #[must_use]
+    pub fn without(self, secrets: &Secrets) -> Self {
+        Self { root: self.root.without(secrets), ..self }
     }
 
     /// Returns the tools with a limit on outputs, so that nothing has to be cut from them afterwards.

@@ -62,6 +62,28 @@ fn no_path_leads_out_of_the_directory() {
 }
 
 #[test]
+fn secrets_in_the_working_directory_are_neither_listed_nor_read_nor_searched() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path().canonicalize().unwrap();
+    for (name, text) in [(".ssh/id", "needle"), (".config/gh/hosts", "needle"), ("a.txt", "needle")]
+    {
+        fs::create_dir_all(home.join(name).parent().unwrap()).unwrap();
+        fs::write(home.join(name), text).unwrap();
+    }
+    symlink(".ssh/id", home.join("link")).unwrap();
+    let secrets = Secrets::of_user(Some(&home), &home, |_| None, &[]);
+    let toolbox = Toolbox::open(&home).unwrap().without(&secrets);
+    let (_, listed) = call(&toolbox, "list_files", json!({"path": "."}));
+    assert_eq!(listed, ".config/\na.txt\nlink@");
+    for path in [".ssh", ".ssh/id", "link", ".config/gh/hosts"] {
+        let (done, told) = call(&toolbox, "read_file", json!({"path": path}));
+        assert!(!done && !told.contains("needle"), "{path}: {told}");
+    }
+    let (_, found) = call(&toolbox, "search_text", json!({"pattern": "needle"}));
+    assert!(found.contains("a.txt") && !found.contains("gh") && !found.contains("id"), "{found}");
+}
+
+#[test]
 fn links_that_stay_inside_are_followed() {
     let (_folder, toolbox) = lab();
     assert!(call(&toolbox, "read_file", json!({"path": "inside/b.rs"})).0);

@@ -81,6 +81,7 @@ fn model(name: &str, wire: ApiWire, work: PathBuf, threads: Arc<dyn ThreadStore>
             tmpdir: None,
             openai_base_url: None,
         },
+        private: Vec::new(),
         pack: Arc::new(convoke_packs::convoke().unwrap()),
         store: threads,
     };

@@ -116,6 +116,7 @@ impl Lab {
                 tmpdir: None,
                 openai_base_url: None,
             },
+            private: Vec::new(),
             pack: Arc::new(convoke_packs::convoke().unwrap()),
             store,
         }

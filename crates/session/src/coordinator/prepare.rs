@@ -24,7 +24,7 @@ pub(super) struct PreparedTurn {
     pub(super) contents: Vec<Content>,
     /// The directory whose changes are recorded.
     pub(super) recorded: PathBuf,
-    /// The diagnostics of preparing its workspace.
+    /// The diagnostics of preparing its directory.
     pub(super) diagnostics: Vec<Diagnostic>,
     /// The number of context messages before the budget is applied.
     pub(super) context: usize,
@@ -74,6 +74,8 @@ impl<S: Store> Coordinator<S> {
             }
             _ => member_agent.cwd.clone(),
         };
+        let mut diagnostics = workspaces.diagnostics;
+        diagnostics.extend(member_agent.check_trust().await);
         member_agent.readable = workspaces.readable;
         input.workspaces = workspaces.text;
         let asked = team.changes;
@@ -120,7 +122,7 @@ impl<S: Store> Coordinator<S> {
             output,
             contents,
             recorded,
-            diagnostics: workspaces.diagnostics,
+            diagnostics,
             context,
         }))
     }

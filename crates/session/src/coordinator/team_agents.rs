@@ -5,8 +5,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use convoke_agent::Agent;
+use convoke_agent::command_files::TrustedCommands;
+use convoke_agent::diagnostics::AGENT_COMMANDS_CHANGED;
 use convoke_agent::permission::Approvals;
 use convoke_agent::turn_input::{Permissions, Trust, TurnInput};
+use convoke_core::Diagnostic;
 use convoke_redact::Redactor;
 use convoke_team::{Member, Team};
 
@@ -50,6 +53,8 @@ pub struct MemberAgent {
     pub model: Option<String>,
     /// Whether the user trusts the files in the directory.
     pub trust: Trust,
+    /// The files that this trust is for; `None` for all files, whatever they become.
+    pub trusted_commands: Option<TrustedCommands>,
     /// The member's instruction file.
     pub instruction_file: Option<InstructionFile>,
     /// The rules that answer the agent's questions without a person, for the whole session.
@@ -73,6 +78,7 @@ impl MemberAgent {
             permissions: Permissions::default(),
             model: None,
             trust: Trust::default(),
+            trusted_commands: None,
             instruction_file: None,
             approvals: Approvals::default(),
             may_write: false,
@@ -80,6 +86,19 @@ impl MemberAgent {
             readable: Vec::new(),
             has_team_tools: false,
         }
+    }
+
+    /// Takes trust away if a file that it is for has changed, and returns the reason.
+    pub(super) async fn check_trust(&mut self) -> Option<Diagnostic> {
+        let trusted = self.trusted_commands.clone().filter(|_| self.trust == Trust::Trusted)?;
+        let cwd = self.cwd.clone();
+        let check = tokio::task::spawn_blocking(move || trusted.check(&cwd));
+        let changed = match check.await {
+            Ok(changed) => changed?,
+            Err(error) => Diagnostic::new(AGENT_COMMANDS_CHANGED, error.to_string()),
+        };
+        self.trust = Trust::Untrusted;
+        Some(changed)
     }
 
     /// Creates the input of a turn. The agent starts a new session: see [`crate::prompt`].

@@ -182,7 +182,7 @@ async fn the_first_interrupt_cancels_the_turn_and_the_second_leaves() {
 async fn turns_that_wait_can_be_cancelled_without_starting_their_agents() {
     let test = TestSession::new("", &[("max", says(&["a"])), ("sarah", says(&["b"]))]).await;
     let mut coordinator = test.begin().await;
-    coordinator.accept(NewMessage::new("kailai", "go [NEXT: max, sarah]")).await.unwrap();
+    coordinator.accept(NewMessage::from_person("kailai", "go [NEXT: max, sarah]")).await.unwrap();
     coordinator.cancel_waiting().await.unwrap();
     assert!(coordinator.waiting().is_empty());
     let turns = test.store.turns_after(test.session, TurnId(0), 9).await.unwrap();

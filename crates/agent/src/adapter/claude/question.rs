@@ -106,6 +106,25 @@ impl Questions {
     }
 }
 
+/// Tools that do more than read. Those of MCP servers are among them.
+const ACTING: &[&str] = &["Bash", "Edit", "MultiEdit", "NotebookEdit", "Write"];
+const MCP_TOOLS: &str = "mcp__";
+
+/// Returns the rules of settings that would answer in place of a person. As rules to ask they count more than as rules to
+/// allow.
+pub(in crate::adapter) fn silencing_rules(settings: &[String]) -> Vec<String> {
+    let parsed = settings.iter().filter_map(|text| serde_json::from_str::<Value>(text).ok());
+    let rules = parsed.flat_map(|settings| match &settings["permissions"]["allow"] {
+        Value::Array(rules) => rules.clone(),
+        _ => Vec::new(),
+    });
+    let acts = |rule: &String| {
+        let tool = rule.split('(').next().unwrap_or_default().trim();
+        ACTING.contains(&tool) || tool.starts_with(MCP_TOOLS)
+    };
+    rules.filter_map(|rule| rule.as_str().map(str::to_owned)).filter(acts).collect()
+}
+
 fn question(id: &str, request: &Request) -> PermissionQuestion {
     let Request { tool_name, input, description, .. } = request;
     let text = |name: &str| input[name].as_str();
@@ -173,6 +192,17 @@ mod tests {
         // Nothing that the program would write to a file of the project.
         assert!(response.get("updatedPermissions").is_none());
         assert!(questions.answer("r1", Decision::Allowed).is_empty(), "it was answered");
+    }
+
+    #[test]
+    fn rules_that_would_answer_for_a_person_are_found() {
+        let settings = [
+            r#"{"permissions": {"allow": ["Bash(touch:*)", "Read(//etc/**)", "Write", 7, "mcp__x__y"]}}"#,
+            "no settings",
+            r#"{"permissions": {"allow": "Bash", "deny": ["Edit"]}}"#,
+        ];
+        let found = silencing_rules(&settings.map(str::to_owned));
+        assert_eq!(found, ["Bash(touch:*)", "Write", "mcp__x__y"]);
     }
 
     #[test]

@@ -163,15 +163,22 @@ fn mcp_tool(id: &str, params: &Value) -> PermissionQuestion {
     }
 }
 
-/// Returns a change as a unified diff; that of a new file is its bare content.
+/// The name of a file that does not exist, in a diff.
+const NO_FILE: &str = "/dev/null";
+
+/// Returns a change as a unified diff; the program names the bare content of a file that it adds or deletes.
 fn shown(change: &Change) -> String {
     let Change { path, kind, diff } = change;
-    let header = format!("--- {path}\n+++ {path}\n");
-    match kind["type"].as_str() {
-        Some("add") => diff.lines().fold(header, |text, line| text + "+" + line + "\n"),
-        Some("delete") => diff.lines().fold(header, |text, line| text + "-" + line + "\n"),
-        _ => header + diff,
-    }
+    let named = |from: &str, to: &str| format!("--- {from}\n+++ {to}\n");
+    let (header, mark) = match kind["type"].as_str() {
+        Some("add") => (named(NO_FILE, path), '+'),
+        Some("delete") => (named(path, NO_FILE), '-'),
+        _ => return named(path, path) + diff,
+    };
+    let count = diff.lines().count();
+    let hunk = if mark == '+' { format!("-0,0 +1,{count}") } else { format!("-1,{count} +0,0") };
+    let start = format!("{header}@@ {hunk} @@\n");
+    diff.lines().fold(start, |text, line| format!("{text}{mark}{line}\n"))
 }
 
 /// Returns the command that a shell is given: `make x` of `/bin/bash -lc 'make x'`.
@@ -223,7 +230,8 @@ mod tests {
             panic!("no question");
         };
         assert_eq!(question.summary, "change /p/new");
-        assert_eq!(question.diff.unwrap(), "--- /p/new\n+++ /p/new\n+one\n+two\n");
+        let diff = "--- /dev/null\n+++ /p/new\n@@ -0,0 +1,2 @@\n+one\n+two\n";
+        assert_eq!(question.diff.unwrap(), diff);
         let answer = String::from_utf8(questions.answer("0", Decision::Withdrawn)).unwrap();
         assert_eq!(answer, "{\"id\":0,\"result\":{\"decision\":\"cancel\"}}\n");
     }

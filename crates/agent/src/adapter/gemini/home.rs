@@ -18,12 +18,16 @@ use serde_json::{Value, json};
 use crate::adapter::{Context, write_private};
 use crate::process::{HOME, PrivateDir};
 use crate::team_tools::{McpServer, SERVER};
+use crate::turn_input::Permissions;
 use crate::verdict::Failure;
 
 /// The entries of the user's home that are not shared.
 const OWN: &[&str] = &["settings.json", "tmp", "history", "projects.json"];
 /// The entries that are kept between turns: transcripts, and copies of files before their changes.
 const KEPT: [&str; 2] = ["tmp", "history"];
+
+/// The entries whose rules would answer in place of a person.
+const ANSWERING: &[&str] = &["policies"];
 
 /// Prepares the home and returns it. Its path is the same in all turns of a member: it is part of what the program
 /// sends.
@@ -46,7 +50,8 @@ pub(super) fn prepare(context: &Context<'_>) -> io::Result<PrivateDir> {
     let mut settings = Value::Null;
     if let Some(home_of_user) = users_home(context) {
         let users = home_of_user.join(".gemini");
-        link_all(&users, &ours)?;
+        let asks = context.permissions() == Permissions::Ask;
+        link_all(&users, &ours, if asks { ANSWERING } else { &[] })?;
         // The program falls back to the home's file.
         link(&home_of_user.join(".env"), &home.path().join(".env"))?;
         let text = Disk.read_text(&users.join("settings.json"), FileKind::Configuration);
@@ -55,6 +60,9 @@ pub(super) fn prepare(context: &Context<'_>) -> io::Result<PrivateDir> {
     }
     let attempts = context.turn_input.limits.retries + 1;
     let mut settings = with_ours(settings, attempts);
+    if context.permissions() == Permissions::Ask {
+        ask_for_every_tool(&mut settings);
+    }
     let is_set = |name: &str| context.variable(name).is_some_and(|value| !value.is_empty());
     if is_set("GOOGLE_GEMINI_BASE_URL") && is_set("GEMINI_API_KEY") {
         select_key(&mut settings);
@@ -84,7 +92,10 @@ pub(super) fn settings_above_projects(
         Err(error) if error.kind() == io::ErrorKind::NotFound => Value::Null,
         Err(_) => return Ok(Vec::new()),
     };
-    let settings = with_ours(settings, context.turn_input.limits.retries + 1);
+    let mut settings = with_ours(settings, context.turn_input.limits.retries + 1);
+    if context.permissions() == Permissions::Ask {
+        ask_for_every_tool(&mut settings);
+    }
     let ours = context.write_private("settings.json", &settings.to_string())?;
     // Without it, the program looks for the defaults beside the settings.
     let defaults = variable(SYSTEM_DEFAULTS)
@@ -139,6 +150,23 @@ fn with_ours(mut settings: Value, attempts: u32) -> Value {
     settings
 }
 
+/// Removes the tools that pass without a question.
+fn ask_for_every_tool(settings: &mut Value) {
+    settings["tools"]["allowed"] = json!([]);
+}
+
+/// Returns the files of the project whose rules answer in place of a person: they cannot be withheld from the program.
+pub(super) fn answering_files(context: &Context<'_>) -> Vec<PathBuf> {
+    let project = context.turn_input.cwd.join(".gemini");
+    let text = Disk.read_text(&project.join("settings.json"), FileKind::Configuration);
+    let text = text.unwrap_or_default();
+    let settings: Value = serde_json::from_str(&without_comments(&text)).unwrap_or_default();
+    let has_rules = settings["tools"]["allowed"].as_array().is_some_and(|it| !it.is_empty());
+    let settings = has_rules.then(|| project.join("settings.json"));
+    let policies = Some(project.join("policies")).filter(|path| path.is_dir());
+    settings.into_iter().chain(policies).collect()
+}
+
 /// Selects the key in the environment, unless the user has selected another way of signing in: with a base URL, the
 /// program would otherwise use a gateway's sign-in.
 fn select_key(settings: &mut Value) {
@@ -165,13 +193,13 @@ fn add_team_tools(settings: &mut Value, server: &McpServer, timeout: Duration) {
     settings["mcpServers"][SERVER] = own;
 }
 
-fn link_all(users: &Path, ours: &Path) -> io::Result<()> {
+fn link_all(users: &Path, ours: &Path, except: &[&str]) -> io::Result<()> {
     let Ok(entries) = std::fs::read_dir(users) else {
         return Ok(());
     };
     for entry in entries.flatten() {
         let name = entry.file_name();
-        if !OWN.iter().any(|own| name == *own) {
+        if !OWN.iter().chain(except).any(|own| name == *own) {
             link(&entry.path(), &ours.join(&name))?;
         }
     }

@@ -15,7 +15,7 @@ use landlock::{
 use nix::fcntl::{OFlag, openat};
 use nix::sys::stat::Mode;
 
-use crate::sandbox::carve::{Covered, RealPaths, carve};
+use crate::sandbox::carve::{Covered, carve};
 use crate::sandbox::policy::{FilePath, Network, Policy, Writes};
 
 /// The newest version of Landlock whose rules are used. Later ones add rules that no test has seen.
@@ -95,7 +95,7 @@ fn add(
 ) -> Result<RulesetCreated, LandlockError> {
     match covered {
         Covered::Root(path) => {
-            let Ok(file) = open(path, OFlag::empty()) else { return Ok(ruleset) };
+            let Ok(file) = open(path, OFlag::O_NOFOLLOW) else { return Ok(ruleset) };
             let has_all = is_directory(&file);
             Ok(add_rule(ruleset, &file, if has_all { access } else { of_file(access) })?)
         }
@@ -192,15 +192,14 @@ impl Rights {
     }
 
     fn rules(&self, policy: &Policy) -> Vec<(Covered, BitFlags<AccessFs>)> {
-        let mut paths = RealPaths::default();
-        let mut real = |path: &FilePath| paths.resolve(path.as_path());
-        let hidden: Vec<PathBuf> = policy.hidden.iter().map(&mut real).collect();
+        let own = |path: &FilePath| path.as_path().to_owned();
+        let hidden: Vec<PathBuf> = policy.hidden.iter().map(own).collect();
         let mut but_devices = hidden.clone();
         but_devices.push(DEVICE_DIRECTORY.into());
         let everything = carve(Path::new("/"), &but_devices);
         let mut rules: Vec<_> = everything.into_iter().map(|it| (it, self.read)).collect();
-        for shown in policy.shown.iter().map(&mut real) {
-            rules.extend(carve(&shown, &hidden).into_iter().map(|it| (it, self.read)));
+        for shown in policy.shown.iter().map(FilePath::as_path) {
+            rules.extend(carve(shown, &hidden).into_iter().map(|it| (it, self.read)));
         }
         let at = |path: &&str| Covered::Root(PathBuf::from(path));
         rules.extend(SOURCES.iter().map(|path| (at(path), self.read)));
@@ -213,9 +212,9 @@ impl Rights {
             }
             Writes::Beneath { roots, except } => {
                 let mut kept = hidden;
-                kept.extend(except.iter().map(&mut real));
-                for root in roots.iter().map(&mut real) {
-                    rules.extend(carve(&root, &kept).into_iter().map(|it| (it, all)));
+                kept.extend(except.iter().map(own));
+                for root in roots.iter().map(FilePath::as_path) {
+                    rules.extend(carve(root, &kept).into_iter().map(|it| (it, all)));
                 }
             }
         }

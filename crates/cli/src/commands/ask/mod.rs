@@ -273,6 +273,7 @@ fn agent(
         machine: machine::of_process(turn.home.configuration.clone(), None)?,
         pack: Arc::new(pack),
         store: Arc::new(store),
+        private: vec![turn.home.data.clone(), turn.home.configuration.clone()],
     };
     Ok(ModelAgent::new(Settings { api, model, thread: turn.begun.clone() }, host))
 }

@@ -117,7 +117,7 @@ impl Answers {
     /// Records an event.
     pub(super) fn note(&mut self, event: &SessionEventKind) {
         match event {
-            SessionEventKind::PermissionAsked { question, .. } => {
+            SessionEventKind::PermissionAsked { question, answers, .. } if !answers.is_empty() => {
                 self.open.push_back(question.id.clone());
             }
             SessionEventKind::PermissionAnswered { id, .. } => self.open.retain(|it| it != id),

@@ -383,12 +383,18 @@ impl Show {
 
     /// Reports a line that answered no question.
     fn line_result(&mut self, line_result: &LineResult) -> io::Result<()> {
-        let message = match line_result {
-            LineResult::Done => return Ok(()),
-            LineResult::NotUnderstood => {
-                "a line of standard input was not an answer; write once, session or never"
+        let message = match (line_result, &self.form) {
+            (LineResult::Done, _) => return Ok(()),
+            (LineResult::NotUnderstood, OutputForm::Person(_)) => {
+                "that was no answer; type once, session or never"
             }
-            LineResult::NotOpen => "a line of standard input answers a question that is not open",
+            (LineResult::NotUnderstood, OutputForm::Program) => {
+                "a line of standard input was no answer; write {\"type\": \"permission\", \"id\": ID, \"answer\": \
+                 \"once\"}, or \"session\", or \"never\""
+            }
+            (LineResult::NotOpen, _) => {
+                "a line of standard input answers a question that is not open"
+            }
         };
         match &mut self.form {
             OutputForm::Person(view) => view.line(&format!("  {message}")),

@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use anyhow::Context as _;
 use tempfile::TempDir;
 
+use crate::host_environment;
 use crate::outcome::UsageError;
 
 /// Opens an address in the user's browser. The address contains the token, and every user of the machine can read
@@ -24,7 +25,8 @@ pub(super) fn open(url: &str) -> anyhow::Result<TempDir> {
          <meta http-equiv=\"refresh\" content=\"0; url={url}\"><a href=\"{url}\">Open the page</a>"
     )?;
     let program = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
-    let started = Command::new(program)
+    let found = host_environment::of_process()?.agent_program(program);
+    let started = Command::new(found.unwrap_or_else(|| program.into()))
         .arg(&path)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
