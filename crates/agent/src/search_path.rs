@@ -91,7 +91,7 @@ mod tests {
         let path = path.unwrap();
         let home = root.join("home");
         let found = SearchPath::outside_project(&path, &cwd, Some(&home));
-        assert_eq!(found.programs("x"), [own.clone()]);
+        assert_eq!(found.programs("x"), std::slice::from_ref(&own));
         let variable = found.to_variable();
         let kept: Vec<PathBuf> = std::env::split_paths(&variable).collect();
         assert_eq!(kept, [links, root.join("home/.local/bin")]);

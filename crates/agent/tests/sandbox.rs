@@ -107,10 +107,10 @@ else { connect($socket, $address) or exit 1 }
 "#;
 
 /// Attaches to a process as a debugger does.
-const TRACE: &str = r#"
+const TRACE: &str = r"
 my $ptrace = `uname -m` =~ /aarch64/ ? 117 : 101;
 exit(syscall($ptrace, 16, int($ARGV[0]), 0, 0) < 0);
-"#;
+";
 
 impl Stage {
     fn new() -> Self {

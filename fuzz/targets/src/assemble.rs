@@ -78,7 +78,7 @@ fn input(text: &str, form: u8, budget: u16) -> AssemblerInput<'_> {
         max_bytes: u64::from(budget),
         fencing: if form & 16 == 0 { Fencing::AsWritten } else { Fencing::Indented },
         escaping: match form & 32 {
-            0 if form % 2 == 0 => Escaping::AsWritten,
+            0 if form.is_multiple_of(2) => Escaping::AsWritten,
             0 => Escaping::LeadingSlash,
             _ => Escaping::AtSigns,
         },

@@ -195,11 +195,11 @@ async fn what_a_turn_waits_for_is_said_and_no_retry_is_offered_of_one_that_waits
     assert_eq!(run.end(), Some(1), "{:?}", run.lines());
 
     let mut editor = laptop.start(&["acp"]);
-    editor.write(&request(1, "initialize", json!({"protocolVersion": 1})));
-    editor.write(&request(2, "session/new", json!({"cwd": laptop.path(), "mcpServers": []})));
+    editor.write(&request(1, "initialize", &json!({"protocolVersion": 1})));
+    editor.write(&request(2, "session/new", &json!({"cwd": laptop.path(), "mcpServers": []})));
     let session = event(&editor.wait_for(r#""id":2"#))["result"]["sessionId"].clone();
     let text = json!([{"type": "text", "text": "Build it"}]);
-    editor.write(&request(3, "session/prompt", json!({"sessionId": session, "prompt": text})));
+    editor.write(&request(3, "session/prompt", &json!({"sessionId": session, "prompt": text})));
     let update = event(&editor.wait_for(WAITS));
     assert_eq!(update["params"]["update"]["sessionUpdate"], "agent_thought_chunk");
     let cancel =
@@ -209,7 +209,7 @@ async fn what_a_turn_waits_for_is_said_and_no_retry_is_offered_of_one_that_waits
     close(&mut editor);
 }
 
-fn request(number: u32, method: &str, params: Value) -> String {
+fn request(number: u32, method: &str, params: &Value) -> String {
     json!({"jsonrpc": "2.0", "id": number, "method": method, "params": params}).to_string()
 }
 
@@ -227,9 +227,9 @@ async fn what_others_say_appears_as_it_comes() {
     let mut chat = server.start(&["chat", "--json", "--session", &id]);
     chat.wait_for("opened");
     let mut editor = server.start(&["acp"]);
-    editor.write(&request(1, "initialize", json!({"protocolVersion": 1})));
+    editor.write(&request(1, "initialize", &json!({"protocolVersion": 1})));
     let load = json!({"sessionId": id, "cwd": server.path(), "mcpServers": []});
-    editor.write(&request(2, "session/load", load));
+    editor.write(&request(2, "session/load", &load));
     editor.wait_for(r#""id":2"#);
     store.say(session, &NewMessage::from_person("ada", "How is it? [NEXT: max]")).await.unwrap();
     for screen in [&chat, &editor] {
