@@ -82,6 +82,15 @@ fn usage_and_money_are_those_of_all_results_and_sub_agents() {
 }
 
 #[test]
+fn a_result_without_a_count_of_its_own_leaves_the_sum() {
+    let mut bare = placeholder();
+    bare["usage"] = json!({"input_tokens": 0, "output_tokens": 0});
+    let (_, all) = read(&[init(), result("one"), result("two")], None);
+    let (_, with_bare) = read(&[init(), result("one"), bare, result("two")], None);
+    assert_eq!((with_bare.usage, with_bare.cost_usd), (all.usage, all.cost_usd));
+}
+
+#[test]
 fn a_placeholder_is_no_result() {
     let (phases, turn) = read(&[init(), placeholder()], None);
     assert_eq!(phases[1], TurnPhase::Running);

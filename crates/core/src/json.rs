@@ -51,6 +51,31 @@ pub fn whole_number(value: &Value) -> Option<u64> {
     (number.fract() == 0.0 && number >= 0.0).then_some(number as u64)
 }
 
+/// Returns whether JSON has more than `most` values. A parsed value takes many times the memory of its text, so a limit of
+/// bytes alone does not bound it.
+pub fn has_more_values(json: &[u8], most: usize) -> bool {
+    if json.len() <= most {
+        return false;
+    }
+    let (mut count, mut rest) = (0, json);
+    loop {
+        let text = memchr::memchr(b'"', rest).unwrap_or(rest.len());
+        count += rest[..text].iter().filter(|byte| matches!(byte, b',' | b'[' | b'{')).count();
+        if count > most || text == rest.len() {
+            return count > most;
+        }
+        rest = &rest[text + 1..];
+        // The end of the string; a backslash hides the byte after it.
+        while let Some(at) = memchr::memchr2(b'"', b'\\', rest) {
+            let is_end = rest[at] == b'"';
+            rest = rest.get(at + if is_end { 1 } else { 2 }..).unwrap_or_default();
+            if is_end {
+                break;
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

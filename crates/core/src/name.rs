@@ -74,8 +74,11 @@ pub fn nearest<'a>(
     written: &str,
     candidates: impl IntoIterator<Item = &'a str>,
 ) -> Option<&'a str> {
-    let most = (written.chars().count() / 3).clamp(1, 3);
-    let distances = candidates.into_iter().map(|name| {
+    let length = written.chars().count();
+    let most = (length / 3).clamp(1, 3);
+    // Lower case may add a letter to some characters.
+    let is_similar = |name: &&str| name.chars().count().abs_diff(length) <= 2 * most;
+    let distances = candidates.into_iter().filter(is_similar).map(|name| {
         // Of two that are equally near, the one of which letters were left out.
         (edit_distance(written, name), !is_within(written, name), name)
     });

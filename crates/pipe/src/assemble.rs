@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::answer::Answer;
-use crate::lines::{Line, TooLong, lines};
+use crate::lines::{Line, TooLarge, lines};
 
 /// Answers every line, each as soon as it was read, and returns the codes that were reported. A line of
 /// more than `max_line_bytes` is answered with an error.
@@ -80,7 +80,7 @@ fn answer(
     reported: &mut BTreeSet<Code>,
 ) -> io::Result<()> {
     let refuse = |output, name, error| write_json(output, &Refusal { name, error });
-    let object = line.bytes.as_deref().map_err(TooLong::to_string).and_then(read_object);
+    let object = line.bytes.as_deref().map_err(TooLarge::to_string).and_then(read_object);
     let mut object = match object {
         Ok(object) => object,
         Err(why) => return refuse(output, None, Error::invalid(line.number, why)),

@@ -3,26 +3,36 @@
 use std::fmt;
 use std::io::{self, BufRead, Read};
 
+use convoke_core::json::has_more_values;
+
 /// The default maximum size of a line.
 pub const DEFAULT_LINE_BYTES: u64 = 64 << 20;
+
+/// The maximum number of values in a line.
+const MAX_VALUES: usize = 4_000_000;
 
 /// One line and its 1-based number.
 pub(crate) struct Line {
     pub(crate) number: u64,
-    pub(crate) bytes: Result<Vec<u8>, TooLong>,
+    pub(crate) bytes: Result<Vec<u8>, TooLarge>,
 }
 
-/// A line over the size limit, which was skipped.
+/// A line over a limit, which was skipped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct TooLong {
-    pub(crate) size: u64,
-    pub(crate) limit: u64,
+pub(crate) enum TooLarge {
+    Bytes { size: u64, limit: u64 },
+    Values,
 }
 
-impl fmt::Display for TooLong {
+impl fmt::Display for TooLarge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { size, limit } = self;
-        write!(f, "the line has {size} bytes, and the limit is {limit} bytes; see --max-line-bytes")
+        match self {
+            Self::Bytes { size, limit } => write!(
+                f,
+                "the line has {size} bytes, and the limit is {limit} bytes; see --max-line-bytes"
+            ),
+            Self::Values => write!(f, "the line has more than {MAX_VALUES} values, the limit"),
+        }
     }
 }
 
@@ -43,8 +53,11 @@ pub(crate) fn lines(mut input: impl BufRead, limit: u64) -> impl Iterator<Item =
                 let read = bytes.len() as u64;
                 drop(bytes);
                 let size = skip_line(&mut input).map(|rest| read + rest);
-                let line = |size| Line { number, bytes: Err(TooLong { size, limit }) };
+                let line = |size| Line { number, bytes: Err(TooLarge::Bytes { size, limit }) };
                 return Some(size.map(line));
+            }
+            if has_more_values(&bytes, MAX_VALUES) {
+                return Some(Ok(Line { number, bytes: Err(TooLarge::Values) }));
             }
             if !bytes.trim_ascii().is_empty() {
                 return Some(Ok(Line { number, bytes: Ok(bytes) }));
@@ -75,21 +88,33 @@ fn skip_line(input: &mut impl BufRead) -> io::Result<u64> {
 mod tests {
     use super::*;
 
-    /// The numbers of the lines, each with its bytes or the size that was too much.
-    fn read(text: &[u8], limit: u64) -> Vec<(u64, Result<Vec<u8>, u64>)> {
+    /// The numbers of the lines, each with its bytes or the limit that it is over.
+    fn read(text: &[u8], limit: u64) -> Vec<(u64, Result<Vec<u8>, TooLarge>)> {
         // A small buffer, so that lines lie in several.
         let lines = lines(io::BufReader::with_capacity(3, text), limit);
         let lines = lines.map(|line| line.unwrap());
-        lines.map(|line| (line.number, line.bytes.map_err(|over| over.size))).collect()
+        lines.map(|line| (line.number, line.bytes)).collect()
     }
 
     #[test]
     fn a_line_over_the_limit_is_passed_over_and_the_next_is_read() {
         let found = read(b"12345\n\n123456\nab\n1234567", 5);
-        let expected =
-            [(1, Ok(b"12345\n".to_vec())), (3, Err(6)), (4, Ok(b"ab\n".to_vec())), (5, Err(7))];
+        let too_large = |size| Err(TooLarge::Bytes { size, limit: 5 });
+        let expected = [
+            (1, Ok(b"12345\n".to_vec())),
+            (3, too_large(6)),
+            (4, Ok(b"ab\n".to_vec())),
+            (5, too_large(7)),
+        ];
         assert_eq!(found, expected);
         assert_eq!(read(b"12345", 5), [(1, Ok(b"12345".to_vec()))]);
+    }
+
+    #[test]
+    fn a_line_of_too_many_values_is_passed_over_and_the_next_is_read() {
+        let text = format!("[{}0]\n{{}}\n", "0,".repeat(MAX_VALUES));
+        let found = read(text.as_bytes(), DEFAULT_LINE_BYTES);
+        assert_eq!(found, [(1, Err(TooLarge::Values)), (2, Ok(b"{}\n".to_vec()))]);
     }
 
     /// A line without an end, that counts how much of it is asked for.
@@ -111,7 +136,7 @@ mod tests {
         let input = io::BufReader::new(Endless { left: 1 << 28 });
         let mut found = lines(input, 1 << 10);
         let line = found.next().unwrap().unwrap();
-        assert_eq!(line.bytes, Err(TooLong { size: 1 << 28, limit: 1 << 10 }));
+        assert_eq!(line.bytes, Err(TooLarge::Bytes { size: 1 << 28, limit: 1 << 10 }));
         assert!(found.next().is_none());
     }
 }

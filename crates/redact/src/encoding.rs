@@ -35,7 +35,13 @@ impl Encodings {
         };
         let unescaped = known(&mut values.clone().filter_map(unescaped));
         let base64 = known(&mut values.clone().flat_map(spelling::base64).map(String::into_bytes));
-        let hex = known(&mut values.map(|value| spelling::hex(value.as_bytes()).into_bytes()));
+        let hex = values.flat_map(|value| {
+            let hex = spelling::hex(value.as_bytes()).into_bytes();
+            // As in the source of many languages: `0x5a, 0x78`.
+            let prefixed = hex.chunks(2).flat_map(|byte| [b"0x", byte].concat()).collect();
+            [hex, prefixed]
+        });
+        let hex = known(&mut hex.into_iter());
         let begins = |known: &Option<Arc<Known>>, byte: Option<u8>| {
             known.as_ref().zip(byte).is_some_and(|(known, byte)| known.begins_with(byte))
         };
@@ -142,7 +148,7 @@ fn as_base64(decoded: Decoded) -> Option<u8> {
 fn as_hex(decoded: Decoded) -> Option<u8> {
     match decoded.byte {
         _ if decoded.is_break => None,
-        b' ' | b':' | b',' => None,
+        b' ' | b':' | b',' | b'-' => None,
         byte => Some(byte.to_ascii_lowercase()),
     }
 }

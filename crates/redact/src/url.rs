@@ -5,6 +5,21 @@ use crate::mask::Span;
 /// The most bytes of a URL's authority.
 const MOST_BYTES: usize = 1 << 10;
 
+/// Words that stand for a password.
+const PLACEHOLDERS: [&[u8]; 9] = [
+    b"password",
+    b"your_password",
+    b"your-password",
+    b"yourpassword",
+    b"passwd",
+    b"pass",
+    b"pwd",
+    b"secret",
+    b"%s",
+];
+/// What follows the `@` of an image with a tag, which is not a password.
+const DIGEST: &[u8] = b"sha256:";
+
 /// Reads the authority of a URL.
 #[derive(Debug, Clone)]
 pub(crate) struct Authority {
@@ -13,21 +28,18 @@ pub(crate) struct Authority {
     password: Option<usize>,
     /// The end of the password, before the last `@`.
     end: Option<usize>,
-    /// It begins like a placeholder: `${PASSWORD}`, `<password>`.
-    is_placeholder: bool,
+    /// The text from the password on.
+    text: Vec<u8>,
 }
 
 impl Authority {
     /// Begins an authority at a position.
     pub fn new(start: usize) -> Self {
-        Self { start, password: None, end: None, is_placeholder: false }
+        Self { start, password: None, end: None, text: Vec::new() }
     }
 
     /// Takes the byte at a position, and returns whether the authority continues.
     pub fn step(&mut self, byte: u8, at: usize) -> bool {
-        if self.password == Some(at) {
-            self.is_placeholder = matches!(byte, b'$' | b'{' | b'<' | b'[');
-        }
         match (byte, self.password) {
             (b':', None) => self.password = Some(at + 1),
             (b'@', Some(start)) if at > start => self.end = Some(at),
@@ -37,17 +49,30 @@ impl Authority {
             }
             _ => {}
         }
+        if self.password.is_some_and(|start| at >= start) {
+            self.text.push(byte.to_ascii_lowercase());
+        }
         at - self.start < MOST_BYTES
     }
 
     /// Returns the password, when the authority is over.
     pub fn password(&self) -> Option<Span> {
         let (start, end) = self.password.zip(self.end)?;
-        (!self.is_placeholder).then_some(Span { start, end })
+        let (password, rest) = self.text.split_at_checked(end - start)?;
+        let is_digest = rest.get(1..).is_some_and(|host| host.starts_with(DIGEST));
+        (!is_digest && !is_placeholder(password)).then_some(Span { start, end })
     }
 
     /// Returns from where on more text decides.
     pub fn open_from(&self) -> Option<usize> {
         self.password
     }
+}
+
+/// Returns whether a text stands for a password: `${PASSWORD}`, `<password>`, `***`.
+fn is_placeholder(text: &[u8]) -> bool {
+    let is_filler = |filler: u8| text.iter().all(|&byte| byte == filler);
+    text.first().is_some_and(|first| b"${<[".contains(first))
+        || PLACEHOLDERS.contains(&text)
+        || b"*x.".iter().any(|&filler| is_filler(filler))
 }

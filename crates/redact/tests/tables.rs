@@ -165,6 +165,12 @@ fn passwords_are_taken_out_of_urls() {
         "postgres://user:{password}@host",
         "postgres://user:[redacted]@host",
         "postgres://user:@host",
+        "postgres://user:password@host/db",
+        "https://USER:YOUR_PASSWORD@host",
+        "https://user:***@example.com",
+        "https://user:xxxxx@host",
+        "https://user:%s@host",
+        "docker://alpine:3.19@sha256:0123456789abcdef",
         "see http://[::1]:80, or mail me@host",
     ] {
         assert_eq!(redactor.redact(text), text);
@@ -273,6 +279,9 @@ fn a_known_value_is_found_in_its_spellings() {
         "636F7272226563745c686f7273652F622074746572793fC3A9",
         "63 6f 72 72 22 65 63 74 5c 68 6f 72 73 65 2f 62\n20 74 74 65 72 79 3f c3 a9",
         "63:6f:72:72:22:65:63:74:5c:68:6f:72:73:65:2f:62:20:74:74:65:72:79:3f:c3:a9",
+        "63-6f-72-72-22-65-63-74-5c-68-6f-72-73-65-2f-62-20-74-74-65-72-79-3f-c3-a9",
+        "0x63, 0x6f, 0x72, 0x72, 0x22, 0x65, 0x63, 0x74, 0x5c, 0x68, 0x6f, 0x72, 0x73, 0x65, 0x2f, 0x62, 0x20, 0x74, 0x74, 0x65, 0x72, 0x79, 0x3f, 0xc3, 0xa9",
+        "0x63,0x6F,0x72,0x72,0x22,0x65,0x63,0x74,0x5C,0x68,0x6F,0x72,0x73,0x65,0x2F,0x62,0x20,0x74,0x74,0x65,0x72,0x79,0x3F,0xC3,0xA9",
         // Base64 in lines, as they are and in JSON, and in a URL.
         "Y29yciJlY3RcaG9y\nc2UvYiB0dGVyeT/D\nqQ==",
         "Y29yciJlY3RcaG9y\\r\\nc2UvYiB0dGVyeT/DqQ==",

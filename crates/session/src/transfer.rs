@@ -85,6 +85,9 @@ pub enum ArchiveProblem {
         "the session is larger than {0} bytes, the limit of an import, with its requests in full"
     )]
     TooLarge(u64),
+    /// A line has more values than the limit allows.
+    #[error("the line has more than {0} values, the limit of an import")]
+    TooManyValues(usize),
 }
 
 impl From<serde_json::Error> for ArchiveProblem {

@@ -1,5 +1,8 @@
 //! The lookup of a team's members.
 
+use std::collections::HashMap;
+use std::fmt::Write as _;
+
 use convoke_core::name::{MemberName, NameKey, nearest};
 use convoke_core::{Speaker, SpeakerType};
 
@@ -53,12 +56,29 @@ impl Team {
         others.filter(|other| *other != member).cloned().collect()
     }
 
+    /// Returns the names of the members by the forms in which they are written.
+    pub fn by_key(&self) -> HashMap<NameKey, &MemberName> {
+        let mut names = HashMap::new();
+        for member in &self.members {
+            for written in member.names() {
+                names.entry(NameKey::new(written)).or_insert(&member.name);
+            }
+        }
+        names
+    }
+
     /// Returns a hint with the known names and the one nearest to `written`.
     pub fn hint(&self, written: &str) -> String {
-        let names: Vec<&str> = self.names().map(MemberName::as_str).collect();
-        match nearest(written, names.iter().copied()) {
-            Some(near) => format!("did you mean `{near}`? members: {}", names.join(", ")),
-            None => format!("members: {}", names.join(", ")),
+        /// The most names that are listed.
+        const LISTED: usize = 50;
+        let names: Vec<&str> = self.names().take(LISTED).map(MemberName::as_str).collect();
+        let mut members = format!("members: {}", names.join(", "));
+        if let Some(others @ 1..) = self.names().count().checked_sub(LISTED) {
+            let _ = write!(members, " and {others} others");
+        }
+        match nearest(written, self.names().map(MemberName::as_str)) {
+            Some(near) => format!("did you mean `{near}`? {members}"),
+            None => members,
         }
     }
 

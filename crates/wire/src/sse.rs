@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+use convoke_core::json::has_more_values;
+
 /// One event of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SseEvent {
@@ -146,7 +148,8 @@ impl SseReader {
     fn take_event(&mut self) -> SseEvent {
         self.has_data = false;
         let data = std::mem::take(&mut self.data);
-        let is_oversized = std::mem::take(&mut self.oversized) || has_too_many_values(&data);
+        let is_oversized =
+            std::mem::take(&mut self.oversized) || has_more_values(&data, MAX_VALUES);
         SseEvent {
             name: std::mem::take(&mut self.name),
             data: if is_oversized { Data::Oversized } else { Data::Whole(into_text(data)) },
@@ -156,30 +159,6 @@ impl SseReader {
 
 /// The maximum number of values in the data of an event; a parsed value takes many times the memory of its text.
 const MAX_VALUES: usize = 100_000;
-
-/// Returns whether JSON has more values than may be parsed.
-fn has_too_many_values(json: &[u8]) -> bool {
-    if json.len() <= MAX_VALUES {
-        return false;
-    }
-    let (mut count, mut rest) = (0, json);
-    loop {
-        let text = memchr::memchr(b'"', rest).unwrap_or(rest.len());
-        count += rest[..text].iter().filter(|byte| matches!(byte, b',' | b'[' | b'{')).count();
-        if count > MAX_VALUES || text == rest.len() {
-            return count > MAX_VALUES;
-        }
-        rest = &rest[text + 1..];
-        // The end of the string; a backslash hides the byte after it.
-        while let Some(at) = memchr::memchr2(b'"', b'\\', rest) {
-            let is_end = rest[at] == b'"';
-            rest = rest.get(at + if is_end { 1 } else { 2 }..).unwrap_or_default();
-            if is_end {
-                break;
-            }
-        }
-    }
-}
 
 /// The smallest data that takes over the buffer of its line; less is copied, so that the buffer is used again.
 const MOVED: usize = 64 << 10;

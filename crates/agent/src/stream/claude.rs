@@ -136,6 +136,8 @@ pub struct Claude {
     phase: ProcessPhase,
     /// The last result that was counted.
     counted: Option<String>,
+    /// Whether results count the tokens since the previous one, and not all.
+    counts_parts: bool,
 }
 
 impl Claude {
@@ -148,6 +150,7 @@ impl Claude {
             synthetic: false,
             phase: ProcessPhase::default(),
             counted: None,
+            counts_parts: false,
         }
     }
 
@@ -396,8 +399,12 @@ impl Claude {
         self.counted = id.map(str::to_owned);
         let spent = event.model_usage_since_last_result.map(RawValue::get).and_then(wire::spent);
         if let Some((usage, cost_usd)) = spent {
+            self.counts_parts = true;
             self.progress.usage = Some(self.progress.usage.unwrap_or_default().and(usage));
             self.progress.cost_usd = Some(self.progress.cost_usd.unwrap_or_default() + cost_usd);
+        } else if self.counts_parts {
+            // A result without its own count, among others that have one.
+            return;
         } else {
             self.progress.cost_usd = event.total_cost_usd.0;
             let usage = event.usage.0.as_ref().map(Counts::usage);

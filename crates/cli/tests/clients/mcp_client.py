@@ -27,7 +27,7 @@ async def check(program: str, mode: str, version: str) -> None:
         try:
             await client.call_tool("nothing", {})
         except Exception as error:
-            assert "there is no tool `nothing`" in str(error), error
+            assert "unknown tool `nothing`" in str(error), error
         else:
             raise AssertionError("a tool that does not exist was called")
 

@@ -261,7 +261,7 @@ fn an_acp_agent_is_prompted_over_its_protocol() {
         (&["--json"], &["copilot"], "Hello."),
         (&["--json", "--as", "copilot", "--"], &["./bin/copilot", "Explain."], "Explain."),
     ] {
-        let program = context.path().join("bin/copilot");
+        let program = context.home().join("bin/copilot");
         let words = words.iter().map(|word| match *word {
             "./bin/copilot" => program.to_str().expect("a path"),
             word => word,

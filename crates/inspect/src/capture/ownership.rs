@@ -250,10 +250,16 @@ fn instruction_files(report: &DirectoryReport) -> impl Iterator<Item = PathBuf> 
     })
 }
 
-/// Returns the descriptions of skills, as the program lists them.
+/// The directory of the skills that Codex installs itself.
+const SYSTEM_SKILLS: &str = ".system";
+
+/// Returns the descriptions of the user's skills, as the program lists them.
 fn descriptions(report: &AgentReport) -> impl Iterator<Item = UserText> {
     report.skills.iter().filter_map(|skill| {
         let (path, name) = (skill.path.clone()?, skill.name.clone());
+        if path.iter().any(|part| part == SYSTEM_SKILLS) {
+            return None;
+        }
         let text = skill.text.as_ref().filter(|text| !text.is_empty())?;
         let cut_bytes = skill.description_bytes.saturating_sub(skill.description_bytes_loaded);
         Some(UserText { cut_bytes, ..UserText::new(Origin::Description { path, name }, text) })

@@ -79,7 +79,7 @@ fn secrets_in_the_working_directory_are_neither_listed_nor_read_nor_searched() {
         let (done, told) = call(&toolbox, "read_file", json!({"path": path}));
         assert!(!done && !told.contains("needle"), "{path}: {told}");
     }
-    let (_, found) = call(&toolbox, "search_text", json!({"pattern": "needle"}));
+    let (_, found) = call(&toolbox, "search_text", json!({"text": "needle"}));
     assert!(found.contains("a.txt") && !found.contains("gh") && !found.contains("id"), "{found}");
 }
 

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::lines::TooLong;
+use crate::lines::TooLarge;
 
 /// A call, as it was read.
 pub(super) struct Call {
@@ -21,7 +21,7 @@ pub(super) struct Failure {
 
 impl Failure {
     /// The answer to a line that was not read; its id is not known.
-    pub(super) fn too_long(line: &TooLong) -> Self {
+    pub(super) fn too_long(line: &TooLarge) -> Self {
         Self { id: Value::Null, error: Error::new(-32700, line.to_string()) }
     }
 }

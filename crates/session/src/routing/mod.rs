@@ -4,7 +4,10 @@ pub mod conversation;
 pub mod guard;
 pub mod queue;
 
-use convoke_core::marker::{Intent, Scan, scan};
+use std::collections::HashMap;
+
+use convoke_core::figures::count;
+use convoke_core::marker::{Intent, Route, Scan, scan};
 use convoke_core::name::NameKey;
 use convoke_core::{Diagnostic, cut_team_task};
 use convoke_team::Team;
@@ -68,18 +71,30 @@ pub fn route(team: &Team, speaker: &MemberName, text: &str) -> Routed {
         None => speaker.clone(),
         Some(from) => speaks_for(team, speaker, &from, &mut diagnostics),
     };
-    let drop = dropped(team, &drop, &mut diagnostics);
+    let mut names = Names::new(team);
+    let drop = dropped(&mut names, &drop);
     let has_recipients = !next.is_empty();
     let mut calls: Vec<Call> = Vec::new();
-    for route in next {
-        for member in called(team, &speaker, &route.name, &mut diagnostics) {
-            match calls.iter_mut().find(|call| call.member == member) {
+    let mut positions: HashMap<MemberName, usize> = HashMap::new();
+    let mut seen: HashMap<NameKey, Intent> = HashMap::new();
+    for Route { name, intent } in next {
+        let key = NameKey::new(&name);
+        if seen.get(&key).is_some_and(|known| *known <= intent) {
+            continue;
+        }
+        for member in called(&mut names, &speaker, &name) {
+            match positions.get(&member) {
                 // Named twice: one turn, at its first position, with the highest priority.
-                Some(call) => call.intent = call.intent.min(route.intent),
-                None => calls.push(Call { member, intent: route.intent }),
+                Some(&at) => calls[at].intent = calls[at].intent.min(intent),
+                None => {
+                    positions.insert(member.clone(), calls.len());
+                    calls.push(Call { member, intent });
+                }
             }
         }
+        seen.insert(key, intent);
     }
+    diagnostics.extend(names.into_diagnostics());
     let task = task.map(|task| {
         let (kept, cut) = cut_team_task(&task);
         diagnostics.extend(cut);
@@ -112,40 +127,68 @@ fn speaks_for(
     speaker.clone()
 }
 
-fn dropped(team: &Team, names: &[String], diagnostics: &mut Vec<Diagnostic>) -> DropTurns {
+fn dropped(names: &mut Names<'_>, written: &[String]) -> DropTurns {
     let mut members = Vec::new();
-    for name in names {
+    for name in written {
         if NameKey::new(name).is_all() {
             return DropTurns::All;
         }
-        match team.resolve(name) {
-            Some(member) => members.push(member.clone()),
-            None => diagnostics.push(unresolved(team, name, "DROP")),
-        }
+        members.extend(names.resolve(name, "DROP").cloned());
     }
     DropTurns::Members(members)
 }
 
 /// Returns the members that a name calls.
-fn called(
-    team: &Team,
-    speaker: &MemberName,
-    name: &str,
-    diagnostics: &mut Vec<Diagnostic>,
-) -> Vec<MemberName> {
+fn called(names: &mut Names<'_>, speaker: &MemberName, name: &str) -> Vec<MemberName> {
     if NameKey::new(name).is_all() {
-        return team.everyone_but(speaker);
+        return names.team.everyone_but(speaker);
     }
-    let member = team.resolve(name);
-    if member.is_none() {
-        diagnostics.push(unresolved(team, name, "NEXT"));
-    }
-    member.cloned().into_iter().collect()
+    names.resolve(name, "NEXT").cloned().into_iter().collect()
 }
 
-fn unresolved(team: &Team, name: &str, marker: &'static str) -> Diagnostic {
-    let message = format!("[{marker}: {name}]: no member has that name; {}", team.hint(name));
-    Diagnostic::new(diagnostics::MARKER_UNRESOLVED, message).in_section(marker)
+/// The most unknown names of a message that are reported one by one.
+const MOST_UNRESOLVED: usize = 20;
+
+/// Resolves the names of a message, and collects those that no member has.
+struct Names<'t> {
+    team: &'t Team,
+    members: HashMap<NameKey, &'t MemberName>,
+    /// The first unknown names, each with its marker.
+    unresolved: Vec<(String, &'static str)>,
+    others: u64,
+}
+
+impl<'t> Names<'t> {
+    fn new(team: &'t Team) -> Self {
+        Self { team, members: team.by_key(), unresolved: Vec::new(), others: 0 }
+    }
+
+    fn resolve(&mut self, name: &str, marker: &'static str) -> Option<&'t MemberName> {
+        let member = self.members.get(&NameKey::new(name)).copied();
+        if member.is_none() {
+            if self.unresolved.len() < MOST_UNRESOLVED {
+                self.unresolved.push((name.to_owned(), marker));
+            } else {
+                self.others += 1;
+            }
+        }
+        member
+    }
+
+    fn into_diagnostics(self) -> Vec<Diagnostic> {
+        let Self { team, unresolved, others, .. } = self;
+        let unresolved = unresolved.iter().map(|(name, marker)| {
+            let hint = team.hint(name);
+            let message = format!("[{marker}: {name}]: no member has that name; {hint}");
+            Diagnostic::new(diagnostics::MARKER_UNRESOLVED, message).in_section(*marker)
+        });
+        let more = (others > 0).then(|| {
+            let message =
+                format!("no member has any of {} of the message", count(others, "more name"));
+            Diagnostic::new(diagnostics::MARKER_UNRESOLVED, message).with_count(others)
+        });
+        unresolved.chain(more).collect()
+    }
 }
 
 #[cfg(test)]
@@ -245,5 +288,21 @@ mod tests {
         assert_eq!(drop, DropTurns::All);
         assert!(drop.concerns(&"sarah".into()));
         assert_eq!(routed("max", "none").drop, DropTurns::Members(Vec::new()));
+    }
+
+    #[test]
+    fn many_unknown_names_are_counted_and_those_of_a_large_team_are_not_all_listed() {
+        let members: String =
+            (0..200).map(|n| format!("[[member]]\nname = \"m{n}\"\nagent = \"plain\"\n")).collect();
+        let team = Team::parse(&members).unwrap();
+        let names: Vec<String> = (0..1000).map(|n| format!("nobody {n}")).collect();
+        let text = format!("[NEXT: {}, m7, {}, m7]", names.join(", "), names.join(", "));
+        let routed = route(&team, &"m0".into(), &text);
+        assert_eq!(routed.calls.len(), 1);
+        assert_eq!(routed.diagnostics.len(), MOST_UNRESOLVED + 1);
+        let last = routed.diagnostics.last().unwrap();
+        assert_eq!(last.message, "no member has any of 980 more names of the message");
+        let bytes: usize = routed.diagnostics.iter().map(|it| it.message.len()).sum();
+        assert!(bytes < 20_000, "{bytes}");
     }
 }

@@ -7,6 +7,7 @@ mod thread;
 use std::io::{BufRead, Read};
 
 use convoke_core::Diagnostic;
+use convoke_core::json::has_more_values;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -21,6 +22,8 @@ use crate::store::{Page, SessionImport, Store, StoreError};
 /// The maximum size of a line: far more than a reply or the stored events of a turn. Also that of a snapshot, which is held in
 /// memory as a whole.
 const MAX_LINE_BYTES: u64 = 256 << 20;
+/// The maximum number of values in a line.
+const MAX_LINE_VALUES: usize = 4_000_000;
 
 /// The limits of an import.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,6 +74,9 @@ impl<R: BufRead + Send> ArchiveSource<R> {
                 if text.len() as u64 > MAX_LINE_BYTES {
                     return lines.valid(Err(ArchiveProblem::TooLarge(MAX_LINE_BYTES)));
                 }
+            }
+            if has_more_values(text.as_bytes(), MAX_LINE_VALUES) {
+                return lines.valid(Err(ArchiveProblem::TooManyValues(MAX_LINE_VALUES)));
             }
             return Ok(Self { lines, kind: ArchiveKind::Snapshot(text) });
         }
@@ -195,6 +201,9 @@ impl<R: BufRead> Lines<R> {
             return self.valid(Err(ArchiveProblem::TooManyRows(self.limits.rows)));
         }
         self.count(read as u64)?;
+        if has_more_values(&self.buffer, MAX_LINE_VALUES) {
+            return self.valid(Err(ArchiveProblem::TooManyValues(MAX_LINE_VALUES)));
+        }
         match std::str::from_utf8(&self.buffer) {
             Ok(line) => Ok(Some((self.number, line.trim_end_matches(['\r', '\n'])))),
             Err(error) => {
