@@ -147,6 +147,7 @@ mod tests {
     fn agents_that_are_explained_at_once_are_explained_as_alone() {
         let mut tree = MemoryTree::default();
         tree.create_directory("/r/.git");
+        tree.write("/h/.gemini/trustedFolders.json", r#"{"/r": "TRUST_FOLDER"}"#);
         for number in 0..100 {
             for place in [".agents", ".claude", ".gemini"] {
                 let text = format!("---\nname: s{number}\ndescription: {number}, {place}\n---\n");
@@ -157,7 +158,7 @@ mod tests {
         let at_once = explain(&tree, &session, &Edition::ALL);
         for (edition, report) in Edition::ALL.iter().zip(&at_once.agents) {
             let alone = explain(&tree, &session, &[*edition]).agents.remove(0);
-            assert!(alone.skills.len() > 99);
+            assert!(alone.skills.len() > 99, "{edition:?}: {}", alone.skills.len());
             assert_eq!(serde_json::json!(alone.skills), serde_json::json!(report.skills));
         }
     }

@@ -219,7 +219,8 @@ async fn asks_whatever_the_users_own_rules_allow(cli: Cli) {
     assert!(!host.work.path().join("made.txt").exists());
 }
 
-/// Two calls in one reply are two questions, at once or one after the other, and each has its own answer.
+/// Two calls in one reply are two questions, at once or one after the other, and each has its own answer. (Codex 0.98 runs
+/// neither of two when one is refused.)
 async fn asks_for_each_of_two_calls(cli: Cli) {
     let (tool, one) = cli.shell_call("touch one.txt");
     let two = cli.shell_call("touch two.txt").1;
@@ -300,7 +301,7 @@ for_each_cli! {
         asks_whatever_the_users_own_rules_allow, asks_for_each_of_two_calls];
     codex_098: Cli::Codex98 => [asks_before_it_runs_a_command, shows_the_change_before_it_is_made,
         takes_no_answer_for_a_no, asks_once_for_a_session, is_cancelled_while_it_waits,
-        asks_whatever_the_users_own_rules_allow, asks_for_each_of_two_calls];
+        asks_whatever_the_users_own_rules_allow];
     codex_166: Cli::Codex166 => [asks_before_it_runs_a_command, shows_the_change_before_it_is_made,
         takes_no_answer_for_a_no, asks_once_for_a_session, is_cancelled_while_it_waits,
         asks_whatever_the_users_own_rules_allow, asks_for_each_of_two_calls];
