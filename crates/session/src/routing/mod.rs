@@ -83,13 +83,12 @@ pub fn route(team: &Team, speaker: &MemberName, text: &str) -> Routed {
             continue;
         }
         for member in called(&mut names, &speaker, &name) {
-            match positions.get(&member) {
-                // Named twice: one turn, at its first position, with the highest priority.
-                Some(&at) => calls[at].intent = calls[at].intent.min(intent),
-                None => {
-                    positions.insert(member.clone(), calls.len());
-                    calls.push(Call { member, intent });
-                }
+            // Named twice: one turn, at its first position, with the highest priority.
+            if let Some(&at) = positions.get(&member) {
+                calls[at].intent = calls[at].intent.min(intent);
+            } else {
+                positions.insert(member.clone(), calls.len());
+                calls.push(Call { member, intent });
             }
         }
         seen.insert(key, intent);
@@ -180,7 +179,7 @@ impl<'t> Names<'t> {
         let unresolved = unresolved.iter().map(|(name, marker)| {
             let hint = team.hint(name);
             let message = format!("[{marker}: {name}]: no member has that name; {hint}");
-            Diagnostic::new(diagnostics::MARKER_UNRESOLVED, message).in_section(*marker)
+            Diagnostic::new(diagnostics::MARKER_UNRESOLVED, message).in_section(marker)
         });
         let more = (others > 0).then(|| {
             let message =
@@ -292,8 +291,8 @@ mod tests {
 
     #[test]
     fn many_unknown_names_are_counted_and_those_of_a_large_team_are_not_all_listed() {
-        let members: String =
-            (0..200).map(|n| format!("[[member]]\nname = \"m{n}\"\nagent = \"plain\"\n")).collect();
+        let member = |n: i32| format!("[[member]]\nname = \"m{n}\"\nagent = \"plain\"\n");
+        let members = (0..200).map(member).collect::<Vec<_>>().concat();
         let team = Team::parse(&members).unwrap();
         let names: Vec<String> = (0..1000).map(|n| format!("nobody {n}")).collect();
         let text = format!("[NEXT: {}, m7, {}, m7]", names.join(", "), names.join(", "));
