@@ -15,6 +15,9 @@ use super::envelope::{Error, notification};
 use super::params::{Params, read_agent_context, read_manager_options, read_text};
 use crate::answer::Answer;
 
+/// The maximum number of names in the answer of `scan`; each takes hundreds of times the memory of its letters.
+const MOST_NAMES: usize = 200_000;
+
 /// The methods.
 const METHODS: [&str; 13] = [
     "configure",
@@ -105,6 +108,10 @@ impl Server {
             "scan" => {
                 let text = params.string("text")?;
                 let scan = scan(&text, self.options.context.text);
+                if scan.next.len() + scan.drop.len() > MOST_NAMES {
+                    let why = format!("`text` names more than {MOST_NAMES} members");
+                    return Err(Error::invalid_params(why));
+                }
                 to_json(&json!({
                     "text": scan.text,
                     "next": scan.next,
