@@ -112,7 +112,9 @@ impl Changes {
         let mut tracked = TrackedContents::default();
         if !jobs.is_empty() {
             place.writer().check(&jobs)?;
-            if jobs.len() > MANY_FILES && !self.is_workspace(&place.directory) {
+            let is_workspace = self.is_workspace(&place.directory);
+            let are_many = jobs.len() > MANY_FILES;
+            if are_many && !is_workspace {
                 tracked = place.tracked_contents(&before);
                 // Files that no repository has are copied first, and rules before them.
                 jobs.sort_by_key(|job| {
@@ -121,6 +123,10 @@ impl Changes {
             }
             let copier = place.start_copier();
             is_complete = copier.copy(jobs, place.limits().wait);
+            // A few files can take long, too.
+            if !is_complete && !are_many && !is_workspace {
+                tracked = place.tracked_contents(&before);
+            }
             fill(&mut before, &copier.copied());
             if !copier.is_running() {
                 is_complete = pending(&before).is_empty();

@@ -11,7 +11,7 @@ use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use convoke_changes::{
     Changes, Failpoint, Host, Limits, TurnKey, Workspace, WorkspaceSettings, WorkspaceTree,
@@ -51,6 +51,35 @@ fn a_recording_killed_at_any_write_records_the_turn_once() {
         fs::write(root.path().join("project/next"), "n").unwrap();
         let record = begun.turn.finish().unwrap();
         assert_eq!(record.changes.len(), 1, "write {nth}");
+        if is_complete {
+            writes = nth - 1;
+            break;
+        }
+    }
+    assert!(writes > 10, "{writes} writes");
+}
+
+/// Kills a first turn that does not wait for its first copy, and deletes what is committed. What was not copied is completed
+/// from the objects of the user's repository.
+#[test]
+fn a_first_turn_killed_at_any_write_loses_nothing_that_is_committed() {
+    let mut writes = 0;
+    for nth in 1..MOST_WRITES {
+        let root = tempfile::tempdir().unwrap();
+        let project = root.path().join("project");
+        prepare_repository(&project);
+        let before = state_of(&project);
+        let is_complete = run(root.path(), "first", nth);
+        let all = changes(root.path(), Failpoint::default());
+        let records = all.records(SESSION).unwrap();
+        assert!(records.len() <= 1, "write {nth}: {records:?}");
+        if records.iter().any(|record| !record.changes.is_empty()) {
+            assert_eq!(records[0].incomplete(), [""; 0], "write {nth}");
+            let plan = all.plan_undo(SESSION, None).unwrap();
+            assert!(plan.left_alone.is_empty() && plan.conflicts.is_empty(), "write {nth}");
+            all.undo(&plan).unwrap();
+        }
+        assert_eq!(difference(&state_of(&project), &before), [PathBuf::new(); 0], "write {nth}");
         if is_complete {
             writes = nth - 1;
             break;
@@ -212,6 +241,12 @@ fn child() {
             act(&root.join("project"));
             begun.turn.finish().unwrap();
         }
+        "first" => {
+            let changes = changes.with_limits(Limits { wait: Duration::ZERO, ..Limits::default() });
+            let begun = changes.begin(&root.join("project"), key(1)).unwrap();
+            fs::remove_dir_all(root.join("project/files")).unwrap();
+            begun.turn.finish().unwrap();
+        }
         "undo" => {
             let plan = changes.plan_undo(SESSION, None).unwrap();
             changes.undo(&plan).unwrap();
@@ -283,6 +318,23 @@ fn prepare(root: &Path) {
     }
     fs::write(project.join("merged"), lines("first", "last")).unwrap();
     symlink("a", project.join("link")).unwrap();
+}
+
+/// Creates a repository of committed files, none as young as the index.
+fn prepare_repository(project: &Path) {
+    fs::create_dir_all(project.join("files")).unwrap();
+    let old = SystemTime::now() - Duration::from_secs(1000);
+    for number in 0..40 {
+        let path = project.join(format!("files/{number}"));
+        fs::write(&path, number.to_string()).unwrap();
+        fs::File::options().append(true).open(&path).unwrap().set_modified(old).unwrap();
+    }
+    let name = ["-c", "user.name=n", "-c", "user.email=e"];
+    for arguments in [&["init", "-q"][..], &["add", "-A"], &["commit", "-q", "-m", "all"]] {
+        let mut git = Command::new("git");
+        let output = git.args(name).args(arguments).current_dir(project).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+    }
 }
 
 fn act(project: &Path) {
