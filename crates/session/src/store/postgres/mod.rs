@@ -78,14 +78,7 @@ impl PostgresStore {
         password: Option<&str>,
         lease: Duration,
     ) -> Result<Self, StoreError> {
-        let mut options: PgConnectOptions = url.parse()?;
-        if let Some(password) = password {
-            options = options.password(password);
-        }
-        if !is_local(&options) && !url.contains("sslmode=") {
-            options = options.ssl_mode(PgSslMode::VerifyFull);
-        }
-        Self::open_with(options, lease, Failpoint::default()).await
+        Self::open_with(connect_options(url, password)?, lease, Failpoint::default()).await
     }
 
     /// Opens the store with the options of a connection, the duration of a lease and a failpoint.
@@ -226,10 +219,44 @@ fn pool(connections: u32) -> PgPoolOptions {
         .max_lifetime(None)
 }
 
+fn connect_options(url: &str, password: Option<&str>) -> Result<PgConnectOptions, StoreError> {
+    let mut options: PgConnectOptions = url.parse()?;
+    if let Some(password) = password {
+        options = options.password(password);
+    }
+    if !is_local(&options) && !url.contains("sslmode=") {
+        options = options.ssl_mode(PgSslMode::VerifyFull);
+    }
+    Ok(options)
+}
+
 fn is_local(options: &PgConnectOptions) -> bool {
     let host = options.get_host();
     options.get_socket().is_some()
         || host.starts_with('/')
         || host == "localhost"
         || host.parse().is_ok_and(|address: std::net::IpAddr| address.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_to_other_machines_are_encrypted_unless_the_url_says_otherwise() {
+        for (url, is_verified) in [
+            ("postgres://convoke@db.example/team", true),
+            ("postgres://convoke@10.0.0.7:5433/team", true),
+            ("postgres://convoke@127.0.0.1.example/team", true),
+            ("postgres://convoke@localhost/team?host=db.example", true),
+            ("postgres://convoke@db.example/team?sslmode=disable", false),
+            ("postgres://convoke@localhost/team", false),
+            ("postgres://convoke@127.0.0.1/team", false),
+            ("postgres:///team?host=/run/postgresql", false),
+        ] {
+            let options = connect_options(url, Some("secret")).unwrap();
+            let mode = options.get_ssl_mode();
+            assert_eq!(matches!(mode, PgSslMode::VerifyFull), is_verified, "{url}: {mode:?}");
+        }
+    }
 }
