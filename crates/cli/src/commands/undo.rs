@@ -10,7 +10,7 @@ use serde_json::json;
 use super::changes::{file_json, turn_json};
 use super::sessions::{parse_turn, write_json};
 use crate::conversation::change_recorder::changes_of;
-use crate::conversation::sessions::{find, open_store};
+use crate::conversation::sessions::{find_to_change, open_store};
 use crate::conversation::undo_text::{LISTED, describe, done, nothing_done};
 use crate::host_environment;
 use crate::outcome::{Outcome, UsageError};
@@ -50,8 +50,9 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let host_environment = host_environment::of_process()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let session = runtime
-        .block_on(async { find(&open_store(&host_environment).await?, &arguments.id).await })?;
+    let session = runtime.block_on(async {
+        find_to_change(&open_store(&host_environment).await?, &arguments.id).await
+    })?;
     let changes = changes_of(&host_environment);
     let session = session.to_string();
     let plan = match &arguments.merge {

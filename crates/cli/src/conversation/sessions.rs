@@ -72,6 +72,16 @@ pub async fn find(store: &impl Store, written: &str) -> anyhow::Result<SessionId
     one_of(ids, written, "convoke sessions list --all")
 }
 
+/// Finds a session whose files are to be changed, as [`find`] does; `last` is never one of another directory.
+pub async fn find_to_change(store: &impl Store, written: &str) -> anyhow::Result<SessionId> {
+    let here = Here::find(&host_environment::of_process()?);
+    if written == "last" && !store.sessions().await?.iter().any(|session| here.has(session)) {
+        let why = "no session works in this directory; name one of `convoke sessions list --all`";
+        return Err(UsageError(why.to_owned()).into());
+    }
+    find(store, written).await
+}
+
 /// Returns the one session that the beginning or the end of an id means; `listed_by` is the command that lists
 /// them all.
 pub fn one_of(

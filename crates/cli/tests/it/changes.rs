@@ -63,6 +63,25 @@ fn what_a_turn_changed_is_shown_listed_and_undone() {
 }
 
 #[test]
+fn files_of_another_directory_are_changed_only_by_the_id_of_its_session() {
+    let project = project(EDITS);
+    project.run(&["run", "Go"]);
+    let elsewhere = tempfile::tempdir().unwrap();
+    let merge = &["changes", "apply", "max", "--yes"][..];
+    for arguments in [&["undo", "--yes"][..], &["undo", "last", "--yes"], merge] {
+        let output = project.command(arguments).current_dir(elsewhere.path()).output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(error.contains("no session works in this directory"), "{arguments:?}: {error}");
+        assert!(project.path().join("new/b").exists(), "{arguments:?}");
+    }
+    let id = json(&project, &["sessions", "list", "--json"])["sessions"][0]["id"].to_string();
+    let undo = ["undo", id.trim_matches('"'), "--yes"];
+    let output = project.command(&undo).current_dir(elsewhere.path()).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert!(!project.path().join("new").exists());
+}
+
+#[test]
 fn json_tells_agents_from_people() {
     let project = project("echo x >> log; echo done");
     project.run(&["run", "Go"]);

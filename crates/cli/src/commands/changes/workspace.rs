@@ -12,7 +12,7 @@ use super::file_json;
 use crate::commands::completions;
 use crate::commands::sessions::write_json;
 use crate::conversation::change_recorder::changes_of;
-use crate::conversation::sessions::{find, open_store};
+use crate::conversation::sessions::{find_to_change, open_store};
 use crate::conversation::undo_text::{LISTED, change_lines};
 use crate::host_environment;
 use crate::outcome::{Outcome, UsageError};
@@ -88,8 +88,9 @@ impl Owner {
     fn open(&self) -> anyhow::Result<(Changes, String)> {
         let host_environment = host_environment::of_process()?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let session = runtime
-            .block_on(async { find(&open_store(&host_environment).await?, &self.session).await })?;
+        let session = runtime.block_on(async {
+            find_to_change(&open_store(&host_environment).await?, &self.session).await
+        })?;
         Ok((changes_of(&host_environment), session.to_string()))
     }
 }
