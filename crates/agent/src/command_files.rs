@@ -18,7 +18,8 @@ use sha2::{Digest as _, Sha256};
 
 use crate::diagnostics;
 
-/// What agents' programs and git follow, by name in a directory. A directory counts with all that is in it.
+/// The files and directories of a project that can name commands for agents' programs and git. A directory includes
+/// everything below it.
 const ENTRIES: &[&str] = &[
     ".claude/agents",
     ".claude/commands",

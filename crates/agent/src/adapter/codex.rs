@@ -206,8 +206,8 @@ fn rule_files(context: &Context<'_>) -> Vec<PathBuf> {
 }
 
 fn unread_instructions() -> Diagnostic {
-    let message = "this directory is not trusted, and codex is told so: versions that ask for trust leave its \
-                   AGENTS.md files out";
+    let message = "Codex runs with this directory as untrusted; versions that ask for trust do not read its \
+                   AGENTS.md files";
     Diagnostic::new(diagnostics::AGENT_INSTRUCTIONS_UNREAD, message)
 }
 

@@ -157,7 +157,7 @@ impl Course {
         }
     }
 
-    /// Records an answer, and what the program is told.
+    /// Records an answer and the line that is sent to the program.
     fn answer(&mut self, id: &str, told: &[u8]) {
         let was_open = self.open.remove(id);
         assert_eq!(!told.is_empty(), was_open, "{id}");

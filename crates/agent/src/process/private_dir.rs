@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_decides_the_path_while_nobody_uses_it() {
+    fn a_key_decides_the_path_unless_it_is_in_use() {
         let root = tempfile::tempdir().unwrap();
         let create = |key: &str| PrivateDir::keyed(root.path(), key).unwrap();
         let first = create("session-ana");

@@ -44,7 +44,7 @@ async fn run_answering(
     while let Some(event) = turn.next().await {
         match event.kind {
             EventKind::PermissionAsked { question, expires_at } => {
-                // Nobody is waited for where a rule or an earlier answer decides.
+                // A question that a rule or an earlier answer decides does not expire.
                 expiring.push(expires_at > 0);
                 if let Some(answer) = answer(&question) {
                     answerer.answer(&question.id, answer);
@@ -242,7 +242,7 @@ async fn asks_for_each_of_two_calls(cli: Cli) {
     assert_eq!(made, [true, false], "{:?}", asked.result);
 }
 
-/// What a sub-agent wants to do is put to the person, too.
+/// The tool calls of a sub-agent are asked about, too.
 async fn asks_for_a_sub_agent(cli: Cli) {
     for (answer, is_made) in [(PermissionAnswer::Once, true), (PermissionAnswer::Never, false)] {
         let with =

@@ -296,7 +296,7 @@ fn a_turn_that_is_not_recorded_is_named_with_its_reason() {
     let records = changes.records(SESSION).unwrap();
     let lost = records.iter().filter(|record| record.not_recorded.is_some());
     assert_eq!(lost.map(|record| record.turn.turn).collect::<Vec<_>>(), [2, 3]);
-    // A session of nothing else says so too, and a directory that is none is not asked for again.
+    // The same holds for a session without other records.
     let home = tree.home();
     let other = TurnKey { session: "other".to_owned(), ..key(1) };
     assert!(changes.begin(&home, other).is_err());

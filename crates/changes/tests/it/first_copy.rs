@@ -1,4 +1,4 @@
-//! What a turn does before the first copy of its directory is complete.
+//! Turns that change files before the first copy of their directory is complete.
 
 use std::fs;
 use std::time::{Duration, SystemTime};

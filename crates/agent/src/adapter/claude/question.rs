@@ -37,7 +37,7 @@ struct Request {
     description: Option<String>,
 }
 
-/// What a line is for the questions.
+/// The result of reading a line.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::adapter) enum LineRole {
     /// A question that was reported, or its withdrawal.
