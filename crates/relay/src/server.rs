@@ -183,6 +183,11 @@ impl Relay {
         self.shared.access.base_url(&self.shared.upstream)
     }
 
+    /// Returns the secret of the address, which is to be kept out of everything that is stored.
+    pub fn secret(&self) -> &str {
+        self.shared.access.secret()
+    }
+
     /// Returns the address of the relay as a proxy, which opens tunnels to the hosts of its settings and to no
     /// others.
     pub fn proxy_url(&self) -> String {
