@@ -66,11 +66,11 @@ pub(crate) async fn answer(
     let body_done = Some(body_done).filter(|_| wire.is_some());
     let kept = KeptBytes::new(shared.longest_body, Arc::clone(&shared.kept_bytes));
     let forwarded = forwarded.map(|()| RequestTee::new(body, kept, body_done));
-    if wire.is_some() {
+    if let Some(wire) = wire {
         let number = shared.numbers.fetch_add(1, Ordering::Relaxed) + 1;
         let kept_bytes = Arc::clone(&shared.kept_bytes);
         let (body, answer) = (body_copy, answer_copy);
-        let passing = Passing { number, head, target, body, answer, kept_bytes };
+        let passing = Passing { number, wire, head, target, body, answer, kept_bytes };
         shared.report(passing).await;
     }
     let since = Instant::now();

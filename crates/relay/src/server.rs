@@ -34,8 +34,8 @@ const MOST_WAITING: usize = 64;
 /// takes does not pile up.
 const MOST_REPORTS: usize = 2 * MOST_CONNECTIONS;
 
-/// The time that copies have to be read when the relay ends.
-const GRACE: Duration = Duration::from_secs(5);
+/// The time that copies have to be read when the relay ends. A request of 50 MB takes some ten seconds on a busy machine.
+const GRACE: Duration = Duration::from_mins(1);
 
 /// The settings of a relay.
 #[derive(Debug, Clone)]
@@ -86,7 +86,6 @@ pub enum StartError {
 pub struct Relay {
     address: SocketAddr,
     shared: Arc<Shared>,
-    stop: watch::Sender<bool>,
     accepting: JoinHandle<()>,
 }
 
@@ -105,6 +104,7 @@ pub(crate) struct Shared {
     reports: Mutex<JoinSet<()>>,
     report_slots: Arc<Semaphore>,
     failure: StdMutex<Option<String>>,
+    stop: watch::Sender<bool>,
 }
 
 impl std::fmt::Debug for Shared {
@@ -117,11 +117,16 @@ impl Shared {
     /// Reports a request and its answer when they have passed.
     pub async fn report(&self, passing: Passing) {
         let Ok(slot) = Arc::clone(&self.report_slots).acquire_owned().await else { return };
-        let exchanges = self.exchanges.clone();
+        let (exchanges, mut stopped) = (self.exchanges.clone(), self.stop.subscribe());
+        let ended = async move {
+            // Without a sender there is no relay either.
+            let _ = stopped.wait_for(|is_stopped| *is_stopped).await;
+            tokio::time::sleep(GRACE).await;
+        };
         let mut reports = self.reports.lock().await;
         while reports.try_join_next().is_some() {}
         reports.spawn(async move {
-            passing.report(exchanges).await;
+            passing.report(exchanges, ended).await;
             drop(slot);
         });
     }
@@ -159,6 +164,7 @@ impl Relay {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
         let (exchanges, receiver) = mpsc::channel(MOST_WAITING);
+        let (stop, stopped) = watch::channel(false);
         let shared = Arc::new(Shared {
             access: Access::new(address, &upstream),
             upstream,
@@ -172,10 +178,10 @@ impl Relay {
             reports: Mutex::default(),
             report_slots: Arc::new(Semaphore::new(MOST_REPORTS)),
             failure: StdMutex::default(),
+            stop,
         });
-        let (stop, stopped) = watch::channel(false);
         let accepting = tokio::spawn(accept(listener, Arc::clone(&shared), stopped));
-        Ok((Self { address, shared, stop, accepting }, receiver))
+        Ok((Self { address, shared, accepting }, receiver))
     }
 
     /// Returns the address that takes the place of the endpoint's base URL.
@@ -212,12 +218,11 @@ impl Relay {
     /// Ends the relay: open requests are cut, and the copies of all that passed are reported. The exchanges have to be
     /// taken meanwhile.
     pub async fn shutdown(mut self) {
-        self.stop.send_replace(true);
+        self.shared.stop.send_replace(true);
         // It can only fail by panicking.
         let _ = (&mut self.accepting).await;
         let mut reports = std::mem::take(&mut *self.shared.reports.lock().await);
-        let all = async { while reports.join_next().await.is_some() {} };
-        let _ = tokio::time::timeout(GRACE, all).await;
+        while reports.join_next().await.is_some() {}
     }
 }
 
