@@ -59,7 +59,7 @@ macro_rules! surely {
         loop {
             match $request {
                 Ok(answer) => break answer,
-                Err(error) if error.is_disconnected() && begun.elapsed() < TIMEOUT => {
+                Err(error) if error.is_transient() && begun.elapsed() < TIMEOUT => {
                     tokio::time::sleep(Duration::from_millis(100)).await;
                 }
                 Err(error) => panic!("{error}"),
@@ -96,7 +96,7 @@ async fn ask(store: PostgresStore, session: SessionId, turns: u64, pace: Arc<Pac
         // A request whose connection failed may have been carried out.
         while !surely!(is_said(&store, session, &text).await) {
             let said = store.say(session, &message).await;
-            assert!(said.as_ref().map_or_else(StoreError::is_disconnected, |()| true), "{said:?}");
+            assert!(said.as_ref().map_or_else(StoreError::is_transient, |()| true), "{said:?}");
         }
         let begun = Instant::now();
         loop {

@@ -47,12 +47,17 @@ impl Sharing {
         Self { store, follower: None, commits: None, told: None, attendance: None }
     }
 
-    /// Waits until a session may have changed.
+    /// Begins to listen, before the session is read: what is committed after that is announced.
+    async fn listen(&mut self) -> Result<(), StoreError> {
+        if self.commits.is_none() {
+            self.commits = Some(self.store.listen().await?);
+        }
+        Ok(())
+    }
+
+    /// Waits until a session may have changed since it was read.
     async fn changed(&mut self, session: SessionId) -> Result<(), StoreError> {
-        let commits = match &mut self.commits {
-            Some(commits) => commits,
-            None => self.commits.insert(self.store.listen().await?),
-        };
+        let Some(commits) = &mut self.commits else { return Ok(()) };
         match tokio::time::timeout(LOOK, commits.wait_for(session)).await {
             Ok(Err(error)) => {
                 self.commits = None;
@@ -252,7 +257,7 @@ impl<S: Store> Coordinator<S> {
                 Ok(Some(stop)) => return Ok(stop),
                 Ok(None) => {}
                 Err(CoordinatorError::Store(error))
-                    if matches!(error, StoreError::LeaseLost { .. }) || error.is_disconnected() =>
+                    if matches!(error, StoreError::LeaseLost { .. }) || error.is_transient() =>
                 {
                     self.lose_hold();
                 }
@@ -321,7 +326,7 @@ impl<S: Store> Coordinator<S> {
                 }
                 Ok(Next::Stop(stop)) => return Ok(Some(stop)),
                 Ok(Next::Wait) => (is_asked_for, unreachable) = (false, None),
-                Err(CoordinatorError::Store(error)) if error.is_disconnected() => {
+                Err(CoordinatorError::Store(error)) if error.is_transient() => {
                     let since = *unreachable.get_or_insert_with(tokio::time::Instant::now);
                     if since.elapsed() > RECONNECT_LIMIT {
                         return Err(error.into());
@@ -340,6 +345,7 @@ impl<S: Store> Coordinator<S> {
     /// Reports new events, and waits for more unless there is something to do.
     async fn follow_once(&mut self, is_asked_for: bool) -> Result<Next, CoordinatorError> {
         self.update_attendance().await;
+        self.listen().await?;
         self.catch_up().await?;
         while let Ok(message) = self.inbox.try_recv() {
             self.put_into_inbox(&message).await?;
@@ -427,7 +433,7 @@ impl<S: Store> Coordinator<S> {
             }
             match self.look_for_work().await {
                 Ok(true) => return Ok(()),
-                Err(CoordinatorError::Store(error)) if error.is_disconnected() => {
+                Err(CoordinatorError::Store(error)) if error.is_transient() => {
                     tokio::time::sleep(LOOK).await;
                 }
                 other => {
@@ -439,6 +445,7 @@ impl<S: Store> Coordinator<S> {
 
     async fn look_for_work(&mut self) -> Result<bool, CoordinatorError> {
         self.update_attendance().await;
+        self.listen().await?;
         self.catch_up().await?;
         let Some(sharing) = &mut self.sharing else { return Ok(false) };
         let standing = sharing.store.shared_state(self.session).await?;
@@ -458,21 +465,33 @@ impl<S: Store> Coordinator<S> {
             if self.sharing.is_none() || self.hold.is_some() {
                 std::future::pending::<()>().await;
             }
-            let session = self.session;
-            let told = match self.catch_up().await {
-                Ok(()) => match &mut self.sharing {
-                    Some(sharing) => sharing.changed(session).await.map_err(Into::into),
-                    None => Ok(()),
-                },
-                Err(error) => Err(error),
-            };
-            match told {
+            match self.report_changes().await {
                 Ok(()) => {}
-                Err(CoordinatorError::Store(error)) if error.is_disconnected() => {
+                Err(CoordinatorError::Store(error)) if error.is_transient() => {
                     tokio::time::sleep(LOOK).await;
                 }
                 Err(error) => return error,
             }
+        }
+    }
+}
+
+impl<S: Store> Coordinator<S> {
+    /// Reports what is new, and waits until there may be more.
+    async fn report_changes(&mut self) -> Result<(), CoordinatorError> {
+        self.listen().await?;
+        self.catch_up().await?;
+        let session = self.session;
+        if let Some(sharing) = &mut self.sharing {
+            sharing.changed(session).await?;
+        }
+        Ok(())
+    }
+
+    async fn listen(&mut self) -> Result<(), StoreError> {
+        match &mut self.sharing {
+            Some(sharing) => sharing.listen().await,
+            None => Ok(()),
         }
     }
 }

@@ -58,7 +58,8 @@ impl Turns {
         let this = Arc::new(self);
         let mut running: JoinSet<(SessionId, anyhow::Result<Taken>)> = JoinSet::new();
         let mut excluded: HashMap<SessionId, Instant> = HashMap::new();
-        let mut commits: Option<Commits> = None;
+        // Before the first look: what is offered after that is announced.
+        let mut commits = this.shared.listen().await.ok();
         loop {
             let is_draining = *draining.borrow_and_update();
             if is_draining && running.is_empty() {
@@ -76,7 +77,7 @@ impl Turns {
                     }
                     Ok(None) => {}
                     // The heartbeats of the node say so.
-                    Err(error) if error.is_disconnected() => {}
+                    Err(error) if error.is_transient() => {}
                     Err(error) => return Err(error.into()),
                 }
             }
@@ -97,18 +98,17 @@ impl Turns {
         self.shared.claim_offered(&self.name, &self.offer, &excluded, &self.holder).await
     }
 
-    /// Waits until a session has changed.
+    /// Waits until a session may have changed.
     async fn announced(&self, commits: &mut Option<Commits>) {
-        let listener = match commits {
-            Some(listener) => listener,
-            None => match self.shared.listen().await {
-                Ok(listener) => commits.insert(listener),
-                Err(_) => return std::future::pending().await,
-            },
-        };
-        if listener.next().await.is_err() {
-            *commits = None;
-            std::future::pending::<()>().await;
+        if let Some(listener) = commits {
+            if listener.wait().await.is_err() {
+                *commits = None;
+            }
+            return;
+        }
+        match self.shared.listen().await {
+            Ok(listener) => *commits = Some(listener),
+            Err(_) => std::future::pending().await,
         }
     }
 
@@ -127,7 +127,7 @@ impl Turns {
                     _ => error.downcast_ref::<StoreError>(),
                 };
                 let lost = |error: &StoreError| {
-                    matches!(error, StoreError::LeaseLost { .. }) || error.is_disconnected()
+                    matches!(error, StoreError::LeaseLost { .. }) || error.is_transient()
                 };
                 let why = format!("{error:#}");
                 if store.is_some_and(lost) {
