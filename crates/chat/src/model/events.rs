@@ -65,6 +65,8 @@ impl Chat {
                 self.unqueue(turn);
                 self.sent.retain(|(name, _)| *name != member);
                 self.sent.push((member.clone(), turn));
+                // An earlier attempt may have ended with its machine.
+                self.works.retain(|work| work.turn != turn);
                 let width = self.text_width();
                 self.works.push(Work::new(turn, member, self.now, tokens_estimate, width));
             }

@@ -371,6 +371,14 @@ fn a_turn_that_was_interrupted_is_told_with_what_is_left_of_it() {
 }
 
 #[test]
+fn a_turn_that_is_repeated_on_another_machine_runs_once_on_the_screen() {
+    let mut chat = chat();
+    chat.happen(started(1, "ada"));
+    chat.happen(started(1, "ada"));
+    assert_eq!(chat.works.len(), 1);
+}
+
+#[test]
 fn a_very_small_terminal_shows_the_newest_line() {
     let mut chat = chat();
     chat.happen(message(1, "ada", &["you"], "They pass."));

@@ -177,7 +177,9 @@ impl Nodes {
     fn node(&mut self, place: usize) -> Node {
         self.started += 1;
         let name = format!("node-{}", self.started);
-        self.machines[place].node(&["--name", &name, "--offer", "worker", "--jobs", "4"])
+        let map = self.machines[place].map_from(&self.machines[0]);
+        let jobs = ["--offer", "worker", "--jobs", "4"];
+        self.machines[place].node(&[&["--name", &*name, "--map", &*map][..], &jobs].concat())
     }
 
     /// Waits until a node runs a turn, and returns its place: the given one, if it does.

@@ -103,7 +103,6 @@ impl<S: Store> Coordinator<S> {
         let mut prepared = Vec::new();
         let mut failed = Vec::new();
         for turn in batch {
-            self.guard.count_turn();
             match self.prepare(turn).await? {
                 Ok(ready) => prepared.push(ready),
                 Err(unprepared) => failed.push(self.refuse(&next, unprepared).await?),
@@ -140,6 +139,7 @@ impl<S: Store> Coordinator<S> {
         turn.ended_at = Some(at);
         commit.turns.push(turn.clone());
         self.commit(commit).await?;
+        self.guard.count_turn();
         let result = TurnResult::failed(failure);
         let outcome = result.verdict.clone();
         let result = AttemptResult::new(at, result, "", &mut Vec::new());
@@ -156,7 +156,7 @@ impl<S: Store> Coordinator<S> {
     ) -> Result<(), CoordinatorError> {
         if !prepared.is_empty() {
             let mut commit = self.commit_of(&next);
-            // A process that takes over after a crash runs this turn first.
+            // A process that takes over after a crash runs this turn first, and counts it then.
             if batch.running.is_empty() {
                 commit.offer = prepared.first().map(|ready| self.offer_of(&ready.turn));
             }
@@ -166,6 +166,7 @@ impl<S: Store> Coordinator<S> {
                 commit.attempts.push(ready.attempt.clone());
             }
             self.commit(commit).await?;
+            prepared.iter().for_each(|_| self.guard.count_turn());
         }
         self.conversation = next;
         for ready in prepared {

@@ -18,7 +18,7 @@ use crate::event_queue::Observer;
 use crate::follow::{Follower, interrupted};
 use crate::id::{MemberName, SessionId, TurnId};
 use crate::routing::conversation::Conversation;
-use crate::shared::{NodeState, QuestionId, SharedState, TurnOffer, TurnRequirements};
+use crate::shared::{QuestionId, SharedState, TurnOffer, unclaimable};
 use crate::store::postgres::{Attendance, Commits, PostgresStore, SessionLease};
 use crate::store::{Holder, SessionHold as _, Store, StoreError};
 use crate::turn::TurnState;
@@ -36,6 +36,8 @@ pub(super) struct Sharing {
     follower: Option<Follower>,
     /// The announced commits; `None` until they are needed.
     commits: Option<Commits>,
+    /// The offer with which the conversation continues here when the session is held.
+    resumed: Option<TurnOffer>,
     /// The offer that was reported to the person, and why no node takes it.
     told: Option<(TurnId, Option<String>)>,
     /// Reports to other machines that a person can answer here; `None` if there is none.
@@ -44,7 +46,7 @@ pub(super) struct Sharing {
 
 impl Sharing {
     pub(super) fn new(store: PostgresStore) -> Self {
-        Self { store, follower: None, commits: None, told: None, attendance: None }
+        Self { store, follower: None, commits: None, resumed: None, told: None, attendance: None }
     }
 
     /// Begins to listen, before the session is read: what is committed after that is announced.
@@ -92,26 +94,6 @@ impl Next {
             (None, _) => Self::Claim(None),
         }
     }
-}
-
-/// Returns why no node takes a turn; `None` if one can.
-fn unclaimable(nodes: &[NodeState], requirements: &TurnRequirements) -> Option<String> {
-    let TurnRequirements { agent, node } = requirements;
-    let is_named = |standing: &&NodeState| {
-        let is_it = |name: &String| *name == standing.name || standing.offer.labels.contains(name);
-        node.as_ref().is_none_or(is_it)
-    };
-    let ready = nodes.iter().filter(|node| node.is_alive && !node.offer.is_draining);
-    let named: Vec<&NodeState> = ready.filter(is_named).collect();
-    let name = node.as_ref().map_or_else(String::new, |node| format!(" `{node}`"));
-    if named.is_empty() {
-        return Some(format!("no node{name} is ready"));
-    }
-    let offers = |standing: &&NodeState| standing.offer.agents.contains(agent);
-    (!named.iter().any(offers)).then(|| match node {
-        Some(node) => format!("node `{node}` does not offer {agent}"),
-        None => format!("no node offers {agent}"),
-    })
 }
 
 impl<S: Store> Coordinator<S> {
@@ -163,8 +145,19 @@ impl<S: Store> Coordinator<S> {
         }
         if let Some(sharing) = &mut self.sharing {
             (sharing.follower, sharing.told) = (None, None);
+            if let Some(offer) = sharing.resumed.take() {
+                self.resume_guard(offer);
+            }
         }
         Ok(())
+    }
+
+    /// Continues the counts of a conversation. A process that was lost after the offered turn did not count it.
+    fn resume_guard(&mut self, offer: TurnOffer) {
+        self.guard = offer.guard;
+        if !self.waiting().iter().any(|turn| turn.id == offer.turn) {
+            self.guard.count_turn();
+        }
     }
 
     /// Puts a message into the inbox of a session that another process holds.
@@ -319,8 +312,8 @@ impl<S: Store> Coordinator<S> {
         loop {
             match self.follow_once(is_asked_for).await {
                 Ok(Next::Claim(offer)) => {
-                    if let Some(offer) = offer.filter(|_| !is_asked_for) {
-                        self.guard = offer.guard;
+                    if let Some(sharing) = &mut self.sharing {
+                        sharing.resumed = offer.filter(|_| !is_asked_for);
                     }
                     return Ok(None);
                 }
@@ -376,8 +369,9 @@ impl<S: Store> Coordinator<S> {
             self.catch_up().await?;
             return Ok(next);
         }
-        if let Some(TurnOffer { turn, member, requirements, .. }) = offer {
-            let problem = unclaimable(&sharing.store.nodes().await?, &requirements);
+        if let Some(offer) = offer {
+            let problem = unclaimable(&sharing.store.nodes().await?, self.session, &offer);
+            let TurnOffer { turn, member, requirements, .. } = offer;
             let told = Some((turn, problem.clone()));
             if std::mem::replace(&mut sharing.told, told.clone()) != told {
                 let node = requirements.node;
@@ -508,7 +502,9 @@ impl Coordinator<PostgresStore> {
         let offer = store.shared_state(session).await?.offer;
         let mut coordinator =
             Self::reopen(store, session, Some(lease), team_agents, observer).await?;
-        coordinator.guard = offer.map(|offer| offer.guard).unwrap_or_default();
+        if let Some(offer) = offer {
+            coordinator.resume_guard(offer);
+        }
         // The people are at other machines.
         coordinator.controls.set_attended(false);
         Ok(coordinator)

@@ -178,11 +178,12 @@ async fn the_oldest_turn_is_claimed_first_and_no_session_waits_for_another() {
     for session in &sessions[..2] {
         one.say(*session, &says("more")).await.unwrap();
     }
+    let excluded: Vec<_> = sessions.iter().map(|session| (*session, None)).collect();
     let (h1, h2, h3) = (holder(1), holder(2), holder(3));
     let claims = tokio::join!(
         one.claim_offered("a", &offer, &[], &h1),
         two.claim_offered("b", &offer, &[], &h2),
-        two.claim_offered("c", &offer, &sessions, &h3),
+        two.claim_offered("c", &offer, &excluded, &h3),
     );
     let (a, b, c) = (claims.0.unwrap(), claims.1.unwrap(), claims.2.unwrap());
     assert!(c.is_none());
@@ -346,6 +347,45 @@ async fn guards_hold_across_machines() {
         assert!(turns < 10, "nothing stops it");
     }
     assert_eq!(turns, 2);
+    let stopped = store.shared_state(new.id).await.unwrap().stopped;
+    assert_eq!(stopped, Some(StopReason::TurnLimit { person: "ada".into(), limit: 2 }));
+}
+
+/// A turn that is repeated because its node was lost counts once.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_node_does_not_shorten_the_conversation() {
+    let cluster = Cluster::start();
+    let store = node(&cluster).await;
+    let mut new = session();
+    new.team = format!("[limits]\nturns = 2\n{TEAM}");
+    store.create(new.clone()).await.unwrap();
+    store.say(new.id, &says("go [NEXT: max]")).await.unwrap();
+    for (attempt, is_lost) in [(1, true), (2, true), (3, false)] {
+        let offer = offers("claude");
+        let claimed = store.claim_offered("laptop", &offer, &[], &HOLDER).await.unwrap().unwrap();
+        let gate = if is_lost { Gate::closed() } else { Gate::open() };
+        let agents = if is_lost { team(&[("max", &gate)]) } else { endless() };
+        let observer = Box::new(Seen::default());
+        let coordinator =
+            Coordinator::of_claim(store.clone(), new.id, claimed.1, agents, observer).await.unwrap();
+        let running = tokio::spawn(coordinator.run_claimed());
+        if is_lost {
+            gate.begun().await;
+            running.abort();
+            drop(running.await);
+            expire(&cluster, &new.id.to_string()).await;
+        } else {
+            assert!(running.await.unwrap().unwrap());
+        }
+        assert_eq!(store.attempts(new.id, TurnId(1)).await.unwrap().len(), attempt);
+    }
+    let offer = offers("claude");
+    let (_, lease) =
+        store.claim_offered("laptop", &offer, &[], &HOLDER).await.unwrap().expect("a turn is left");
+    let observer = Box::new(Seen::default());
+    let coordinator =
+        Coordinator::of_claim(store.clone(), new.id, lease, endless(), observer).await.unwrap();
+    assert!(coordinator.run_claimed().await.unwrap());
     let stopped = store.shared_state(new.id).await.unwrap().stopped;
     assert_eq!(stopped, Some(StopReason::TurnLimit { person: "ada".into(), limit: 2 }));
 }

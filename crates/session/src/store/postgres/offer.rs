@@ -21,13 +21,14 @@ impl PostgresStore {
     /// Claims the session whose offer is the oldest of those that a node can take, in one statement. The claim has the
     /// time of the database, not that of the holder.
     ///
+    /// The excluded sessions are left alone for as long as the same turn is offered.
     /// It waits for no other process: writers lock the lease before the offer, and would wait for it in turn. A session
     /// whose offer or lease is locked is skipped.
     pub async fn claim_offered(
         &self,
         node: &str,
         offered: &NodeOffer,
-        excluded: &[SessionId],
+        excluded: &[(SessionId, Option<TurnId>)],
         holder: &Holder,
     ) -> Result<Option<(SessionId, SessionLease)>, StoreError> {
         let fence = &self.writer.fence;
@@ -36,13 +37,18 @@ impl PostgresStore {
         let agents: Vec<Vec<u8>> = offered.agents.iter().map(bytes).collect();
         let names: Vec<Vec<u8>> =
             offered.labels.iter().map(bytes).chain([node.as_bytes().to_vec()]).collect();
-        let excluded: Vec<String> = excluded.iter().map(ToString::to_string).collect();
+        let (sessions, turns): (Vec<String>, Vec<Option<i64>>) = excluded
+            .iter()
+            .map(|(session, turn)| (session.to_string(), turn.map(|turn| sql(turn.0))))
+            .unzip();
         let claimed_at = tokio::time::Instant::now();
         let claimed: Option<(String, i64)> = sqlx::query_as(
             "WITH next AS (SELECT offer.session FROM offer JOIN lease ON lease.session = offer.session \
              WHERE (turn IS NULL OR (agent = ANY($1) AND (node IS NULL OR node = ANY($2))) \
              OR EXISTS (SELECT 1 FROM inbox WHERE inbox.session = offer.session)) \
-             AND offer.session <> ALL($3) AND lease.until < clock_timestamp() \
+             AND NOT EXISTS (SELECT 1 FROM UNNEST($3, $7) AS excluded (session, turn) \
+             WHERE excluded.session = offer.session AND excluded.turn IS NOT DISTINCT FROM offer.turn) \
+             AND lease.until < clock_timestamp() \
              ORDER BY offer.since LIMIT 1 FOR UPDATE SKIP LOCKED) \
              UPDATE lease SET epoch = lease.epoch + 1, \
              until = clock_timestamp() + make_interval(secs => $4), pid = $5, host = $6, \
@@ -51,10 +57,11 @@ impl PostgresStore {
         )
         .bind(agents)
         .bind(names)
-        .bind(excluded)
+        .bind(sessions)
         .bind(fence.duration().as_secs_f64())
         .bind(i64::from(holder.pid))
         .bind(holder.host.as_bytes())
+        .bind(turns)
         .fetch_optional(&self.writer.pool)
         .await?;
         let Some((session, epoch)) = claimed else { return Ok(None) };
