@@ -166,7 +166,9 @@ impl<S: Store> Coordinator<S> {
                 commit.attempts.push(ready.attempt.clone());
             }
             self.commit(commit).await?;
-            prepared.iter().for_each(|_| self.guard.count_turn());
+            for _ in &prepared {
+                self.guard.count_turn();
+            }
         }
         self.conversation = next;
         for ready in prepared {

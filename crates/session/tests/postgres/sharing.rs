@@ -224,6 +224,7 @@ async fn a_claim_waits_for_no_writer_and_takes_the_next_session() {
 /// What is committed between the first look and the beginning of listening would be seen two seconds later.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_listens_before_it_looks() {
+    type Looks = fn(Coordinator<PostgresStore>) -> tokio::task::JoinHandle<()>;
     let cluster = Cluster::start();
     let store = node(&cluster).await;
     let new = session();
@@ -233,7 +234,6 @@ async fn a_process_listens_before_it_looks() {
         let count = format!("SELECT COUNT(*) FROM pg_stat_activity WHERE {what}");
         sqlx::query_scalar(sqlx::AssertSqlSafe(count)).fetch_one(&pool).await.unwrap()
     };
-    type Looks = fn(Coordinator<PostgresStore>) -> tokio::task::JoinHandle<()>;
     let looks: [Looks; 3] = [
         |mut reader| tokio::spawn(async move { reader.wake().await.unwrap() }),
         |mut reader| tokio::spawn(async move { drop(reader.run().await.unwrap()) }),
