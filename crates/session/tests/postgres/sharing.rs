@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use convoke_session::conformance::new_session;
 use convoke_session::shared::{NodeOffer, ProjectOrigin};
-use convoke_session::store::{Holder, SessionHold as _};
 use convoke_session::store::postgres::PostgresStore;
+use convoke_session::store::{Holder, SessionHold as _};
 use convoke_session::{
     Coordinator, CoordinatorError, MessageNumber, Millis, NewMessage, NewSession, SessionId,
     StopReason, Store, StoreError, TurnId, TurnState,

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use convoke_agent::permission::SessionAnswers;
 use convoke_inspect::HostEnvironment;
 use convoke_session::shared::{LeftTurn, NodeOffer, TurnRequirements};
-use convoke_session::store::{Holder, SessionHold as _};
 use convoke_session::store::postgres::{Commits, PostgresStore, SessionLease};
+use convoke_session::store::{Holder, SessionHold as _};
 use convoke_session::{
     AnyStore, Coordinator, CoordinatorError, Session, SessionId, Store as _, StoreError, TurnId,
 };
@@ -17,8 +17,8 @@ use convoke_team::AgentSettings;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use super::shown::Shown;
 use super::LOOK;
+use super::shown::Shown;
 use crate::conversation::node_team::NodeTeam;
 use crate::conversation::origin::Places;
 
@@ -161,7 +161,8 @@ impl Turns {
             Err(error) => (format!("{error:#}"), true),
         };
         let offer = self.shared.shared_state(session).await?.offer;
-        let is_own = offer.as_ref().is_some_and(|it| self.offer.meets(&self.name, &it.requirements));
+        let is_own =
+            offer.as_ref().is_some_and(|it| self.offer.meets(&self.name, &it.requirements));
         let problem = problem.chars().take(LONGEST_PROBLEM).collect();
         let left = LeftTurn { session, turn: offer.map(|offer| offer.turn), problem };
         Ok((is_own || is_error).then_some(left))
@@ -230,7 +231,5 @@ fn is_lost(error: &anyhow::Error) -> bool {
         Some(CoordinatorError::Store(error)) => Some(error),
         _ => error.downcast_ref::<StoreError>(),
     };
-    error.is_some_and(|error| {
-        matches!(error, StoreError::LeaseLost { .. }) || error.is_transient()
-    })
+    error.is_some_and(|error| matches!(error, StoreError::LeaseLost { .. }) || error.is_transient())
 }
