@@ -77,6 +77,12 @@ impl EventRedactor {
         }
     }
 
+    /// Replaces the redactor, and returns the held-back ends of incomplete texts.
+    pub fn replace(&mut self, redactor: Redactor) -> Vec<Event<'static>> {
+        self.redactor = redactor;
+        self.finish()
+    }
+
     /// Returns the held-back ends of incomplete texts.
     pub fn finish(&mut self) -> Vec<Event<'static>> {
         let texts = std::mem::take(&mut self.texts).into_iter();

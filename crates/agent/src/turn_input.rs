@@ -48,8 +48,6 @@ pub struct TurnInput {
     pub attempt: Option<AttemptRef>,
     /// The member's thread in its session; `None` outside a session.
     pub thread: Option<ThreadId>,
-    /// Secrets of this turn alone, which no event and no result contains.
-    pub secrets: Vec<String>,
     /// The tools with which the agent reaches its team; `None` if it has none.
     pub team_tools: Option<TeamTools>,
     /// The time until which the turn may run; `None` for no such time.
@@ -117,7 +115,6 @@ impl TurnInput {
             limits: Limits::default(),
             attempt: None,
             thread: None,
-            secrets: Vec::new(),
             team_tools: None,
             lease: None,
             approvals: Approvals::default(),

@@ -19,6 +19,7 @@ use tokio::sync::{Mutex, oneshot};
 use crate::connect::Connection;
 use crate::copy::{Passing, content_type};
 use crate::server::Shared;
+use crate::stored;
 use crate::tee::{AnswerBody, AnswerContent, AnswerTee, KeptBytes, RequestTee};
 
 /// The connection to the endpoint that belongs to one connection of the program.
@@ -47,6 +48,8 @@ pub(crate) async fn answer(
         let reason = "a signed request cannot be relayed: its signature holds for another host";
         return Ok(own(StatusCode::FORBIDDEN, reason));
     }
+    // Before the answer, which may repeat them.
+    shared.learn(stored::credentials(&parts.headers, &target));
     let mut head = parts.clone();
     head.uri = Uri::from(target.clone());
     let mut forwarded = Request::from_parts(parts, ());

@@ -1,11 +1,13 @@
 //! The relay: listens on the loopback interface, and ends with everything that it forwards.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex as StdMutex, PoisonError};
 use std::time::Duration;
 
+use convoke_redact::Redactor;
 use convoke_wire::Exchange;
 use hyper::body::Incoming;
 use hyper::header::USER_AGENT;
@@ -33,6 +35,9 @@ const MOST_WAITING: usize = 64;
 /// The most requests that are not reported whole. Beyond it a request waits before it is forwarded, so that what no reader
 /// takes does not pile up.
 const MOST_REPORTS: usize = 2 * MOST_CONNECTIONS;
+
+/// The maximum number of credentials of a program that are remembered.
+const MOST_CREDENTIALS: usize = 256;
 
 /// The time that copies have to be read when the relay ends. A request of 50 MB takes some ten seconds on a busy machine.
 const GRACE: Duration = Duration::from_mins(1);
@@ -105,6 +110,9 @@ pub(crate) struct Shared {
     report_slots: Arc<Semaphore>,
     failure: StdMutex<Option<String>>,
     stop: watch::Sender<bool>,
+    /// The credentials of the requests so far, and a redactor that knows them.
+    credentials: StdMutex<BTreeSet<String>>,
+    secrets: watch::Sender<Redactor>,
 }
 
 impl std::fmt::Debug for Shared {
@@ -129,6 +137,16 @@ impl Shared {
             passing.report(exchanges, ended).await;
             drop(slot);
         });
+    }
+
+    /// Remembers the credentials of a request: a server or a tool may repeat them.
+    pub fn learn(&self, credentials: Vec<String>) {
+        let mut known = self.credentials.lock().unwrap_or_else(PoisonError::into_inner);
+        for secret in credentials {
+            if known.len() < MOST_CREDENTIALS && known.insert(secret.clone()) {
+                self.secrets.send_modify(|redactor| *redactor = redactor.and_key(&secret));
+            }
+        }
     }
 
     /// Records why a request was not forwarded or not answered.
@@ -165,8 +183,10 @@ impl Relay {
         let address = listener.local_addr()?;
         let (exchanges, receiver) = mpsc::channel(MOST_WAITING);
         let (stop, stopped) = watch::channel(false);
+        let access = Access::new(address, &upstream);
+        let secrets = watch::Sender::new(Redactor::default().and_key(access.secret()));
         let shared = Arc::new(Shared {
-            access: Access::new(address, &upstream),
+            access,
             upstream,
             connector,
             tunnels: Tunnels::new(address, &tunnel_hosts, most_tunnel_bytes, env),
@@ -179,6 +199,8 @@ impl Relay {
             report_slots: Arc::new(Semaphore::new(MOST_REPORTS)),
             failure: StdMutex::default(),
             stop,
+            credentials: StdMutex::default(),
+            secrets,
         });
         let accepting = tokio::spawn(accept(listener, Arc::clone(&shared), stopped));
         Ok((Self { address, shared, accepting }, receiver))
@@ -187,6 +209,11 @@ impl Relay {
     /// Returns the address that takes the place of the endpoint's base URL.
     pub fn base_url(&self) -> String {
         self.shared.access.base_url(&self.shared.upstream)
+    }
+
+    /// Returns a redactor that knows the secret of the address and, as soon as a request is forwarded, its credentials.
+    pub fn secrets(&self) -> watch::Receiver<Redactor> {
+        self.shared.secrets.subscribe()
     }
 
     /// Returns the secret of the address, which is to be kept out of everything that is stored.

@@ -362,10 +362,7 @@ impl Agent for CliAgent {
         let agent = self.clone();
         let mut secrets = agent.host.env.clone();
         secrets.extend(os_pairs(&agent.definition.env));
-        let redactor = Redactor::for_env(&secrets);
-        let own = turn_input.secrets.iter();
-        let redactor = own.fold(redactor, |redactor, secret| redactor.and_key(secret));
-        let (turn, side) = AgentTurn::open(redactor);
+        let (turn, side) = AgentTurn::open(Redactor::for_env(&secrets));
         tokio::spawn(async move {
             let result = agent.take_turn(&turn_input, &side).await;
             side.finish(result.unwrap_or_else(TurnResult::failed)).await;
