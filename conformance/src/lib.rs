@@ -7,9 +7,6 @@
 
 #![allow(clippy::panic, clippy::print_stdout, reason = "only tests use this crate")]
 
-#[cfg(feature = "acp")]
-pub mod acp;
-
 use std::path::{Path, PathBuf};
 
 /// Returns the folders of a part that this repository holds: the one that `variable` names, or the

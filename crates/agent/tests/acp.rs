@@ -19,7 +19,7 @@ use convoke_agent::process::{Decision, Dialogue, Input};
 use convoke_agent::stream::TurnPhase;
 use convoke_agent::stream::acp::Acp;
 use convoke_agent::verdict::{Ending, Exit, TerminationCause};
-use convoke_conformance::acp;
+use convoke_conformance_acp as acp;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 

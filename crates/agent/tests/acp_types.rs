@@ -8,7 +8,8 @@ use convoke_agent::process::{Dialogue as _, Input};
 use convoke_agent::stream::acp::Acp;
 use convoke_agent::turn_input::Permissions;
 use convoke_agent::verdict::{Ending, Exit};
-use convoke_conformance::acp::{self, official::*};
+use convoke_conformance_acp as acp;
+use convoke_conformance_acp::official::*;
 use serde::Serialize;
 use serde_json::{Value, json};
 

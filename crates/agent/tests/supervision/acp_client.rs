@@ -10,7 +10,7 @@ use convoke_agent::sandbox::Enforcer;
 use convoke_agent::turn_input::Permissions;
 use convoke_agent::verdict::FailureReason;
 use convoke_agent::{TurnInput, TurnResult, Verdict};
-use convoke_conformance::acp::official::{
+use convoke_conformance_acp::official::{
     CreateTerminalRequest, EnvVariable, JsonRpcMessage, KillTerminalRequest, ReadTextFileRequest,
     ReleaseTerminalRequest, Request, RequestId, TerminalOutputRequest, WaitForTerminalExitRequest,
     WriteTextFileRequest,
@@ -132,7 +132,7 @@ async fn requests_and_answers_are_those_of_the_official_types() {
     assert_eq!(result.verdict, Verdict::Done, "{result:?}");
     assert_eq!(got.len(), steps.len(), "{got:?}");
     for ((method, _), answer) in steps.iter().zip(&got) {
-        convoke_conformance::acp::check(answer, Some(method));
+        convoke_conformance_acp::check(answer, Some(method));
     }
     assert_eq!(got[0]["result"]["content"], "two\n");
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "x");

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use convoke_conformance::acp::official::*;
+use convoke_conformance_acp::official::*;
 use serde::Serialize;
 use serde_json::{Value, json};
 

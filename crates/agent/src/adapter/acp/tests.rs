@@ -3,7 +3,7 @@
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use convoke_conformance::acp;
+use convoke_conformance_acp as acp;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 

@@ -1,4 +1,11 @@
-//! Messages of the Agent Client Protocol, checked by the types of its official crate.
+//! Messages of the Agent Client Protocol, checked by the types of its official crate. A crate of its own, so that the
+//! other tests do not depend on those types.
+
+#![allow(
+    clippy::panic,
+    clippy::wildcard_imports,
+    reason = "only tests use this crate; it names nearly all of those types"
+)]
 
 use std::fmt::Debug;
 
