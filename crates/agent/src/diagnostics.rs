@@ -64,6 +64,9 @@ convoke_core::diagnostic_codes! {
     AGENT_COMMANDS_CHANGED = "agent.commands-changed", Loss,
         "A file that names commands for agents or git changed since the directory was trusted; the agent is started as if it were not trusted.",
         "Look at the file, then run `convoke trust`, which shows what changed.";
+    PERMISSION_DROPPED = "permission.dropped", Loss,
+        "The agent's program dropped a question because it asked another one at the same time.",
+        "Nothing ran that was not allowed; the agent can ask again. Codex keeps all questions from version 0.99.";
     PERMISSION_PROGRAM_RULES = "permission.program-rules", Loss,
         "An agent that asks a person has rules of its program's own that allow commands or tools, and follows them without a question.",
         "Move the rules to your `permissions.toml`, or remove them.";

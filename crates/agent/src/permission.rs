@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use convoke_team::{PermissionRules, RuleAnswer};
@@ -12,8 +13,10 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 use tokio::sync::{mpsc, watch};
 
+use crate::sandbox::Reach;
+
 /// An action that an agent asks to take.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct PermissionQuestion {
     /// The id of the question in its turn.
     pub id: String,
@@ -30,6 +33,12 @@ pub struct PermissionQuestion {
     /// Whether the summary is a command for a shell.
     #[serde(skip)]
     pub is_command: bool,
+    /// The files that the tool would read.
+    #[serde(skip)]
+    pub reads: Vec<PathBuf>,
+    /// The files that the tool would change.
+    #[serde(skip)]
+    pub changes: Vec<PathBuf>,
 }
 
 /// Serializes JSON text as its value. Text that was cut is not valid JSON and stays a string.
@@ -44,7 +53,7 @@ const SHOWN: usize = 64 << 10;
 impl PermissionQuestion {
     /// Cuts texts that are too long to read. A command that was cut matches no rule.
     pub(crate) fn shorten(&mut self) {
-        let Self { id: _, tool, summary, input, diff, is_command } = self;
+        let Self { tool, summary, input, diff, is_command, .. } = self;
         for text in [tool, summary, input].into_iter().chain(diff) {
             if text.len() > SHOWN {
                 *is_command = false;
@@ -103,6 +112,8 @@ pub enum AnsweredBy {
     Session,
     /// A rule of the user's `permissions.toml`.
     Rule,
+    /// Refused without asking: the sandbox would stop the action.
+    Sandbox,
     /// No person answered in time.
     Timeout,
     /// Refused without asking: there is no person to ask.
@@ -118,6 +129,7 @@ impl AnsweredBy {
             Self::Person => "person",
             Self::Session => "session",
             Self::Rule => "rule",
+            Self::Sandbox => "sandbox",
             Self::Timeout => "timeout",
             Self::Nobody => "nobody",
             Self::Withdrawn => "withdrawn",
@@ -138,6 +150,8 @@ pub struct Approvals {
     /// The member whose agent asks.
     member: String,
     remembered: SessionAnswers,
+    /// The paths that a yes can allow.
+    reach: Option<Arc<Reach>>,
 }
 
 impl Approvals {
@@ -150,6 +164,12 @@ impl Approvals {
     #[must_use]
     pub fn remembered_in(self, answers: &SessionAnswers, member: &str) -> Self {
         Self { member: member.to_owned(), remembered: answers.clone(), ..self }
+    }
+
+    /// Refuses what the sandbox would stop, so that no person is asked for it.
+    #[must_use]
+    pub(crate) fn within(self, reach: Reach) -> Self {
+        Self { reach: Some(Arc::new(reach)), ..self }
     }
 
     /// Sets whether a person can be asked. If not, every question that no rule allows is refused.
@@ -166,6 +186,9 @@ impl Approvals {
 
     /// Returns the answer to a question that needs no person.
     pub fn decide(&self, question: &PermissionQuestion) -> Option<(PermissionAnswer, AnsweredBy)> {
+        if self.reach.as_ref().is_some_and(|reach| reach.stops(question)) {
+            return Some((PermissionAnswer::Never, AnsweredBy::Sandbox));
+        }
         let rule = self.rules.answer(&question.summary).filter(|_| question.is_command);
         match rule {
             Some(RuleAnswer::Never) => return Some((PermissionAnswer::Never, AnsweredBy::Rule)),
@@ -230,8 +253,8 @@ mod tests {
             tool: "Bash".to_owned(),
             summary: command.to_owned(),
             input: format!("{{\"command\":{command:?}}}"),
-            diff: None,
             is_command: true,
+            ..PermissionQuestion::default()
         }
     }
 

@@ -392,7 +392,7 @@ pub fn stored_event(line: &str) -> Option<Event<'static>> {
     Some(Event { sub_agent, kind })
 }
 
-/// Reads a stored question. Whether it is about a command is known to the process that decides by rules.
+/// Reads a stored question. Whether it is about a command or files is known to the process that decides.
 fn question(stored: &Value) -> PermissionQuestion {
     let text = |name: &str| stored[name].as_str().unwrap_or_default().to_owned();
     PermissionQuestion {
@@ -404,7 +404,7 @@ fn question(stored: &Value) -> PermissionQuestion {
             input => input.to_string(),
         },
         diff: stored["diff"].as_str().map(str::to_owned),
-        is_command: false,
+        ..PermissionQuestion::default()
     }
 }
 

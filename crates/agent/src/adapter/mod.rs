@@ -428,7 +428,7 @@ impl CliAgent {
             &self.host.guardian,
             call.dialogue.as_mut(),
             &turn_input.limits,
-            &turn_input.approvals,
+            &turn_input.approvals.clone().within(reach.clone()),
             turn_input.lease.clone(),
             side,
         )

@@ -60,6 +60,7 @@ impl Chat {
             let why = match by {
                 AnsweredBy::Session => "as answered before",
                 AnsweredBy::Rule => "by a rule",
+                AnsweredBy::Sandbox => "the sandbox would stop it",
                 AnsweredBy::Timeout => "no answer in time",
                 AnsweredBy::Nobody => "no person to ask",
                 AnsweredBy::Withdrawn => "withdrawn",
@@ -110,6 +111,7 @@ mod tests {
                 input: "{}".to_owned(),
                 diff: Some("-one\n+two\n".to_owned()),
                 is_command: true,
+                ..PermissionQuestion::default()
             },
             answers: PermissionAnswer::OFFERED.to_vec(),
             expires_at: 0,
