@@ -64,6 +64,9 @@ convoke_core::diagnostic_codes! {
     AGENT_COMMANDS_CHANGED = "agent.commands-changed", Loss,
         "A file that names commands for agents or git changed since the directory was trusted; the agent is started as if it were not trusted.",
         "Look at the file, then run `convoke trust`, which shows what changed.";
+    AGENT_COMMANDS_SHARED = "agent.commands-shared", Loss,
+        "Another member works in the same directory at the same time and could change files that name commands; the agent is started as if the directory were not trusted.",
+        "Give the members that may write copies of their own (`workspace = \"own\"`), or let them work one after the other.";
     PERMISSION_DROPPED = "permission.dropped", Loss,
         "The agent's program dropped a question because it asked another one at the same time.",
         "Nothing ran that was not allowed; the agent can ask again. Codex keeps all questions from version 0.99.";

@@ -9,6 +9,8 @@ use std::ffi::{OsStr, OsString};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use crate::command_files::git_configurations;
+
 /// Settings that run a command, each with a harmless value.
 const FIXED: &[(&str, &str)] = &[
     ("core.fsmonitor", "false"),
@@ -74,7 +76,7 @@ const VARIABLES: &[(&str, &str)] =
 /// The maximum size of a configuration file that is read.
 const MOST_BYTES: u64 = 1 << 20;
 /// The maximum number of configuration files that are read, included ones counted.
-const MOST_FILES: usize = 32;
+const MOST_FILES: usize = 1000;
 /// The maximum number of named settings that are replaced.
 const MOST_NAMED: usize = 2000;
 
@@ -102,7 +104,8 @@ const COUNT: &str = "GIT_CONFIG_COUNT";
 /// Returns the replacements of the named settings in a repository's configuration.
 fn named(cwd: &Path) -> Vec<(String, &'static str)> {
     let mut found = Found::default();
-    for path in configuration_files(cwd) {
+    // Git follows the configuration of nested repositories, too.
+    for path in configuration_files(cwd).into_iter().chain(git_configurations(cwd)) {
         found.read(&path);
     }
     let in_section = |section: &'static str| {
@@ -232,8 +235,18 @@ mod tests {
         git(&["init", "-q"]);
         std::fs::write(dir.join("a.txt"), "a\n").unwrap();
         std::fs::write(dir.join(".gitattributes"), "*.txt diff=d filter=f merge=m\n").unwrap();
+        // Git looks into a nested repository.
+        git(&["init", "-q", "nested"]);
+        std::fs::write(dir.join("nested/b.txt"), "b\n").unwrap();
+        std::fs::write(dir.join("nested/.gitattributes"), "*.txt filter=nested\n").unwrap();
+        git(&["-C", "nested", "add", "."]);
+        let commit = ["-c", "user.name=x", "-c", "user.email=x@x", "commit", "-qm", "x"];
+        git(&[&["-C", "nested"][..], &commit].concat());
+        let clean = format!("touch {}/ran-nested; cat", dir.display());
+        git(&["-C", "nested", "config", "filter.nested.clean", &clean]);
+        std::fs::write(dir.join("nested/b.txt"), "c\n").unwrap();
         git(&["add", "."]);
-        git(&["-c", "user.name=x", "-c", "user.email=x@x", "commit", "-qm", "x"]);
+        git(&commit);
         std::fs::write(dir.join("a.txt"), "a\nb\n").unwrap();
         let ran = |name: &str| format!("touch {}/ran-{name}; cat", dir.display());
         let quoted = |name: &str| format!("\"{}\"", ran(name));
@@ -314,7 +327,8 @@ mod tests {
         hostile(armed.path());
         call_all(armed.path(), &plain);
         let ran_armed = ran(armed.path());
-        assert!(ran_armed.len() >= 6, "the test cannot fail: {ran_armed:?}");
+        assert!(ran_armed.len() >= 7, "the test cannot fail: {ran_armed:?}");
+        assert!(ran_armed.contains(&"ran-nested".to_owned()), "{ran_armed:?}");
 
         let dir = tempfile::tempdir().unwrap();
         hostile(dir.path());

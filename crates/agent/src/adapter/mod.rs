@@ -315,6 +315,15 @@ pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.write_all(bytes)
 }
 
+/// Returns the failure of a program that would apply a file of a project which is not trusted.
+fn would_apply(program: &str, path: &Path) -> Failure {
+    let path = path.display();
+    let message = format!(
+        "{program} would apply `{path}`; review it, then trust the directory with `convoke trust`"
+    );
+    Failure::new(FailureReason::Untrusted, message)
+}
+
 fn start_failure(message: impl Into<String>) -> Failure {
     Failure::new(FailureReason::Start, message)
 }

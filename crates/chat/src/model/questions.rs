@@ -32,9 +32,12 @@ impl OpenQuestion {
 }
 
 impl Chat {
-    pub(super) fn ask(&mut self, member: MemberName, question: PermissionQuestion) {
+    /// Takes a question, and shows its card unless it is answered already.
+    pub(super) fn ask(&mut self, member: MemberName, question: PermissionQuestion, is_open: bool) {
         self.questions.push(OpenQuestion { member, question, shown: None });
-        self.show_question();
+        if is_open {
+            self.show_question();
+        }
     }
 
     /// Opens the card of the oldest question, unless another page is open.

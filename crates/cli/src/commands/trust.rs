@@ -166,7 +166,8 @@ fn requested(
 ) -> anyhow::Result<(Option<Vec<MemberChoices>>, CommandFiles)> {
     let path = directory.join(TEAM_FILE);
     if !path.exists() {
-        return Ok((None, CommandFiles::read(directory, &[PathBuf::new()].into())));
+        let below = [PathBuf::new()].into();
+        return Ok((None, CommandFiles::read(directory, &below, Some(&user.home))));
     }
     let project = Project::read_to_trust(&path, user)?;
     Ok((Some(project.choices()), project.command_files()))

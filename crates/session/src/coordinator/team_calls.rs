@@ -401,7 +401,9 @@ impl<S: Store> Coordinator<S> {
             return Ok(Err("the question was dropped from the queue".to_owned()));
         };
         self.guard.count_turn();
-        match self.prepare(turn).await? {
+        let running: Vec<MemberName> =
+            batch.running.values().map(|running| running.turn.member.clone()).collect();
+        match self.prepare(turn, &running).await? {
             Ok(ready) => {
                 self.begin(batch, next, vec![ready]).await?;
                 Ok(Ok(()))

@@ -136,7 +136,8 @@ fn question(id: &str, request: &Request) -> PermissionQuestion {
         (None, None) => format!("{tool_name} {}", description.as_deref().unwrap_or_default()),
     };
     let paths: Vec<PathBuf> = path.map(PathBuf::from).into_iter().collect();
-    let (reads, changes) = if tool_name == "Read" { (paths, Vec::new()) } else { (Vec::new(), paths) };
+    let (reads, changes) =
+        if tool_name == "Read" { (paths, Vec::new()) } else { (Vec::new(), paths) };
     PermissionQuestion {
         id: id.to_owned(),
         tool: tool_name.clone(),

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use convoke_agent::diagnostics::SANDBOX_PARTIAL;
 use convoke_agent::event::{EventKind, Received, TextPart};
-use convoke_agent::permission::PermissionQuestion;
+use convoke_agent::permission::{PermissionAnswer, PermissionQuestion};
 use convoke_core::marker::Intent;
 use convoke_core::{Diagnostic, Severity};
 use convoke_inspect::diagnostics::RELAY_HOST_REFUSED;
@@ -60,6 +60,8 @@ pub(super) struct View<W> {
     partial: HashSet<String>,
     /// The turn that the last heading is about.
     headed: Option<TurnId>,
+    /// The questions that wait for an answer, which is typed where the live line would be.
+    questions: HashSet<String>,
 }
 
 /// A running agent.
@@ -96,6 +98,7 @@ impl<W: Write> View<W> {
             at_work: Vec::new(),
             queue: Vec::new(),
             live: false,
+            questions: HashSet::new(),
             called: Vec::new(),
             speakers: HashMap::new(),
             partial: HashSet::new(),
@@ -139,13 +142,22 @@ impl<W: Write> View<W> {
     }
 
     /// Shows a permission question.
-    fn ask(&mut self, member: &MemberName, question: &PermissionQuestion) -> io::Result<()> {
+    fn ask(
+        &mut self,
+        member: &MemberName,
+        question: &PermissionQuestion,
+        answers: &[PermissionAnswer],
+    ) -> io::Result<()> {
         let paint = self.layout.paint;
         let PermissionQuestion { tool, summary, diff, .. } = question;
         let asks = format!("? {member} asks before it uses {}:", printable(tool));
         self.line(&format!("  {}", paint.warning(&asks)))?;
         for line in summary.lines().chain(diff.iter().flat_map(|diff| diff.lines())) {
             self.line(&format!("    {}", printable(line)))?;
+        }
+        // A rule, an earlier answer or the sandbox may have answered it.
+        if answers.is_empty() {
+            return Ok(());
         }
         self.line("    once, session or never? (o/s/n)")
     }
@@ -169,8 +181,10 @@ impl<W: Write> View<W> {
                 EventKind::Warning(diagnostic) => self.diagnostic(diagnostic),
                 _ => Ok(()),
             },
-            SessionEventKind::PermissionAsked { member, question, .. } => {
-                self.ask(member, question)
+            SessionEventKind::PermissionAsked { member, question, answers, .. }
+                if !answers.is_empty() =>
+            {
+                self.ask(member, question, answers)
             }
             _ => Ok(()),
         }
@@ -228,10 +242,14 @@ impl<W: Write> View<W> {
                 self.begin(*turn, member, &about)?;
             }
             SessionEventKind::Agent { turn, event, .. } => self.agent(*turn, event)?,
-            SessionEventKind::PermissionAsked { member, question, .. } => {
-                self.ask(member, question)?;
+            SessionEventKind::PermissionAsked { member, question, answers, .. } => {
+                self.ask(member, question, answers)?;
+                if !answers.is_empty() {
+                    self.questions.insert(question.id.clone());
+                }
             }
-            SessionEventKind::PermissionAnswered { member, answer, by, .. } => {
+            SessionEventKind::PermissionAnswered { member, id, answer, by, .. } => {
+                self.questions.remove(id);
                 let may = if answer.allows() { "was allowed" } else { "was refused" };
                 let line = format!("  {member} {may} ({}, {})", answer.as_str(), by.as_str());
                 let line = self.layout.paint.faint(&line);
@@ -312,7 +330,7 @@ impl<W: Write> View<W> {
     pub(super) fn tick(&mut self) -> io::Result<()> {
         let Some(columns) = self.layout.columns else { return Ok(()) };
         let is_free = self.at_work.iter().all(|at_work| at_work.text.is_at_line_start());
-        if self.at_work.is_empty() || !is_free {
+        if self.at_work.is_empty() || !is_free || !self.questions.is_empty() {
             return Ok(());
         }
         let parts: Vec<String> = self.at_work.iter().map(RunningAgent::line).collect();
@@ -564,6 +582,7 @@ impl RunningAgent {
 mod tests {
     use super::*;
     use crate::terminal::on_terminal;
+    use convoke_agent::permission::AnsweredBy;
     use convoke_session::Content;
     use std::time::Duration;
 
@@ -594,6 +613,46 @@ mod tests {
         let layout = Layout { paint: Paint::Plain, columns, parallel: false, quiet: None };
         act(&mut View::new(&mut out, layout));
         on_terminal(&out).replace('\u{1b}', "ESC")
+    }
+
+    #[test]
+    fn the_live_line_gives_way_to_a_question_until_it_is_answered() {
+        let asked = |id: &str, answers: &[PermissionAnswer]| SessionEventKind::PermissionAsked {
+            turn: TurnId(1),
+            member: "max".into(),
+            question: PermissionQuestion {
+                id: id.to_owned(),
+                tool: "Bash".to_owned(),
+                summary: "make".to_owned(),
+                ..PermissionQuestion::default()
+            },
+            answers: answers.to_vec(),
+            expires_at: 0,
+        };
+        let answered = |id: &str| SessionEventKind::PermissionAnswered {
+            turn: TurnId(1),
+            member: "max".into(),
+            id: id.to_owned(),
+            answer: PermissionAnswer::Once,
+            by: AnsweredBy::Person,
+        };
+        let screen = shown(Some(60), |view| {
+            view.show(&started(1, "max")).unwrap();
+            // Answered by a rule.
+            view.show(&asked("1", &[])).unwrap();
+            view.show(&answered("1")).unwrap();
+            view.show(&asked("2", &PermissionAnswer::OFFERED)).unwrap();
+            view.tick().unwrap();
+        });
+        assert!(screen.ends_with("make\n    once, session or never? (o/s/n)\n"), "{screen}");
+        assert_eq!(screen.matches("once, session or never").count(), 1);
+        let screen = shown(Some(60), |view| {
+            view.show(&started(1, "max")).unwrap();
+            view.show(&asked("2", &PermissionAnswer::OFFERED)).unwrap();
+            view.show(&answered("2")).unwrap();
+            view.tick().unwrap();
+        });
+        assert!(screen.contains("max works"), "{screen}");
     }
 
     #[test]
