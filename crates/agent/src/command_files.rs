@@ -84,7 +84,9 @@ impl CommandFiles {
         let above = project.ancestors().enumerate().skip(1);
         for (count, _) in above.filter(|(_, directory)| home.as_deref() != Some(directory)) {
             let above: PathBuf = std::iter::repeat_n("..", count).collect();
-            ENTRIES.iter().for_each(|entry| reading.add(&above.join(entry)));
+            for entry in ENTRIES {
+                reading.add(&above.join(entry));
+            }
             reading.add(&above.join(VARIABLES));
             reading.add_git(&above);
         }

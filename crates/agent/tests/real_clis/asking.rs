@@ -67,9 +67,9 @@ async fn run_answering(
     waited.sort_unstable();
     expiring.sort_unstable();
     assert_eq!(expiring, waited);
-    started
-        .iter()
-        .for_each(|id| assert!(finished.contains(id), "every tool call has an end: {id}"));
+    for id in started {
+        assert!(finished.contains(&id), "every tool call has an end: {id}");
+    }
     finished.sort();
     assert!(finished.is_sorted_by(|one, other| one < other), "each has one: {finished:?}");
     Asked { questions, answers, result: turn.result().await }
