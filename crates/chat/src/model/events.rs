@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use convoke_agent::Verdict;
 use convoke_agent::event::EventKind;
+use convoke_session::diagnostics::TURN_INTERRUPTED;
 use convoke_session::event::waits_for;
 use convoke_session::file_changes::ChangedBy;
 use convoke_session::{MemberName, NewMessage, SessionEventKind, StopReason, TurnId, TurnState};
@@ -66,6 +67,8 @@ impl Chat {
                 self.sent.retain(|(name, _)| *name != member);
                 self.sent.push((member.clone(), turn));
                 let width = self.text_width();
+                // An attempt that another process left has no end of its own.
+                self.works.retain(|work| work.turn != turn);
                 self.works.push(Work::new(turn, member, self.now, tokens_estimate, width));
             }
             SessionEventKind::Agent { turn, event, .. } => {
@@ -119,7 +122,12 @@ impl Chat {
                 };
                 self.transcript.note(Tone::Quiet, &text);
             }
-            SessionEventKind::Diagnostic { diagnostic, .. } => self.diagnose(&diagnostic),
+            SessionEventKind::Diagnostic { turn, diagnostic } => {
+                if diagnostic.code == TURN_INTERRUPTED {
+                    self.works.retain(|work| Some(work.turn) != turn);
+                }
+                self.diagnose(&diagnostic);
+            }
             SessionEventKind::Stopped(stop) => return self.stop(&stop),
             _ => {}
         }

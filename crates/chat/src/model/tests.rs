@@ -371,6 +371,18 @@ fn a_turn_that_was_interrupted_is_told_with_what_is_left_of_it() {
 }
 
 #[test]
+fn a_turn_that_runs_again_is_shown_once() {
+    let mut chat = chat();
+    chat.happen(started(9, "ada"));
+    chat.happen(started(9, "ada"));
+    assert_eq!(chat.works.len(), 1);
+    let code = convoke_session::diagnostics::TURN_INTERRUPTED;
+    let diagnostic = convoke_core::Diagnostic::new(code, "turn 9 was interrupted and runs again");
+    chat.happen(SessionEventKind::Diagnostic { turn: Some(TurnId(9)), diagnostic });
+    assert!(chat.works.is_empty());
+}
+
+#[test]
 fn a_very_small_terminal_shows_the_newest_line() {
     let mut chat = chat();
     chat.happen(message(1, "ada", &["you"], "They pass."));

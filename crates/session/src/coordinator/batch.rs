@@ -104,7 +104,6 @@ impl<S: Store> Coordinator<S> {
         let mut failed = Vec::new();
         let members: Vec<MemberName> = batch.iter().map(|turn| turn.member.clone()).collect();
         for turn in batch {
-            self.guard.count_turn();
             match self.prepare(turn, &members).await? {
                 Ok(ready) => prepared.push(ready),
                 Err(unprepared) => failed.push(self.refuse(&next, unprepared).await?),
@@ -134,6 +133,7 @@ impl<S: Store> Coordinator<S> {
         unprepared: Unprepared,
     ) -> Result<FailedTurn, CoordinatorError> {
         let Unprepared { mut turn, failure } = unprepared;
+        self.guard.count_turn();
         let mut commit = self.commit_of(next);
         let at = commit.at;
         turn.state = TurnState::Failed;
@@ -157,10 +157,11 @@ impl<S: Store> Coordinator<S> {
     ) -> Result<(), CoordinatorError> {
         if !prepared.is_empty() {
             let mut commit = self.commit_of(&next);
-            // A process that takes over after a crash runs this turn first.
+            // A process that takes over after a crash runs this turn first, and counts it then.
             if batch.running.is_empty() {
                 commit.offer = prepared.first().map(|ready| self.offer_of(&ready.turn));
             }
+            prepared.iter().for_each(|_| self.guard.count_turn());
             for ready in &prepared {
                 commit.contents.extend(ready.contents.iter().cloned());
                 commit.turns.push(ready.turn.clone());

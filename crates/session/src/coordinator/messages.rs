@@ -4,19 +4,33 @@ use convoke_core::marker::Intent;
 use convoke_core::{Diagnostic, MessageId, NewMessage};
 use convoke_team::Team;
 
-use super::{Coordinator, CoordinatorError};
+use super::{Coordinator, CoordinatorError, INBOX_LIMIT};
 use crate::diagnostics;
 use crate::event::{SessionEventKind, ShownMessage, StopReason};
-use crate::id::{MemberName, Millis};
+use crate::id::{MemberName, MessageNumber, Millis};
 use crate::routing::conversation::{Conversation, MessageEffects};
 use crate::routing::{Call, Routed, route};
 use crate::shared::InboxNumber;
-use crate::store::{Commit, Store};
+use crate::store::{Commit, Store, StoreError};
 use crate::turn::{Turn, TurnState};
+
+/// A message of a person that is not known to be stored.
+pub(super) struct UnsentMessage {
+    pub(super) message: NewMessage,
+    /// The last message of the session when this one was first sent; `None` before.
+    after: Option<MessageNumber>,
+}
+
+impl From<NewMessage> for UnsentMessage {
+    fn from(message: NewMessage) -> Self {
+        Self { message, after: None }
+    }
+}
 
 impl<S: Store> Coordinator<S> {
     /// Stores and routes a message of a person. The message is durable when this returns. Returns its id; `None` if
-    /// another process holds the session, which stores the message between two turns.
+    /// another process holds the session, which stores the message between two turns. A server that cannot be reached is
+    /// asked again until the person leaves.
     ///
     /// The recipients of the message count if its text has no `[NEXT: …]`. Nothing in its [attachments](crate::attachment::Attachment)
     /// is a marker.
@@ -25,14 +39,109 @@ impl<S: Store> Coordinator<S> {
         given: NewMessage,
     ) -> Result<Option<MessageId>, CoordinatorError> {
         self.person_of(&given)?;
-        if !self.is_held_or_claimed().await? {
-            self.put_into_inbox(&given).await?;
-            return Ok(None);
+        self.controls.settle();
+        self.unsent.push_back(given.into());
+        let mut unreachable = None;
+        loop {
+            match Box::pin(self.send_all()).await {
+                Err(CoordinatorError::Store(error)) if self.sharing.is_some() => match error {
+                    StoreError::LeaseLost { .. } => self.lose_hold(),
+                    error if error.is_disconnected() => {
+                        self.wait_for_store(&mut unreachable, error).await?;
+                    }
+                    error => return Err(error.into()),
+                },
+                sent => return sent,
+            }
         }
-        self.refresh().await?;
-        // A new message continues a conversation that was cancelled.
-        self.stop = None;
-        Box::pin(self.store_message(given, None)).await.map(Some)
+    }
+
+    /// Stores the messages that are not stored yet, or puts them into the inbox of the session. Returns the id of the
+    /// last one if it was stored.
+    async fn send_all(&mut self) -> Result<Option<MessageId>, CoordinatorError> {
+        let mut id = None;
+        while let Some(message) = self.unsent.front().map(|first| first.message.clone()) {
+            id = if self.was_sent().await? {
+                None
+            } else if self.is_held_or_claimed().await? {
+                self.refresh().await?;
+                // A new message continues a conversation that was cancelled.
+                self.stop = None;
+                let stored = self.store_message(message, None).await;
+                Some(self.settle_first(stored)?)
+            } else {
+                let put = self.put_into_inbox(&message).await.map_err(Into::into);
+                self.settle_first(put)?;
+                None
+            };
+        }
+        Ok(id)
+    }
+
+    /// Stores the messages that were added while agents ran.
+    pub(super) async fn store_interjected(&mut self) -> Result<(), CoordinatorError> {
+        self.take_interjected();
+        while let Some(message) = self.unsent.front().map(|first| first.message.clone()) {
+            if !self.was_sent().await? {
+                let stored = self.store_message(message, None).await;
+                self.settle_first(stored)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts the messages that were added while other processes run turns into the inbox of the session.
+    pub(super) async fn send_interjected(&mut self) -> Result<(), CoordinatorError> {
+        self.take_interjected();
+        while let Some(message) = self.unsent.front().map(|first| first.message.clone()) {
+            if !self.was_sent().await? {
+                let put = self.put_into_inbox(&message).await.map_err(Into::into);
+                self.settle_first(put)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn take_interjected(&mut self) {
+        while let Ok(message) = self.inbox.try_recv() {
+            self.unsent.push_back(message.into());
+        }
+    }
+
+    /// Returns whether the first unsent message was stored by an attempt that seemed to fail, and removes it then.
+    async fn was_sent(&mut self) -> Result<bool, StoreError> {
+        let last = self.conversation.last_message();
+        let Some(first) = self.unsent.front_mut() else { return Ok(false) };
+        let Some(after) = first.after else {
+            first.after = Some(last);
+            return Ok(false);
+        };
+        let is_it = |content: &str| content == first.message.content;
+        let mut is_sent = match &self.sharing {
+            Some(sharing) => sharing.is_in_inbox(self.session, is_it).await?,
+            None => false,
+        };
+        if !is_sent {
+            let stored = self.store.messages_after(self.session, after, INBOX_LIMIT).await?;
+            is_sent = stored.iter().any(|stored| is_it(&stored.message.content));
+        }
+        if is_sent {
+            self.unsent.pop_front();
+        }
+        Ok(is_sent)
+    }
+
+    /// Removes the first unsent message, unless it is unknown whether it was stored.
+    fn settle_first<T>(
+        &mut self,
+        sent: Result<T, CoordinatorError>,
+    ) -> Result<T, CoordinatorError> {
+        let is_unknown = matches!(&sent, Err(CoordinatorError::Store(error))
+            if error.is_disconnected() || matches!(error, StoreError::LeaseLost { .. }));
+        if !is_unknown {
+            self.unsent.pop_front();
+        }
+        sent
     }
 
     /// Returns the author of a message.

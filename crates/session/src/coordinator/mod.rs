@@ -11,6 +11,7 @@ mod team_agents;
 mod team_calls;
 mod turn_runner;
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use convoke_agent::Verdict;
@@ -21,6 +22,7 @@ use tokio::sync::mpsc;
 
 use self::controls::{ControlQueues, StopRequest};
 pub use self::controls::{Controls, INBOX_LIMIT, TooManyMessages};
+use self::messages::UnsentMessage;
 use self::shared::Sharing;
 pub use self::team_agents::{Clock, MemberAgent, TeamAgents};
 use crate::event::{SessionEvent, SessionEventKind, StopReason};
@@ -78,6 +80,8 @@ pub struct Coordinator<S: Store> {
     guard: Guard,
     controls: Controls,
     inbox: mpsc::Receiver<NewMessage>,
+    /// Messages of people that are not known to be stored.
+    unsent: VecDeque<UnsentMessage>,
     /// Answers to questions of turns that other processes run.
     answers: mpsc::Receiver<(QuestionId, PermissionAnswer)>,
     observer: Box<dyn Observer>,
@@ -114,6 +118,15 @@ pub enum CoordinatorError {
         /// The people of the team.
         people: Vec<MemberName>,
     },
+    /// A message of a person was not stored, because the store cannot be reached.
+    #[error("the store cannot be reached, so this message was not stored: {text}")]
+    NotStored {
+        /// The text.
+        text: String,
+        /// The reason.
+        #[source]
+        error: StoreError,
+    },
     /// A turn cannot be retried.
     #[error("turn {turn} cannot be tried again: {why}")]
     NoRetry {
@@ -132,7 +145,7 @@ impl CoordinatorError {
                 let names: Vec<&str> = people.iter().map(MemberName::as_str).collect();
                 Some(format!("people in this team: {}", names.join(", ")))
             }
-            Self::Store(_) | Self::NoRetry { .. } => None,
+            Self::Store(_) | Self::NotStored { .. } | Self::NoRetry { .. } => None,
         }
     }
 }
@@ -196,6 +209,7 @@ impl<S: Store> Coordinator<S> {
             guard: Guard::default(),
             controls,
             inbox,
+            unsent: VecDeque::new(),
             answers,
             observer,
             stop: None,
@@ -339,9 +353,7 @@ impl<S: Store> Coordinator<S> {
 
     /// Stores queued messages, and returns the reason why no turn can run here now.
     async fn between_turns(&mut self) -> Result<Option<Pause>, CoordinatorError> {
-        while let Ok(message) = self.inbox.try_recv() {
-            Box::pin(self.store_message(message, None)).await?;
-        }
+        Box::pin(self.store_interjected()).await?;
         self.take_inbox().await?;
         Ok(self.pause())
     }

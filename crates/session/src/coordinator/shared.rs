@@ -8,8 +8,10 @@ use std::time::Duration;
 
 use convoke_agent::permission::PermissionAnswer;
 use convoke_core::{Diagnostic, NewMessage};
+use tokio::time::{Instant, timeout};
 
 use super::controls::StopRequest;
+use super::messages::UnsentMessage;
 use super::{Coordinator, CoordinatorError, Pause};
 use crate::TeamAgents;
 use crate::diagnostics;
@@ -47,13 +49,23 @@ impl Sharing {
         Self { store, follower: None, commits: None, told: None, attendance: None }
     }
 
+    /// Returns whether a message is in the inbox of a session.
+    pub(super) async fn is_in_inbox(
+        &self,
+        session: SessionId,
+        is_it: impl Fn(&str) -> bool,
+    ) -> Result<bool, StoreError> {
+        let messages = self.store.inbox(session).await?;
+        Ok(messages.iter().any(|(_, message)| is_it(&message.content)))
+    }
+
     /// Waits until a session may have changed.
     async fn changed(&mut self, session: SessionId) -> Result<(), StoreError> {
         let commits = match &mut self.commits {
             Some(commits) => commits,
             None => self.commits.insert(self.store.listen().await?),
         };
-        match tokio::time::timeout(LOOK, commits.wait_for(session)).await {
+        match timeout(LOOK, commits.wait_for(session)).await {
             Ok(Err(error)) => {
                 self.commits = None;
                 Err(error)
@@ -162,6 +174,35 @@ impl<S: Store> Coordinator<S> {
         Ok(())
     }
 
+    /// Waits before an unreachable store is asked again, and tells the person once. Fails after [`RECONNECT_LIMIT`], or
+    /// if the person cancels or leaves while a message is not stored.
+    pub(super) async fn wait_for_store(
+        &mut self,
+        since: &mut Option<Instant>,
+        error: StoreError,
+    ) -> Result<(), CoordinatorError> {
+        if since.is_none() {
+            let message = format!("the store cannot be reached, asking again: {error}");
+            let diagnostic = Diagnostic::new(diagnostics::STORE_UNREACHABLE, message);
+            let at = self.team_agents.now();
+            self.emit(at, SessionEventKind::Diagnostic { turn: None, diagnostic });
+        }
+        if since.get_or_insert_with(Instant::now).elapsed() < RECONNECT_LIMIT {
+            let mut requests = self.controls.watch();
+            let stopped = requests.wait_for(|request| *request != StopRequest::None);
+            if timeout(LOOK / 4, stopped).await.is_err() || self.unsent.is_empty() {
+                return Ok(());
+            }
+        }
+        let unsent = self.unsent.drain(..).map(|unsent| unsent.message.content);
+        let text = unsent.collect::<Vec<_>>().join("\n\n");
+        Err(if text.is_empty() {
+            error.into()
+        } else {
+            CoordinatorError::NotStored { text, error }
+        })
+    }
+
     /// Puts a message into the inbox of a session that another process holds.
     pub(super) async fn put_into_inbox(&mut self, message: &NewMessage) -> Result<(), StoreError> {
         let Some(sharing) = &self.sharing else {
@@ -262,7 +303,7 @@ impl<S: Store> Coordinator<S> {
     }
 
     /// Drops the hold of a session that another process may have now.
-    fn lose_hold(&mut self) {
+    pub(super) fn lose_hold(&mut self) {
         self.hold = None;
         self.is_stale = true;
         let message = "this process lost the session to another one; what it was doing was ended";
@@ -310,7 +351,7 @@ impl<S: Store> Coordinator<S> {
     /// stopped.
     async fn follow(&mut self, is_asked_for: bool) -> Result<Option<StopReason>, CoordinatorError> {
         let mut is_asked_for = is_asked_for;
-        let mut unreachable: Option<tokio::time::Instant> = None;
+        let mut unreachable = None;
         loop {
             match self.follow_once(is_asked_for).await {
                 Ok(Next::Claim(offer)) => {
@@ -322,11 +363,7 @@ impl<S: Store> Coordinator<S> {
                 Ok(Next::Stop(stop)) => return Ok(Some(stop)),
                 Ok(Next::Wait) => (is_asked_for, unreachable) = (false, None),
                 Err(CoordinatorError::Store(error)) if error.is_disconnected() => {
-                    let since = *unreachable.get_or_insert_with(tokio::time::Instant::now);
-                    if since.elapsed() > RECONNECT_LIMIT {
-                        return Err(error.into());
-                    }
-                    tokio::time::sleep(LOOK / 4).await;
+                    self.wait_for_store(&mut unreachable, error).await?;
                 }
                 Err(error) => return Err(error),
             }
@@ -341,9 +378,7 @@ impl<S: Store> Coordinator<S> {
     async fn follow_once(&mut self, is_asked_for: bool) -> Result<Next, CoordinatorError> {
         self.update_attendance().await;
         self.catch_up().await?;
-        while let Ok(message) = self.inbox.try_recv() {
-            self.put_into_inbox(&message).await?;
-        }
+        self.send_interjected().await?;
         while let Ok((question, answer)) = self.answers.try_recv() {
             self.put_answer(&question, answer).await?;
         }
@@ -393,9 +428,7 @@ impl<S: Store> Coordinator<S> {
                 }
             }
             message = self.inbox.recv() => {
-                if let Some(message) = message {
-                    self.put_into_inbox(&message).await?;
-                }
+                self.unsent.extend(message.map(UnsentMessage::from));
             }
         }
         Ok(Next::Wait)
@@ -489,7 +522,13 @@ impl Coordinator<PostgresStore> {
         let offer = store.shared_state(session).await?.offer;
         let mut coordinator =
             Self::reopen(store, session, Some(lease), team_agents, observer).await?;
-        coordinator.guard = offer.map(|offer| offer.guard).unwrap_or_default();
+        if let Some(offer) = offer {
+            coordinator.guard = offer.guard;
+            // Its process ended after the turn, before it offered the next one.
+            if !coordinator.waiting().iter().any(|turn| turn.id == offer.turn) {
+                coordinator.guard.count_turn();
+            }
+        }
         // The people are at other machines.
         coordinator.controls.set_attended(false);
         Ok(coordinator)

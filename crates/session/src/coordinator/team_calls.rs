@@ -400,7 +400,6 @@ impl<S: Store> Coordinator<S> {
         let Some(turn) = next.queue.remove(turn) else {
             return Ok(Err("the question was dropped from the queue".to_owned()));
         };
-        self.guard.count_turn();
         let running: Vec<MemberName> =
             batch.running.values().map(|running| running.turn.member.clone()).collect();
         match self.prepare(turn, &running).await? {

@@ -261,6 +261,104 @@ async fn a_coordinator_that_loses_its_lease_ends_its_agent_and_follows() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_message_said_while_the_server_is_away_is_stored_once() {
+    let cluster = Cluster::start();
+    let store = node(&cluster).await;
+    let (new, gate, seen) = (session(), Gate::open(), Seen::default());
+    let observer = Box::new(seen.clone());
+    let agents = team(&[("max", &gate)]);
+    let mut coordinator = Coordinator::create(store, new.clone(), agents, observer).await.unwrap();
+    cluster.crash();
+    let accepting = tokio::spawn(async move {
+        coordinator.accept(says("still there? [NEXT: max]")).await.unwrap();
+        coordinator.run().await.unwrap()
+    });
+    seen.wait_for("store.unreachable").await;
+    cluster.run_server();
+    assert_eq!(accepting.await.unwrap(), StopReason::Idle { person: "ada".into() });
+    let stored = texts(&node(&cluster).await, new.id).await;
+    assert_eq!(stored, ["still there? [NEXT: max]", "max says 1"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_leaves_while_the_server_is_away_gets_the_message_back() {
+    let cluster = Cluster::start();
+    let store = node(&cluster).await;
+    let (new, seen) = (session(), Seen::default());
+    let observer = Box::new(seen.clone());
+    let mut coordinator = Coordinator::create(store, new, team(&[]), observer).await.unwrap();
+    let controls = coordinator.controls();
+    cluster.crash();
+    let accepting = tokio::spawn(async move { coordinator.accept(says("an hour's work")).await });
+    seen.wait_for("store.unreachable").await;
+    controls.leave();
+    let error = accepting.await.unwrap().unwrap_err().to_string();
+    assert!(error.contains("an hour's work"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_added_during_an_outage_is_sent_once_when_it_ends() {
+    let cluster = Cluster::start();
+    let (here, there) = (node(&cluster).await, node(&cluster).await);
+    let (new, gate, seen) = (session(), Gate::closed(), Seen::default());
+    here.create(new.clone()).await.unwrap();
+    here.say(new.id, &says("go [NEXT: max]")).await.unwrap();
+    let offer = offers("claude");
+    let (_, lease) = there.claim_offered("node", &offer, &[], &holder(1)).await.unwrap().unwrap();
+    let agents = team(&[("max", &gate)]);
+    let observer = Box::new(Seen::default());
+    let running = Coordinator::of_claim(there, new.id, lease, agents, observer).await.unwrap();
+    let running = tokio::spawn(running.run_claimed());
+    gate.begun().await;
+    let observer = Box::new(seen.clone());
+    let mut person = Coordinator::open(here.clone(), new.id, team(&[]), observer).await.unwrap();
+    let controls = person.controls();
+    let person = tokio::spawn(async move { person.run().await.unwrap() });
+    seen.wait_for("started 1.1").await;
+    cluster.crash();
+    seen.wait_for("store.unreachable").await;
+    controls.interject(says("and the tests?")).unwrap();
+    cluster.run_server();
+    let other = node(&cluster).await;
+    while other.inbox(new.id).await.unwrap().is_empty() {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    gate.let_one_end();
+    assert!(running.await.unwrap().unwrap());
+    assert_eq!(person.await.unwrap(), StopReason::Idle { person: "ada".into() });
+    assert_eq!(texts(&other, new.id).await, ["go [NEXT: max]", "max says 1", "and the tests?"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_turn_that_runs_again_counts_once() {
+    let cluster = Cluster::start();
+    let store = node(&cluster).await;
+    let mut new = session();
+    new.team = format!("[limits]\nturns = 2\n{TEAM}");
+    store.create(new.clone()).await.unwrap();
+    store.say(new.id, &says("go [NEXT: max]")).await.unwrap();
+    let (gate, offer) = (Gate::closed(), offers("claude"));
+    let claim = || store.claim_offered("laptop", &offer, &[], &HOLDER);
+    let (_, lease) = claim().await.unwrap().unwrap();
+    let (agents, observer) = (team(&[("max", &gate)]), Box::new(Seen::default()));
+    let lost = Coordinator::of_claim(store.clone(), new.id, lease, agents, observer).await.unwrap();
+    let lost = tokio::spawn(lost.run_claimed());
+    gate.begun().await;
+    expire(&cluster, &new.id.to_string()).await;
+    lost.abort();
+    let mut turns = 0;
+    while let Some((session, lease)) = claim().await.unwrap() {
+        let observer = Box::new(Seen::default());
+        let coordinator = Coordinator::of_claim(store.clone(), session, lease, endless(), observer)
+            .await
+            .unwrap();
+        turns += u32::from(coordinator.run_claimed().await.unwrap());
+        assert!(turns < 10, "nothing stops it");
+    }
+    assert_eq!(turns, 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn guards_hold_across_machines() {
     let cluster = Cluster::start();
     let store = node(&cluster).await;
