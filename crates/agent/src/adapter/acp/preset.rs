@@ -36,6 +36,9 @@ pub struct Preset {
     pub(crate) port_option: Option<&'static str>,
     /// The files and directories of a project that it applies and that cannot be withheld.
     pub(crate) followed: &'static [&'static str],
+    /// The variable that names a file of default settings, and those without which the program's tools fail in the
+    /// sandbox.
+    pub(crate) confined_defaults: Option<(&'static str, &'static str)>,
     /// The program acts on commands and files that the last block of a prompt names.
     pub(crate) scans_last_block: bool,
     /// The program reports failures as text.
@@ -65,6 +68,7 @@ const BASE: Preset = Preset {
     servers_option: None,
     port_option: None,
     followed: &[],
+    confined_defaults: None,
     scans_last_block: false,
     reports_errors_as_text: false,
 };
@@ -195,6 +199,11 @@ pub static PRESETS: [Preset; 8] = [
         variables: &["DASHSCOPE_*", "OPENAI_*", "QWEN_*"],
         endpoint: Some(&QWEN),
         followed: &[".qwen"],
+        // It runs commands in a terminal of their own, and the sandbox opens none.
+        confined_defaults: Some((
+            "QWEN_CODE_SYSTEM_DEFAULTS_PATH",
+            r#"{ "tools": { "shell": { "enableInteractiveShell": false } } }"#,
+        )),
         ..BASE
     },
 ];
