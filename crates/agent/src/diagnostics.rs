@@ -82,6 +82,9 @@ convoke_core::diagnostic_codes! {
     SANDBOX_VARIABLES_WITHHELD = "sandbox.variables-withheld", Note,
         "An agent failed that was not given variables whose names mark secrets.",
         "Name those that it needs as `variables` of the agent in agents.toml.";
+    SANDBOX_SIGN_IN = "sandbox.sign-in-renewed", Note,
+        "The agent's program replaced its sign-in with a newer one of the same account, as it does when the old one ends.",
+        "If it was not the program but a command of the agent, sign in again.";
     SANDBOX_STOPPED = "sandbox.stopped", Loss,
         "The sandbox stopped a tool of the agent, which may have continued without it.",
         "Widen the member's permissions, or add the path or port to the agent in agents.toml, if it should be allowed.";

@@ -1,6 +1,7 @@
 //! Follows a session that another process writes: reads new rows and converts them to events of the conversation.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use convoke_agent::event::{Event, EventKind, TextPart};
@@ -442,6 +443,7 @@ fn question(stored: &Value) -> PermissionQuestion {
             input => input.to_string(),
         },
         diff: stored["diff"].as_str().map(str::to_owned),
+        directory: stored["directory"].as_str().map(PathBuf::from),
         ..PermissionQuestion::default()
     }
 }

@@ -46,7 +46,6 @@ const NAMED: &[(&str, &str, &str)] = &[
     ("merge", "driver", "false"),
     ("remote", "uploadpack", "git-upload-pack"),
     ("remote", "receivepack", "git-receive-pack"),
-    ("remote", "vcs", ""),
     ("submodule", "update", "none"),
     ("credential", "helper", ""),
     ("trailer", "command", ""),
@@ -119,9 +118,11 @@ fn named(cwd: &Path) -> Vec<(String, &'static str)> {
         let keys = found.keys.iter().filter(move |(given, _)| given == section);
         keys.map(move |(_, key)| (format!("{section}.{key}"), value))
     });
+    // An empty name would be taken for one.
+    let helpers = found.helpers.iter().map(|name| (format!("remote.{name}.vcs"), "none"));
     let external = found.keys.contains(&("diff".to_owned(), "external".to_owned()));
     let external = external.then(|| ("diff.external".to_owned(), PLAIN_DIFF));
-    below.chain(keys).chain(external).take(MOST_NAMED).collect()
+    below.chain(keys).chain(helpers).chain(external).take(MOST_NAMED).collect()
 }
 
 /// Returns the configuration files of the repository around a directory.
@@ -156,6 +157,8 @@ struct Found {
     files: BTreeSet<PathBuf>,
     subsections: BTreeSet<(String, String)>,
     keys: BTreeSet<(String, String)>,
+    /// The remotes that name a helper.
+    helpers: BTreeSet<String>,
 }
 
 impl Found {
@@ -187,8 +190,14 @@ impl Found {
             if section.starts_with("include") && key == "path" && !value.contains('~') {
                 self.read(&path.parent().unwrap_or(path).join(value.trim_matches('"')));
             }
-            if subsection.is_none() {
-                self.keys.insert((section.clone(), key));
+            match &subsection {
+                Some(name) if section == "remote" && key == "vcs" => {
+                    self.helpers.insert(name.clone());
+                }
+                Some(_) => {}
+                None => {
+                    self.keys.insert((section.clone(), key));
+                }
             }
         }
     }
@@ -255,6 +264,7 @@ mod tests {
              [diff]\n external = {}\n[diff \"d\"] textconv = {}\n command = {}\n\
              [filter \"f\"]\n clean = {}\n smudge = {}\n[alias]\n st = !{}\n\
              [credential \"https://example.com\"]\n helper = !{}\n[gpg]\n program = {}\n\
+             [remote \"nested\"]\n url = ./nested\n[remote \"helped\"]\n vcs = evil\n\
              [include]\n path = more\n",
             quoted("fsmonitor"),
             quoted("pager"),
@@ -340,6 +350,12 @@ mod tests {
         call_all(dir.path(), &env);
         assert_eq!(ran(dir.path()), [""; 0]);
         assert!(named(dir.path()).iter().any(|(key, _)| key == "filter.g h.process"));
+
+        let mut git = Command::new("git");
+        git.args(["fetch", "--dry-run", "nested"]).current_dir(dir.path()).env_clear().envs(&env);
+        let fetched = git.output().unwrap();
+        assert!(fetched.status.success(), "a remote can be reached: {fetched:?}");
+        assert!(named(dir.path()).contains(&("remote.helped.vcs".to_owned(), "none")));
 
         let mut git = Command::new("git");
         let own = git.args(["config", "user.name"]).current_dir(dir.path()).env_clear().envs(&env);

@@ -443,10 +443,16 @@ impl CliAgent {
         )
         .await
         .map_err(|error| start_failure(error.to_string()));
-        if let Some(Err(error)) = sign_in.map(|it| it.keep()) {
-            tracing::warn!(%error, "a renewed sign-in was not kept");
-        }
+        let kept = sign_in.map_or(Ok(false), |it| it.keep());
         let mut result = result?;
+        match kept {
+            Ok(false) => {}
+            Ok(true) => {
+                let message = "the program replaced its sign-in with a newer one in this turn";
+                result.diagnostics.push(Diagnostic::new(diagnostics::SANDBOX_SIGN_IN, message));
+            }
+            Err(error) => tracing::warn!(%error, "a renewed sign-in was not kept"),
+        }
         if matches!(result.verdict, Verdict::Failed(_)) {
             result.diagnostics.extend(withheld);
         }

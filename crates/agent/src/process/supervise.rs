@@ -299,6 +299,7 @@ impl<'d> Watch<'d> {
                 EventKind::PermissionAsked { question, expires_at } => {
                     let wait = i64::try_from(self.limits.ask.as_millis()).unwrap_or(i64::MAX);
                     question.shorten();
+                    self.approvals.simplify(question);
                     let decided = self.approvals.decide(question);
                     if let Some((_, AnsweredBy::Sandbox)) = decided {
                         // It may show a file that the agent cannot read.

@@ -14,7 +14,7 @@ use crate::conversation::project::{Project, TEAM_FILE, UserConfiguration};
 use crate::conversation::trust::{DirectoryTrust, TrustedDirectories, shown_choice};
 use crate::host_environment;
 use crate::outcome::{Outcome, UsageError};
-use crate::terminal::{Paint, Screen, printable, stdout};
+use crate::terminal::{Paint, Screen, printable, spelled_out, stdout};
 
 /// Let a directory's team file choose what runs.
 ///
@@ -237,7 +237,7 @@ impl Request<'_> {
                 Some(trusted) if trusted.contains(path) => "~",
                 Some(_) => "+",
             };
-            writeln!(out, "{mark} {}", paint.warning(&printable(path)))?;
+            writeln!(out, "{mark} {}", paint.warning(&spelled_out(path)))?;
         }
         Ok(())
     }

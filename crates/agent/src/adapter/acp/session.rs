@@ -488,6 +488,7 @@ impl Session {
             tool: "terminal".to_owned(),
             summary: text.clone(),
             input: json!({ "command": text, "cwd": line.cwd }).to_string(),
+            directory: line.cwd.clone(),
             is_command: true,
             ..PermissionQuestion::default()
         };
@@ -577,6 +578,7 @@ impl Session {
             summary: command.unwrap_or_else(|| call.summary()),
             input: call.input_text(),
             diff: call.diff(),
+            ..PermissionQuestion::default()
         }
     }
 

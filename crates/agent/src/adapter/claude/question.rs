@@ -107,7 +107,7 @@ impl Questions {
 }
 
 /// Tools that do more than read. Those of MCP servers are among them.
-const ACTING: &[&str] = &["Bash", "Edit", "MultiEdit", "NotebookEdit", "Write"];
+pub(in crate::adapter) const ACTING: &[&str] = &["Bash", "Edit", "MultiEdit", "NotebookEdit", "Write"];
 const MCP_TOOLS: &str = "mcp__";
 
 /// Returns the rules of settings that would answer in place of a person. As rules to ask they count more than as rules to
@@ -147,6 +147,7 @@ fn question(id: &str, request: &Request) -> PermissionQuestion {
         is_command: command.is_some(),
         reads,
         changes,
+        ..PermissionQuestion::default()
     }
 }
 

@@ -222,6 +222,7 @@ fn command(id: &str, params: &Value) -> PermissionQuestion {
         summary: without_shell(command),
         input: json!({ "command": command, "cwd": params["cwd"], "reason": params["reason"] })
             .to_string(),
+        directory: params["cwd"].as_str().map(PathBuf::from),
         is_command: true,
         ..PermissionQuestion::default()
     }
