@@ -48,11 +48,17 @@ pub async fn open_store(host_environment: &HostEnvironment) -> anyhow::Result<An
         host_environment.variable("CONVOKE_STORE").and_then(|url| url.to_str().map(str::to_owned))
     });
     let Some(url) = named.map_or_else(|| configured(&home), |url| Ok(Some(url)))? else {
-        tracing::info!(directory = %home.data.display(), "opening the store");
-        let store = SqliteStore::open(&home.data).await.context("cannot open the sessions")?;
-        return Ok(store.into());
+        return open_local(host_environment).await;
     };
     open_url(host_environment, &url).await
+}
+
+/// Opens the store of this machine.
+pub async fn open_local(host_environment: &HostEnvironment) -> anyhow::Result<AnyStore> {
+    let directory = Home::new(host_environment).data;
+    tracing::info!(directory = %directory.display(), "opening the store");
+    let store = SqliteStore::open(&directory).await.context("cannot open the sessions")?;
+    Ok(store.into())
 }
 
 /// Opens the store of a URL.

@@ -397,6 +397,24 @@ async fn a_message_added_during_an_outage_is_sent_once_when_it_ends() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_removed_session_is_offered_to_nobody_and_ends_for_those_who_follow_it() {
+    let cluster = Cluster::start();
+    let store = node(&cluster).await;
+    let new = session();
+    store.create(new.clone()).await.unwrap();
+    store.say(new.id, &says("go [NEXT: max]")).await.unwrap();
+    store.set_removed(new.id, Some(Millis(1))).await.unwrap();
+    let claim = || store.claim_offered("laptop", &OFFER, &[], &HOLDER);
+    assert!(claim().await.unwrap().is_none());
+    let gone = store.shared_state(new.id).await;
+    assert!(matches!(gone, Err(StoreError::NoSession(id)) if id == new.id));
+    store.set_removed(new.id, None).await.unwrap();
+    assert!(claim().await.unwrap().is_some());
+}
+
+static OFFER: std::sync::LazyLock<NodeOffer> = std::sync::LazyLock::new(|| offers("claude"));
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_turn_that_runs_again_counts_once() {
     let cluster = Cluster::start();
     let store = node(&cluster).await;
