@@ -1,5 +1,6 @@
 //! The stored parts of a request's head: the allowed headers, and the target without secrets.
 
+use convoke_wire::CREDENTIAL_HEADERS;
 use hyper::HeaderMap;
 use hyper::http::uri::PathAndQuery;
 
@@ -30,18 +31,6 @@ const STORED_HEADERS: [&str; 22] = [
     "x-stainless-runtime-version",
 ];
 
-/// The headers that carry credentials, by which a key is recognised elsewhere.
-const CREDENTIALS: [&str; 8] = [
-    "authorization",
-    "proxy-authorization",
-    "x-api-key",
-    "x-goog-api-key",
-    "api-key",
-    "x-amz-security-token",
-    "cookie",
-    "x-oai-attestation",
-];
-
 /// Returns the headers that are stored, in order.
 pub(crate) fn headers(headers: &HeaderMap) -> Vec<(String, String)> {
     let stored = headers.iter().filter(|(name, _)| STORED_HEADERS.contains(&name.as_str()));
@@ -51,7 +40,7 @@ pub(crate) fn headers(headers: &HeaderMap) -> Vec<(String, String)> {
 
 /// Returns the secrets of a request's head.
 pub(crate) fn credentials(headers: &HeaderMap, target: &PathAndQuery) -> Vec<String> {
-    let given = CREDENTIALS.iter().flat_map(|name| headers.get_all(*name));
+    let given = CREDENTIAL_HEADERS.iter().flat_map(|name| headers.get_all(*name));
     let values = given.filter_map(|value| value.to_str().ok());
     // A scheme such as `Bearer` stands before the secret.
     let secrets = values.map(|value| value.rsplit(' ').next().unwrap_or(value).to_owned());
