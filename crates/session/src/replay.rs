@@ -30,6 +30,7 @@ pub struct Replayed {
 /// The result of a replay.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "result", rename_all = "kebab-case", rename_all_fields = "camelCase")]
+#[non_exhaustive]
 pub enum ReplayResult {
     /// The same bytes.
     Same,

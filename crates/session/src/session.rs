@@ -28,6 +28,7 @@ pub struct NewSession {
 /// The kind of a rehearsal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Rehearsal {
     /// Every agent is a stand-in.
     StandIn,

@@ -35,6 +35,8 @@ pub enum Target {
 }
 
 /// The state of a piece of text.
+///
+/// Exhaustive on purpose: a new kind must be handled everywhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum State {

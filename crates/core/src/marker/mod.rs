@@ -46,6 +46,7 @@ pub struct UnknownTextPolicy;
 
 /// The priority of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum Intent {
     /// Interrupts: goes before everything else.
     P1,
