@@ -5,7 +5,7 @@ convoke_core::diagnostic_codes! {
         "An agent sent an event of an unknown kind; it was stored and skipped.",
         "Nothing is lost; update Convoke if the agent was updated.";
     AGENT_NOTICE = "agent.notice", Note,
-        "An agent reported a problem and continued.",
+        "An agent reported a problem, or another mode, and continued.",
         "Read the agent's message.";
     AGENT_OUTPUT_NOISE = "agent.output-noise", Note,
         "An agent wrote lines that are not events; they were skipped.",

@@ -71,7 +71,15 @@ pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
         args.extend([option.into(), port.to_string().into()]);
         ports.push(port);
     }
-    Ok(ProgramCall { ports, ..program_call(context, args, &prompt, settings) })
+    let mut call = ProgramCall { ports, ..program_call(context, args, &prompt, settings) };
+    if let Some((variable, defaults)) = preset.and_then(|preset| preset.confined_defaults)
+        && context.enforcer.is_kernel()
+        && context.permissions() < Permissions::Full
+    {
+        let path = context.write_private("defaults.json", defaults)?;
+        call.env.push((variable.into(), path.into()));
+    }
+    Ok(call)
 }
 
 /// A start of an agent with nothing but a prompt, as a person would start it.

@@ -132,7 +132,6 @@ impl<S: Store> Coordinator<S> {
         unprepared: Unprepared,
     ) -> Result<FailedTurn, CoordinatorError> {
         let Unprepared { mut turn, failure } = unprepared;
-        self.guard.count_turn();
         let mut commit = self.commit_of(next);
         let at = commit.at;
         turn.state = TurnState::Failed;
@@ -140,6 +139,7 @@ impl<S: Store> Coordinator<S> {
         turn.ended_at = Some(at);
         commit.turns.push(turn.clone());
         self.commit(commit).await?;
+        self.guard.count_turn();
         let result = TurnResult::failed(failure);
         let outcome = result.verdict.clone();
         let result = AttemptResult::new(at, result, "", &mut Vec::new());
@@ -160,13 +160,15 @@ impl<S: Store> Coordinator<S> {
             if batch.running.is_empty() {
                 commit.offer = prepared.first().map(|ready| self.offer_of(&ready.turn));
             }
-            prepared.iter().for_each(|_| self.guard.count_turn());
             for ready in &prepared {
                 commit.contents.extend(ready.contents.iter().cloned());
                 commit.turns.push(ready.turn.clone());
                 commit.attempts.push(ready.attempt.clone());
             }
             self.commit(commit).await?;
+            for _ in &prepared {
+                self.guard.count_turn();
+            }
         }
         self.conversation = next;
         for ready in prepared {

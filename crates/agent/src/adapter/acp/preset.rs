@@ -34,6 +34,9 @@ pub struct Preset {
     pub(crate) servers_option: Option<&'static str>,
     /// The option of the port on which the program talks to itself.
     pub(crate) port_option: Option<&'static str>,
+    /// The variable that names a file of default settings, and those without which the program's tools fail in the
+    /// sandbox.
+    pub(crate) confined_defaults: Option<(&'static str, &'static str)>,
     /// The program acts on commands and files that the last block of a prompt names.
     pub(crate) scans_last_block: bool,
     /// The program reports failures as text.
@@ -62,6 +65,7 @@ const BASE: Preset = Preset {
     endpoint: None,
     servers_option: None,
     port_option: None,
+    confined_defaults: None,
     scans_last_block: false,
     reports_errors_as_text: false,
 };
@@ -173,6 +177,11 @@ pub static PRESETS: [Preset; 8] = [
         state: &[".qwen"],
         variables: &["DASHSCOPE_*", "OPENAI_*", "QWEN_*"],
         endpoint: Some(&QWEN),
+        // It runs commands in a terminal of their own, and the sandbox opens none.
+        confined_defaults: Some((
+            "QWEN_CODE_SYSTEM_DEFAULTS_PATH",
+            r#"{ "tools": { "shell": { "enableInteractiveShell": false } } }"#,
+        )),
         ..BASE
     },
 ];
