@@ -1,11 +1,6 @@
 //! Runs the scenarios of `convoke-explain` through the binary and its JSON output.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::print_stdout,
-    reason = "a test may stop, and say so"
-)]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop, and say so")]
 
 #[expect(dead_code, reason = "shared with the harness of convoke-explain, which uses all of it")]
 #[path = "../../explain/tests/trees/layout.rs"]

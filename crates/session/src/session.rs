@@ -26,9 +26,10 @@ pub struct NewSession {
 }
 
 /// The kind of a rehearsal.
+///
+/// Exhaustive on purpose: a new kind must be handled everywhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
 pub enum Rehearsal {
     /// Every agent is a stand-in.
     StandIn,

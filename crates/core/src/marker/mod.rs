@@ -45,8 +45,9 @@ impl FromStr for TextPolicy {
 pub struct UnknownTextPolicy;
 
 /// The priority of a call.
+///
+/// Exhaustive on purpose: a new kind must be handled everywhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
-#[non_exhaustive]
 pub enum Intent {
     /// Interrupts: goes before everything else.
     P1,

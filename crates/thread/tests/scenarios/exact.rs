@@ -107,7 +107,8 @@ impl Request<'_> {
         let Some(string) = string_at(range.start).filter(|it| range.end <= it.end) else {
             let value: Value = serde_json::from_str(raw)
                 .map_err(|why| format!("it is neither a text nor a value ({why})"))?;
-            if value.to_string() != raw {
+            let written = value.to_string();
+            if written != raw {
                 return Err("it is more than a value".to_owned());
             }
             return match &entry.source {
