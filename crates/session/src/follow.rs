@@ -1,6 +1,7 @@
 //! Follows a session that another process writes: reads new rows and converts them to events of the conversation.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use convoke_agent::event::{Event, EventKind, TextPart};
@@ -430,7 +431,7 @@ pub fn stored_event(line: &str) -> Option<Event<'static>> {
     Some(Event { sub_agent, kind })
 }
 
-/// Reads a stored question. Whether it is about a command is known to the process that decides by rules.
+/// Reads a stored question. Whether it is about a command or files is known to the process that decides.
 fn question(stored: &Value) -> PermissionQuestion {
     let text = |name: &str| stored[name].as_str().unwrap_or_default().to_owned();
     PermissionQuestion {
@@ -442,7 +443,8 @@ fn question(stored: &Value) -> PermissionQuestion {
             input => input.to_string(),
         },
         diff: stored["diff"].as_str().map(str::to_owned),
-        is_command: false,
+        directory: stored["directory"].as_str().map(PathBuf::from),
+        ..PermissionQuestion::default()
     }
 }
 
