@@ -105,6 +105,7 @@ pub struct Api {
 
 /// Codex's protocols.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Protocol {
     /// `app-server`: streams text, takes system text of any size, and stops cleanly when asked.
     #[default]

@@ -182,6 +182,7 @@ impl FailureReason {
 
 /// The exit status of an agent's process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Exit {
     /// The process exited with this code.
     Code(i32),

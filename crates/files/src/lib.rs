@@ -23,6 +23,8 @@ pub use limit::{FileKind, TooLarge};
 pub use memory::MemoryTree;
 
 /// The kind of an entry.
+///
+/// Exhaustive on purpose: a new kind must be handled everywhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EntryKind {
     /// A regular file.

@@ -69,6 +69,7 @@ impl QuestionId {
 
 /// What a person asks of the process that runs a turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum TurnSignal {
     /// Cancel the turn.
     Cancel(TurnId),

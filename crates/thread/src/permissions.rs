@@ -23,6 +23,7 @@ const MAX_PREFIX_CHARS: usize = 5000;
 
 /// The approval policy: when the user is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ApprovalPolicy {
     /// Never.
     Never,
@@ -47,6 +48,7 @@ pub enum SandboxMode {
 
 /// The sandbox policy for commands.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum SandboxPolicy {
     /// Everything.
     DangerFullAccess,

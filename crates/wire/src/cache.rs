@@ -77,6 +77,7 @@ pub struct Difference {
 /// The cause of a difference, as far as the requests show it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Cause {
     /// Another model, another reasoning effort, or another lifetime of the cache.
     SettingsChanged,

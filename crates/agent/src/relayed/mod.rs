@@ -114,6 +114,7 @@ impl From<SettingsError> for CannotRelay {
 
 /// The way in which Codex is signed in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum CodexSignIn {
     /// With a key of the API.
     Key,

@@ -57,6 +57,7 @@ pub struct SandboxSettings {
 
 /// The route of a program to its model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Route {
     /// By itself: the ports that it needs are open to the commands that it runs, too.
     #[default]
@@ -114,6 +115,7 @@ impl ProgramState {
 
 /// The enforcer of an agent's permissions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Enforcer {
     /// The kernel, by Landlock of this version.
     Landlock {

@@ -6,6 +6,8 @@ use serde_json::{Value, json};
 pub const MOST_READ: usize = 50;
 
 /// A tool.
+///
+/// Exhaustive on purpose: a new kind must be handled everywhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TeamTool {
     /// Sends a message.

@@ -19,6 +19,8 @@ pub use setting::{InvalidOverride, Setting, parse, parse_override};
 pub use startup::check_start;
 
 /// A configuration that cannot be used; the message names the file and the field.
+///
+/// Exhaustive on purpose: a new kind must be handled everywhere.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// A file cannot be read.
