@@ -39,12 +39,17 @@ const FILES: &[(&str, &str, &[&str])] = &[
     (".ssh/id_ed25519", "canary-of-ssh-5678\n", &["canary-of-ssh-5678"]),
 ];
 
-/// An agent that prints what it can of its environment and of the sign-ins, for the record of the test too.
+/// A program that speaks as Claude Code does, and prints its environment and what it can read of the sign-ins, in the output
+/// of a tool and in its reply. The kernel may hide those of other programs from it.
 const AGENT: &str = r#"
-tell() { env; cat "$HOME/.claude/.credentials.json" "$HOME/.codex/auth.json" "$HOME/.gemini/oauth_creds.json"; }
-cat > "$LOG.question"
-tell > "$LOG"
-tell
+read message
+told=$( (env; cat "$HOME/.claude/.credentials.json" "$HOME/.codex/auth.json" "$HOME/.gemini/oauth_creds.json" 2> /dev/null) | tr '\n"\\' '   ')
+echo "$told" > "$LOG"
+echo '{"type":"system","subtype":"init","session_id":"s1","model":"m"}'
+echo '{"type":"assistant","message":{"role":"assistant","content":[{"type":"tool_use","id":"t1","name":"Bash","input":{"command":"env"}}]},"session_id":"s1"}'
+echo '{"type":"user","message":{"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","content":"'"$told"'"}]},"session_id":"s1"}'
+echo '{"type":"assistant","message":{"role":"assistant","content":[{"type":"text","text":"'"$told"'"}]},"session_id":"s1"}'
+echo '{"type":"result","subtype":"success","is_error":false,"result":"'"$told"'","session_id":"s1"}'
 "#;
 
 /// Returns everything in the tables of a database, one text for each row. Bytes are in hexadecimal.
@@ -68,7 +73,7 @@ async fn credentials_never_leave_their_node() {
     let pool = sqlx::PgPool::connect(&cluster.url()).await.unwrap();
     let mut announced = PgListener::connect(&cluster.url()).await.unwrap();
     announced.listen("convoke").await.unwrap();
-    let mut server = Machine::new(&cluster.url()).agent(AGENT);
+    let mut server = Machine::new(&cluster.url()).agent_of_kind("claude", "full", AGENT);
     for (name, value) in VARIABLES {
         server = server.env(name, value);
     }
@@ -91,11 +96,9 @@ async fn credentials_never_leave_their_node() {
     assert_eq!((turn.state, turn.attempts), (TurnState::Queued, 0));
     assert_eq!(node.end(), Some(0));
 
-    // The agent had the sign-ins in its hands, and printed them.
+    // The agent had its own sign-in in its hands, and printed it.
     let printed = server.log();
-    for (_, _, canaries) in &FILES[..3] {
-        assert!(canaries.iter().all(|canary| printed.contains(canary)), "{printed}");
-    }
+    assert!(FILES[0].2.iter().all(|canary| printed.contains(canary)), "{printed}");
     assert!(!printed.contains("canary-of-the-store"), "an agent has the password: {printed}");
 
     let reader = Machine::new(&cluster.url());
