@@ -26,7 +26,7 @@ use crate::diagnostics;
 use crate::event::{FailedTurn, SessionEventKind, StopReason};
 use crate::event_queue::Observer;
 use crate::file_changes::{ChangeCounts, ChangedBy, Recording, TurnDirectory};
-use crate::id::{AttemptRef, ThreadId, TurnId};
+use crate::id::{AttemptRef, MemberName, ThreadId, TurnId};
 use crate::progress::Progress;
 use crate::routing::conversation::Conversation;
 use crate::routing::route;
@@ -102,8 +102,9 @@ impl<S: Store> Coordinator<S> {
         }
         let mut prepared = Vec::new();
         let mut failed = Vec::new();
+        let members: Vec<MemberName> = batch.iter().map(|turn| turn.member.clone()).collect();
         for turn in batch {
-            match self.prepare(turn).await? {
+            match self.prepare(turn, &members).await? {
                 Ok(ready) => prepared.push(ready),
                 Err(unprepared) => failed.push(self.refuse(&next, unprepared).await?),
             }
