@@ -22,7 +22,7 @@ use crate::id::{MemberName, SessionId, TurnId};
 use crate::routing::conversation::Conversation;
 use crate::shared::{QuestionId, SharedState, TurnOffer, unclaimable};
 use crate::store::postgres::{Attendance, Commits, PostgresStore, SessionLease};
-use crate::store::{Holder, SessionHold as _, Store, StoreError};
+use crate::store::{Holder, SessionHold, Store, StoreError};
 use crate::turn::TurnState;
 
 /// The longest time between two reads of a session that another process holds. Commits are announced; the end of a
@@ -306,7 +306,7 @@ impl<S: Store> Coordinator<S> {
             Ok(Err(error)) => return Err(error),
             Err(_) => return Err(StoreError::unanswered().into()),
         }
-        let lost = self.hold.as_ref().map(|hold| hold.lost());
+        let lost = self.hold.as_ref().map(SessionHold::lost);
         let lost = async move {
             match lost {
                 Some(lost) => lost.await,

@@ -118,14 +118,11 @@ async fn connect(pool: &PgPool) -> Result<PgListener, StoreError> {
 /// Waits for the next announcement. Fails if the server does not answer while there is none.
 async fn receive(listener: &mut PgListener) -> sqlx::Result<Option<PgNotification>> {
     loop {
-        match timeout(SILENCE, listener.try_recv()).await {
-            Ok(received) => return received,
-            Err(_) => match timeout(SILENCE, sqlx::raw_sql("SELECT 1").execute(&mut *listener)).await
-            {
-                Ok(answered) => drop(answered?),
-                Err(_) => return Err(sqlx::Error::Io(ErrorKind::TimedOut.into())),
-            },
+        if let Ok(received) = timeout(SILENCE, listener.try_recv()).await {
+            return received;
         }
+        let answered = timeout(SILENCE, sqlx::raw_sql("SELECT 1").execute(&mut *listener)).await;
+        answered.map_err(|_| sqlx::Error::Io(ErrorKind::TimedOut.into()))??;
     }
 }
 

@@ -252,13 +252,11 @@ impl Liveness {
         if silent().is_some_and(|silent| silent.elapsed() < idle) {
             return Err(silence());
         }
-        match tokio::time::timeout(self.limit, connection.ping()).await {
-            Ok(answered) => answered.map(|()| true),
-            Err(_) => {
-                *silent() = Some(Instant::now());
-                Err(silence())
-            }
-        }
+        let Ok(answered) = tokio::time::timeout(self.limit, connection.ping()).await else {
+            *silent() = Some(Instant::now());
+            return Err(silence());
+        };
+        answered.map(|()| true)
     }
 }
 
