@@ -12,8 +12,8 @@ use convoke_session::store::SessionHold as _;
 use convoke_session::store::failpoint::Failpoint;
 use convoke_session::store::postgres::{PostgresStore, SessionLease};
 use convoke_session::{
-    AttemptRef, Commit, Content, Coordinator, CoordinatorError, Head, MessageNumber, Millis,
-    NewSession, Store, StoreError, ThreadId, TurnId, TurnState,
+    AttemptRef, Commit, Content, Coordinator, Head, MessageNumber, Millis, NewSession, Store,
+    StoreError, ThreadId, TurnId, TurnState,
 };
 
 use super::agents::{Seen, team};

@@ -148,13 +148,7 @@ impl Proxy {
     }
 }
 
-fn pass_on(
-    mut from: UnixStream,
-    mut to: UnixStream,
-    number: u32,
-    cuts: &Cuts,
-    is_client: bool,
-) {
+fn pass_on(mut from: UnixStream, mut to: UnixStream, number: u32, cuts: &Cuts, is_client: bool) {
     let mut buffer = vec![0; 64 << 10];
     while let Ok(count @ 1..) = from.read(&mut buffer) {
         if number < cuts.silent.load(Ordering::SeqCst) {
