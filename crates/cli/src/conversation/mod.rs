@@ -381,19 +381,18 @@ fn elsewhere(
 ) -> Result<BTreeSet<MemberName>, UsageError> {
     let node = |member: &Member| member.agent().and_then(|settings| settings.node.clone());
     let pinned = team.members.iter().filter_map(|member| Some((member, node(member)?)));
-    // A rehearsal runs the whole team here.
-    if backend != AgentBackend::Agents {
-        return Ok(BTreeSet::new());
-    }
     if store.shared().is_some() {
         return Ok(pinned.map(|(member, _)| member.name.clone()).collect());
     }
     match pinned.into_iter().next() {
-        Some((Member { name, .. }, node)) => Err(UsageError(format!(
-            "{name} runs on the node `{node}`, which needs a store that machines share: pass --store URL (see \
-             `convoke docs store`)"
-        ))),
-        None => Ok(BTreeSet::new()),
+        Some((Member { name, .. }, node)) if backend == AgentBackend::Agents => {
+            Err(UsageError(format!(
+                "{name} runs on the node `{node}`, which needs a store that machines share: pass --store URL (see \
+                 `convoke docs store`)"
+            )))
+        }
+        // A rehearsal runs the whole team here.
+        _ => Ok(BTreeSet::new()),
     }
 }
 

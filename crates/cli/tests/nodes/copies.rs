@@ -1,7 +1,5 @@
 //! `convoke sessions copy` from a machine's own file to the shared store.
 
-use std::process::Command;
-
 use convoke_session::store::postgres::PostgresStore;
 use serde_json::Value;
 
@@ -32,32 +30,30 @@ fn a_session_that_cannot_be_copied_does_not_keep_the_others() {
     assert!(left.contains("left as it is"), "{left}");
 }
 
-#[test]
-fn a_copy_keeps_the_repository_and_comes_back() {
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copied_session_keeps_its_origin_and_comes_back() {
     let cluster = Cluster::start();
+    let store = PostgresStore::open(&cluster.url(), None).await.unwrap();
     let machine = Machine::new(&cluster.url()).file("convoke.toml", TEAM);
     for arguments in [
         &["init", "-q"][..],
-        &["remote", "add", "origin", "https://example.com/team/shop.git"],
-        &["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "--allow-empty", "-m", "x"],
+        &["remote", "add", "origin", "https://git.example/shop"],
+        &["add", "."],
+        &["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "-m", "x"],
     ] {
-        let git = Command::new("git").args(arguments).current_dir(machine.path()).status();
-        assert!(git.unwrap().success());
+        let mut git = std::process::Command::new("git");
+        let status = git.args(arguments).current_dir(machine.path()).status().unwrap();
+        assert!(status.success(), "{arguments:?}");
     }
     let local = |arguments: &[&str]| machine.run_with(arguments, &[("CONVOKE_STORE", None)]);
     local(&["run", "--rehearse", "--to", "max", "One."]);
-    let report = local(&["sessions", "copy", "last", "--json", "--to", &cluster.url()]);
-    let report: Value = serde_json::from_str(report.lines().last().unwrap()).unwrap();
-    let session = report["sessions"][0]["session"].as_str().unwrap();
-    let runtime = tokio::runtime::Runtime::new().unwrap();
-    let origin = runtime.block_on(async {
-        let store = PostgresStore::open(&cluster.url(), None).await.unwrap();
-        store.origin(session.parse().unwrap()).await.unwrap().unwrap()
-    });
-    assert!(origin.remote.contains("example.com/team/shop"), "{origin:?}");
+    let there = local(&["sessions", "copy", "last", "--to", &cluster.url()]);
+    let id = there.split_whitespace().next().unwrap();
+    let origin = store.origin(id.parse().unwrap()).await.unwrap().unwrap();
+    assert_eq!((&*origin.remote, &*origin.below), ("git.example/shop", ""));
     let other = Machine::new(&cluster.url());
-    let back = other.run(&["sessions", "copy", session, "--json", "--to", "local"]);
-    assert!(back.contains("\"wasThere\":false"), "{back}");
-    let shown = other.run_with(&["sessions", "show", session], &[("CONVOKE_STORE", None)]);
+    let back = other.run(&["sessions", "copy", id, "--to", "sqlite:"]);
+    assert!(back.contains("  copied  sha256 "), "{back}");
+    let shown = other.run_with(&["sessions", "show", id], &[("CONVOKE_STORE", None)]);
     assert!(shown.contains("One."), "{shown}");
 }

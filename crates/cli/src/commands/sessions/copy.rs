@@ -13,9 +13,9 @@ use serde_json::json;
 
 use super::write_json;
 use crate::commands::completions;
-use crate::conversation::origin;
+use crate::conversation::origin::of_directory;
 use crate::conversation::sessions::find;
-use crate::conversation::store::{open_local, open_url};
+use crate::conversation::store::open_url;
 use crate::host_environment;
 use crate::outcome::Outcome;
 use crate::terminal::{stderr, stdout};
@@ -28,7 +28,7 @@ pub(super) struct Arguments {
     /// Copy every session of the store
     #[arg(long, conflicts_with = "ids")]
     all: bool,
-    /// The store to copy to; `local` for the one of this machine
+    /// The store to copy to; `sqlite:` is the file of this machine
     #[arg(long, value_name = "URL")]
     to: String,
     /// Write JSON
@@ -39,10 +39,7 @@ pub(super) struct Arguments {
 /// Copies sessions to another store, and compares both by hash. One that cannot be copied does not keep the others.
 pub(super) async fn run(arguments: &Arguments, store: &AnyStore) -> anyhow::Result<Outcome> {
     let host_environment = host_environment::of_process()?;
-    let to = match &*arguments.to {
-        "local" => open_local(&host_environment).await?,
-        url => open_url(&host_environment, url).await?,
-    };
+    let to = open_url(&host_environment, &arguments.to).await?;
     let mut copied = Vec::new();
     let mut failed = 0_usize;
     for session in wanted(arguments, store).await? {
@@ -77,16 +74,16 @@ async fn copy(
         anyhow::bail!("it is in use; copy it when its command has ended");
     }
     let copied = transfer::copy(from, to, session).await?;
-    if let Some(shared) = to.shared() {
-        let origin = match from.shared() {
+    // Nodes find the project by its origin, which only a shared store has.
+    if let Some(to) = to.shared() {
+        let known = match from.shared() {
             Some(from) => from.origin(session).await?,
-            None => {
-                let directory = from.session(session).await?.began.directory;
-                origin::of_directory(Path::new(&directory), host_environment)
-            }
+            None => None,
         };
+        let directory = from.session(session).await?.began.directory;
+        let origin = known.or_else(|| of_directory(Path::new(&directory), host_environment));
         if let Some(origin) = origin {
-            shared.set_origin(session, &origin).await?;
+            to.set_origin(session, &origin).await?;
         }
     }
     Ok(copied)
