@@ -266,6 +266,18 @@ pub struct FileChange<'a> {
     pub path: Cow<'a, str>,
     /// The kind of change, for example `add` or `update`.
     pub change: Cow<'a, str>,
+    /// The changed text, if the agent reported it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub diff: Option<FileDiff<'a>>,
+}
+
+/// The text of a change: the file, or the replaced part of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct FileDiff<'a> {
+    /// The text before; `None` if the file is new.
+    pub before: Option<Cow<'a, str>>,
+    /// The text after.
+    pub after: Cow<'a, str>,
 }
 
 /// An item of a to-do list.
@@ -337,7 +349,14 @@ impl EventKind<'_> {
             Self::FileChange { changes } => EventKind::FileChange {
                 changes: changes
                     .into_iter()
-                    .map(|file| FileChange { path: owned(file.path), change: owned(file.change) })
+                    .map(|file| FileChange {
+                        path: owned(file.path),
+                        change: owned(file.change),
+                        diff: file.diff.map(|diff| FileDiff {
+                            before: diff.before.map(owned),
+                            after: owned(diff.after),
+                        }),
+                    })
                     .collect(),
             },
             Self::Todo { items } => EventKind::Todo {

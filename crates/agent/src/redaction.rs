@@ -77,6 +77,12 @@ impl EventRedactor {
         }
     }
 
+    /// Replaces the redactor, and returns the held-back ends of incomplete texts.
+    pub fn replace(&mut self, redactor: Redactor) -> Vec<Event<'static>> {
+        self.redactor = redactor;
+        self.finish()
+    }
+
     /// Returns the held-back ends of incomplete texts.
     pub fn finish(&mut self) -> Vec<Event<'static>> {
         let texts = std::mem::take(&mut self.texts).into_iter();
@@ -188,11 +194,16 @@ fn each_text(event: &mut Event<'static>, visit: &mut dyn FnMut(&mut String)) {
         EventKind::ToolFinished { id, output, .. } => [id, output].into_iter().for_each(show),
         EventKind::Unknown { name, json } => [name, json].into_iter().for_each(show),
         EventKind::FileChange { changes } => {
-            changes.iter_mut().flat_map(|it| [&mut it.path, &mut it.change]).for_each(show);
+            for change in changes {
+                [&mut change.path, &mut change.change].into_iter().for_each(&mut show);
+                if let Some(diff) = &mut change.diff {
+                    diff.before.iter_mut().chain([&mut diff.after]).for_each(&mut show);
+                }
+            }
         }
         EventKind::Todo { items } => items.iter_mut().map(|item| &mut item.text).for_each(show),
         EventKind::PermissionAsked { question, .. } => {
-            let PermissionQuestion { id: _, tool, summary, input, diff, is_command: _ } = question;
+            let PermissionQuestion { tool, summary, input, diff, .. } = question;
             [tool, summary, input].into_iter().chain(diff).for_each(visit);
         }
         EventKind::Warning(diagnostic) => visit(&mut diagnostic.message),
@@ -211,7 +222,7 @@ mod tests {
 
     use super::*;
     use crate::diagnostics;
-    use crate::event::{FileChange, TodoItem, TodoState};
+    use crate::event::{FileChange, FileDiff, TodoItem, TodoState};
     use crate::verdict::{Failure, FailureReason};
 
     fn redactor() -> Redactor {
@@ -232,7 +243,11 @@ mod tests {
             EventKind::ToolStarted { id: secret(), name: secret(), input: secret() },
             EventKind::ToolFinished { id: secret(), ok: true, output: secret() },
             EventKind::FileChange {
-                changes: vec![FileChange { path: secret(), change: secret() }],
+                changes: vec![FileChange {
+                    path: secret(),
+                    change: secret(),
+                    diff: Some(FileDiff { before: Some(secret()), after: secret() }),
+                }],
             },
             EventKind::Todo { items: vec![item] },
             EventKind::Unknown { name: secret(), json: secret() },

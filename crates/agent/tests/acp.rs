@@ -19,6 +19,7 @@ use convoke_agent::process::{Decision, Dialogue, Input};
 use convoke_agent::stream::TurnPhase;
 use convoke_agent::stream::acp::Acp;
 use convoke_agent::verdict::{Ending, Exit, TerminationCause};
+use convoke_conformance_acp as acp;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -200,16 +201,18 @@ fn settings(prompt: &Value) -> SessionSettings {
     SessionSettings { prompt: texts.collect(), cwd: "/lab/wd".into(), ..SessionSettings::default() }
 }
 
-fn written(input: &Input) -> Vec<Value> {
+/// Returns what was written, each message checked by the official types. `asked` is the request that it may answer.
+fn written(input: &Input, asked: Option<&str>) -> Vec<Value> {
     let text = std::str::from_utf8(&input.bytes).unwrap();
-    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    let messages = text.lines().map(|line| serde_json::from_str(line).unwrap());
+    messages.inspect(|message| acp::check(message, asked)).collect()
 }
 
 fn feed(session: &mut Session, message: &Value, events: &mut Vec<Value>) -> Vec<Value> {
     let input = session.line(message.to_string().as_bytes(), &mut |event| {
         events.push(serde_json::to_value(&event).unwrap());
     });
-    written(&input)
+    written(&input, message["method"].as_str())
 }
 
 /// Runs one prompt of a recording through the client.
@@ -220,7 +223,7 @@ fn replay(name: &str, lines: &[Value], at: usize) -> Replay {
     let reader = Acp::new(4 << 20).reporting_errors_as_text(tells);
     let mut session = Session::new(reader, settings(&sent["params"]["prompt"]));
     let (mut events, mut problems) = (Vec::new(), Vec::new());
-    let first = written(&session.open());
+    let first = written(&session.open(), None);
     let hello = json!({ "id": first[0]["id"], "result": { "protocolVersion": 1 } });
     let new = feed(&mut session, &hello, &mut events);
     let opened = json!({ "id": new[0]["id"], "result": { "sessionId": id } });
@@ -257,7 +260,7 @@ fn replay(name: &str, lines: &[Value], at: usize) -> Replay {
             "->" if message["method"] == "session/cancel"
                 && message["params"]["sessionId"] == *id =>
             {
-                let ours = session.interrupt().map(|input| written(&input));
+                let ours = session.interrupt().map(|input| written(&input, None));
                 stopped = Some(TerminationCause::Cancelled);
                 if ours != Some(vec![message.clone()]) {
                     problems.push(format!("our cancel is {ours:?}, not {message}"));
@@ -275,7 +278,8 @@ fn replay(name: &str, lines: &[Value], at: usize) -> Replay {
                     Some(_) => Decision::Refused,
                     None => Decision::Withdrawn,
                 };
-                let ours = written(&session.answer(&question, decision, &mut |_| {}));
+                let answer = session.answer(&question, decision, &mut |_| {});
+                let ours = written(&answer, Some("session/request_permission"));
                 let is_once =
                     option.is_none_or(|option| option["kind"].as_str().unwrap().ends_with("once"));
                 if is_once && stopped.is_none() && ours != [message.clone()] {
@@ -342,7 +346,7 @@ fn opening_problems(lines: &[Value]) -> Vec<String> {
         let mut session = Session::new(Acp::new(100), settings(&json!([{ "text": "hi" }])));
         let mut events = Vec::new();
         let mut message = answered.clone();
-        message["id"] = written(&session.open())[0]["id"].clone();
+        message["id"] = written(&session.open(), None)[0]["id"].clone();
         if !is_sent(&lines[at], "initialize") {
             let hello = json!({ "id": message["id"], "result": { "protocolVersion": 1 } });
             message["id"] = feed(&mut session, &hello, &mut events)[0]["id"].clone();

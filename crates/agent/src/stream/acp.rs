@@ -25,7 +25,6 @@ pub(crate) use self::tool::Call;
 const QUIET: &[&str] = &[
     "available_commands_update",
     "config_option_update",
-    "current_mode_update",
     "session_info_update",
     "usage_update",
     "user_message_chunk",
@@ -161,6 +160,12 @@ impl Acp {
     pub(crate) fn refuse(&mut self, call: &Call, why: &str, sink: &mut Sink<'_>) {
         let message = format!("refused {}: {why}", call.summary());
         self.progress.warn(Diagnostic::new(diagnostics::AGENT_TOOL_DENIED, message), sink);
+        self.end_refused(call.id(), sink);
+    }
+
+    /// Ends a tool call that was refused.
+    pub(crate) fn end_refused(&mut self, call: &str, sink: &mut Sink<'_>) {
+        self.tools.refuse(call, sink);
     }
 
     /// Reports something of the agent that is not known.
@@ -180,7 +185,8 @@ impl Acp {
 
     /// Returns whether an update says or does something.
     pub(crate) fn is_content(update: &Value) -> bool {
-        !QUIET.contains(&update["sessionUpdate"].as_str().unwrap_or_default())
+        let kind = update["sessionUpdate"].as_str().unwrap_or_default();
+        kind != "current_mode_update" && !QUIET.contains(&kind)
     }
 
     /// Reads an update of the session.
@@ -199,6 +205,15 @@ impl Acp {
                 self.tools.update(update, sink);
             }
             "plan" => plan(&update["entries"], sink),
+            "current_mode_update" => {
+                let mode = update["currentModeId"].as_str().unwrap_or_default();
+                self.notice(format!("its mode is now `{mode}`"), sink);
+            }
+            "notice" => {
+                let words = [&update["title"], &update["description"]];
+                let words: Vec<&str> = words.into_iter().filter_map(Value::as_str).collect();
+                self.notice(words.join(": "), sink);
+            }
             quiet if QUIET.contains(&quiet) => {}
             other => self.progress.unknown(&format!("session/update {other}"), line, sink),
         }
@@ -243,8 +258,7 @@ impl Acp {
         }
         let Some(text) = text else {
             let kind = update["content"]["type"].as_str().unwrap_or("content");
-            let message = format!("the agent wrote {kind}, which is not part of a reply");
-            self.progress.warn(Diagnostic::new(diagnostics::AGENT_NOTICE, message), sink);
+            self.notice(format!("the agent wrote {kind}, which is not part of a reply"), sink);
             return;
         };
         if text.is_empty() {
@@ -255,6 +269,10 @@ impl Acp {
         self.progress.say(text);
         push(&mut self.text, text, self.limit);
         sink(Event::own(EventKind::Text { text: Cow::Borrowed(text), part: TextPart::Delta }));
+    }
+
+    fn notice(&mut self, message: String, sink: &mut Sink<'_>) {
+        self.progress.warn(Diagnostic::new(diagnostics::AGENT_NOTICE, message), sink);
     }
 
     fn think(&mut self, text: Option<&str>, sink: &mut Sink<'_>) {

@@ -307,6 +307,7 @@ impl Claude {
                     changes: vec![FileChange {
                         path: Cow::Owned(path),
                         change: Cow::Borrowed(change),
+                        diff: None,
                     }],
                 },
             ));

@@ -234,7 +234,7 @@ impl<'a> Change<'a> {
                 .map(|typed| typed.kind.into_text())
                 .unwrap_or_default(),
         };
-        FileChange { path: self.path.into_text(), change }
+        FileChange { path: self.path.into_text(), change, diff: None }
     }
 }
 

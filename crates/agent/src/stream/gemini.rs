@@ -131,7 +131,11 @@ impl Gemini {
         let id = event.tool_id.into_text();
         if let Some((path, change)) = self.edits.remove(id.as_ref()).filter(|_| ok) {
             sink(Event::own(EventKind::FileChange {
-                changes: vec![FileChange { path: Cow::Owned(path), change: Cow::Borrowed(change) }],
+                changes: vec![FileChange {
+                    path: Cow::Owned(path),
+                    change: Cow::Borrowed(change),
+                    diff: None,
+                }],
             }));
         }
         let error = event.error.0.unwrap_or_default();

@@ -258,15 +258,23 @@ async fn cancels_without_a_trace(installed: Installed) {
     let Some(host) = TestHost::new(installed, script).await else { return };
     let mut turn_input = host.turn_input("wait");
     turn_input.permissions = Permissions::Edit;
-    let turn = host.agent.start(turn_input);
+    let mut turn = host.agent.start(turn_input);
     let canceller = turn.canceller();
-    let reading = tokio::spawn(turn.result());
+    let reading = tokio::spawn(async move {
+        let mut outputs = Vec::new();
+        while let Some(event) = turn.next().await {
+            if let EventKind::ToolFinished { output, .. } = event.kind {
+                outputs.push(output.into_owned());
+            }
+        }
+        (turn.result().await, outputs)
+    });
     let file = host.work.path().join("pid");
     let pid = || std::fs::read_to_string(&file).ok()?.trim().parse::<i32>().ok();
     until("the command never ran", || pid().is_some() || reading.is_finished()).await;
     canceller.cancel();
-    let result = reading.await.unwrap();
-    assert_eq!(result.verdict, Verdict::Cancelled, "{result:?}");
+    let (result, outputs) = reading.await.unwrap();
+    assert_eq!(result.verdict, Verdict::Cancelled, "{result:?} {outputs:?}");
     assert!(pid().is_some_and(|pid| !runs(pid)), "{result:?}");
     until("a process is left", || host.processes().is_empty()).await;
 }

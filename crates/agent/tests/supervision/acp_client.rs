@@ -10,6 +10,11 @@ use convoke_agent::sandbox::Enforcer;
 use convoke_agent::turn_input::Permissions;
 use convoke_agent::verdict::FailureReason;
 use convoke_agent::{TurnInput, TurnResult, Verdict};
+use convoke_conformance_acp::official::{
+    CreateTerminalRequest, EnvVariable, JsonRpcMessage, KillTerminalRequest, ReadTextFileRequest,
+    ReleaseTerminalRequest, Request, RequestId, TerminalOutputRequest, WaitForTerminalExitRequest,
+    WriteTextFileRequest,
+};
 use serde_json::Value;
 
 use crate::acp::{SPEECH, got};
@@ -59,7 +64,7 @@ async fn files_and_terminals_are_advertised_and_a_command_is_run_to_its_end() {
         serde_json::json!({"fs": {"readTextFile": true, "writeTextFile": true}, "terminal": true})
     );
     assert_eq!(got[0]["result"]["terminalId"], "client-terminal-1");
-    assert_eq!(got[1]["result"], serde_json::json!({"exitCode": 3, "signal": null}));
+    assert_eq!(got[1]["result"], serde_json::json!({"exitCode": 3}));
     let output = got[2]["result"]["output"].as_str().unwrap();
     assert!(output.contains("hello\n") && output.contains("a b\n"), "{output:?}");
     assert_eq!(got[2]["result"]["exitStatus"]["exitCode"], 3);
@@ -67,6 +72,72 @@ async fn files_and_terminals_are_advertised_and_a_command_is_run_to_its_end() {
     assert!(got[4]["error"].is_object(), "a released terminal is forgotten: {}", got[4]);
     assert_eq!(got[7]["result"]["output"], "a b|c|");
     assert!(!codes(&result).contains(&"agent.processes-left"), "{result:?}");
+}
+
+/// Returns a request that the official types write, as a script sends it.
+fn official(method: &str, params: impl serde::Serialize) -> String {
+    let request =
+        Request { id: RequestId::Str("r".to_owned()), method: method.into(), params: Some(params) };
+    let message = serde_json::to_string(&JsonRpcMessage::wrap(request)).unwrap();
+    format!("put '{message}'; get")
+}
+
+#[tokio::test]
+async fn requests_and_answers_are_those_of_the_official_types() {
+    let test = TestHost::new();
+    let path = test.path().join("f");
+    std::fs::write(&path, "one\ntwo\n").unwrap();
+    let terminal = "client-terminal-3";
+    let command = CreateTerminalRequest::new("s1", "sh")
+        .args(vec!["-c".to_owned(), "printf $A; exec sleep 1000".to_owned()])
+        .env(vec![EnvVariable::new("A", "b")])
+        .cwd(test.path().to_owned())
+        .output_byte_limit(1000);
+    let kill = "terminal/kill";
+    let steps = [
+        (
+            "fs/read_text_file",
+            official("fs/read_text_file", ReadTextFileRequest::new("s1", &path).line(2).limit(1)),
+        ),
+        (
+            "fs/write_text_file",
+            official("fs/write_text_file", WriteTextFileRequest::new("s1", &path, "x")),
+        ),
+        ("terminal/create", official("terminal/create", command)),
+        (
+            "terminal/output",
+            official("terminal/output", TerminalOutputRequest::new("s1", terminal)),
+        ),
+        (kill, official(kill, KillTerminalRequest::new("s1", terminal))),
+        (
+            "terminal/wait_for_exit",
+            official("terminal/wait_for_exit", WaitForTerminalExitRequest::new("s1", terminal)),
+        ),
+        (
+            "terminal/output",
+            official("terminal/output", TerminalOutputRequest::new("s1", terminal)),
+        ),
+        (
+            "terminal/release",
+            official("terminal/release", ReleaseTerminalRequest::new("s1", terminal)),
+        ),
+        (
+            "terminal/release",
+            official("terminal/release", ReleaseTerminalRequest::new("s1", terminal)),
+        ),
+    ];
+    let requests: Vec<&str> = steps.iter().map(|(_, request)| request.as_str()).collect();
+    let script = format!("begin\n{}\nsay done; done_with", requests.join("\n"));
+    let (result, got) = run(&test, &script).await;
+    assert_eq!(result.verdict, Verdict::Done, "{result:?}");
+    assert_eq!(got.len(), steps.len(), "{got:?}");
+    for ((method, _), answer) in steps.iter().zip(&got) {
+        convoke_conformance_acp::check(answer, Some(method));
+    }
+    assert_eq!(got[0]["result"]["content"], "two\n");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "x");
+    assert!(got[3]["result"]["exitStatus"].is_null() && got[6]["result"]["exitStatus"].is_object());
+    assert!(got[8]["error"]["code"] == -32602, "{}", got[8]);
 }
 
 #[tokio::test]
@@ -78,7 +149,7 @@ async fn a_command_is_killed_and_its_output_is_kept() {
         on kill 1; on wait_for_exit 1; on output 1; say done; done_with"#;
     let (result, got) = run(&test, script).await;
     assert_eq!(result.verdict, Verdict::Done, "{result:?}");
-    assert_eq!(got[2]["result"], serde_json::json!({"exitCode": null, "signal": "SIGKILL"}));
+    assert_eq!(got[2]["result"], serde_json::json!({"signal": "SIGKILL"}));
     assert_eq!(got[3]["result"]["output"], "up\n");
     assert!(!test.pids().iter().any(|pid| runs(*pid)));
 }

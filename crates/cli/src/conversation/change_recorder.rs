@@ -200,8 +200,22 @@ fn remarks(record: &Record) -> Vec<Diagnostic> {
 /// Returns whether CLIs, editors or shells run what a file of a project names. Other members and the person's own
 /// programs may do so without the sandbox of the member that changed it.
 fn names_commands(path: &str) -> bool {
-    const DIRECTORIES: &[&str] = &[".agents", ".claude", ".codex", ".cursor", ".gemini", ".husky"];
-    const FILES: &[&str] = &[".envrc", ".mcp.json", ".pre-commit-config.yaml"];
+    const DIRECTORIES: &[&str] = &[
+        ".agents",
+        ".claude",
+        ".codex",
+        ".cursor",
+        ".gemini",
+        ".husky",
+        ".kilo",
+        ".kilocode",
+        ".kimi",
+        ".kimi-code",
+        ".opencode",
+        ".qwen",
+    ];
+    const FILES: &[&str] =
+        &[".envrc", ".mcp.json", ".pre-commit-config.yaml", "opencode.json", "opencode.jsonc"];
     const EDITORS: &[&str] = &[".vscode/tasks.json", ".vscode/settings.json", ".vscode/mcp.json"];
     let mut parts = path.split('/');
     parts.any(|part| DIRECTORIES.contains(&part) || FILES.contains(&part))

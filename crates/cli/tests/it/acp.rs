@@ -27,7 +27,7 @@ fn configure(context: &TestContext, agents: &str) {
 }
 
 /// A team whose one agent is a program of the user's configuration.
-fn with_agent(name: &str, script: &str, agent: &str) -> TestContext {
+pub fn with_agent(name: &str, script: &str, agent: &str) -> TestContext {
     let team = format!(
         "[[member]]\nname = \"kailai\"\nhuman = true\n\n[[member]]\nname = \"max\"\nagent = \"{name}\"\n"
     );
@@ -203,10 +203,29 @@ fn a_prompt_is_cancelled_at_any_time_and_twice() {
         assert_eq!(response["result"]["stopReason"], "cancelled", "{response}");
         wait_for("a process is left", || running(&context).is_empty());
     }
+    // By the request itself, where the editor cancels requests; another one's id cancels nothing.
+    let id = editor.send_prompt(&session, "work");
+    wait_for("the agent never ran", || running(&context).len() == 2);
+    for request in [json!("other"), json!(id)] {
+        let cancel = json!({"jsonrpc": "2.0", "method": "$/cancel_request", "params": {"requestId": request}});
+        assert!(!running(&context).is_empty());
+        editor.write(&cancel.to_string());
+    }
+    let (_, response) = editor.until(id);
+    assert_eq!(response["result"]["stopReason"], "cancelled", "{response}");
+    wait_for("a process is left", || running(&context).is_empty());
     // The session goes on.
     let who = editor.prompt(&session, "/who").0;
     assert!(who.contains("**max**: slow") && !who.contains("Next:"), "{who}");
     assert!(editor.prompt(&session, "/who is it").0.contains("takes no text"));
+    // Closing a session cancels its prompt.
+    let id = editor.send_prompt(&session, "work");
+    wait_for("the agent never ran", || running(&context).len() == 2);
+    let (before, closed) = editor.request("session/close", &json!({"sessionId": session}));
+    assert_eq!(closed["result"], json!({}), "{closed}");
+    let ended = before.iter().find(|it| it["id"] == id).expect("the prompt is answered first");
+    assert_eq!(ended["result"]["stopReason"], "cancelled", "{ended}");
+    wait_for("a process is left", || running(&context).is_empty());
     editor.close();
 }
 
@@ -226,12 +245,14 @@ fn a_name_that_no_member_has_is_sent_to_nobody() {
 fn an_editor_that_disconnects_during_a_turn_leaves_no_process() {
     let context =
         with_agent("slow", SLOW, "kind = \"plain\"\ncommand = \"slow\"\npermissions = \"full\"\n");
-    let mut editor = Editor::start(&context, &[]);
-    let session = editor.open(&context);
-    editor.send_prompt(&session, "work");
-    wait_for("the agent never ran", || running(&context).len() == 2);
-    editor.close();
-    wait_for("a process is left", || running(&context).is_empty());
+    for end in [Editor::close, Editor::terminate] {
+        let mut editor = Editor::start(&context, &[]);
+        let session = editor.open(&context);
+        editor.send_prompt(&session, "work");
+        wait_for("the agent never ran", || running(&context).len() == 2);
+        end(editor);
+        wait_for("a process is left", || running(&context).is_empty());
+    }
 }
 
 #[test]

@@ -1,10 +1,15 @@
 //! An editor that drives `convoke acp`.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
+use convoke_conformance_acp as acp;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::{Value, json};
 
 use crate::context::TestContext;
@@ -14,12 +19,14 @@ pub const TEAM: &str = "[[member]]\nname = \"kailai\"\nhuman = true\n\n\
                         [[member]]\nname = \"max\"\nagent = \"claude\"\n\n\
                         [[member]]\nname = \"eva\"\nagent = \"codex\"\n";
 
-/// An editor, and the command that it started.
+/// An editor, and the command that it started. Every message of the command is checked by the official types.
 pub struct Editor {
     child: Child,
     stdin: Option<ChildStdin>,
     messages: Receiver<Value>,
     last: u64,
+    /// The methods of the requests that wait, by their id as JSON.
+    asked: RefCell<HashMap<String, String>>,
 }
 
 impl Editor {
@@ -42,13 +49,18 @@ impl Editor {
                 }
             }
         });
-        let mut editor = Self { stdin: child.stdin.take(), child, messages, last: 0 };
+        let mut editor =
+            Self { stdin: child.stdin.take(), child, messages, last: 0, asked: RefCell::default() };
         let (_, hello) = editor.request("initialize", &json!({"protocolVersion": 1}));
         assert_eq!(hello["result"]["protocolVersion"], 1);
         editor
     }
 
     pub fn write(&mut self, line: &str) {
+        let sent: Value = serde_json::from_str(line).unwrap_or_default();
+        if let Some(method) = sent["method"].as_str().filter(|_| !sent["id"].is_null()) {
+            self.asked.borrow_mut().insert(sent["id"].to_string(), method.to_owned());
+        }
         let stdin = self.stdin.as_mut().unwrap();
         writeln!(stdin, "{line}").unwrap();
         stdin.flush().unwrap();
@@ -63,7 +75,13 @@ impl Editor {
     }
 
     pub fn next(&self) -> Value {
-        self.messages.recv_timeout(Duration::from_mins(2)).expect("a message")
+        let message = self.messages.recv_timeout(Duration::from_mins(2)).expect("a message");
+        let asked = match &message["method"] {
+            Value::Null => self.asked.borrow_mut().remove(&message["id"].to_string()),
+            _ => None,
+        };
+        acp::check(&message, asked.as_deref());
+        message
     }
 
     /// Returns what comes before a response, and the response.
@@ -109,6 +127,13 @@ impl Editor {
         let params = json!({"sessionId": session});
         let cancel = json!({"jsonrpc": "2.0", "method": "session/cancel", "params": params});
         self.write(&cancel.to_string());
+    }
+
+    /// Sends SIGTERM, and waits for the end of the command.
+    pub fn terminate(mut self) {
+        let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap());
+        kill(pid, Signal::SIGTERM).unwrap();
+        assert!(self.child.wait().unwrap().success());
     }
 
     /// Closes the connection, and waits for the end of the command.

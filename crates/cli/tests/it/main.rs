@@ -10,6 +10,7 @@
 
 mod accounts;
 mod acp;
+mod acp_editors;
 mod acp_rules;
 mod ask;
 mod ask_key;

@@ -232,9 +232,11 @@ impl Client {
         if written.is_ok() {
             let path = path.to_string_lossy();
             let change = Cow::Borrowed(if *is_new { "add" } else { "update" });
-            sink(Event::own(EventKind::FileChange { changes: vec![FileChange { path, change }] }));
+            // The finished call has the difference.
+            let changes = vec![FileChange { path, change, diff: None }];
+            sink(Event::own(EventKind::FileChange { changes }));
         }
-        written.map(|()| Value::Null)
+        written.map(|()| json!({}))
     }
 
     /// Starts a command.
@@ -287,8 +289,11 @@ impl Client {
     pub fn output(&mut self, id: &str) -> Result<Value, Refusal> {
         let terminal = &self.terminal(id)?.terminal;
         let (output, truncated) = terminal.output();
-        let status = terminal.exit().map(exit_status);
-        Ok(json!({ "output": output, "truncated": truncated, "exitStatus": status }))
+        let mut result = json!({ "output": output, "truncated": truncated });
+        if let Some(exit) = terminal.exit() {
+            result["exitStatus"] = exit_status(exit);
+        }
+        Ok(result)
     }
 
     /// Waits for the end of a terminal; `None` if it runs.
@@ -412,15 +417,14 @@ impl Access {
 }
 
 fn exit_status(exit: Exit) -> Value {
-    let (code, signal) = match exit {
-        Exit::Code(code) => (Some(code), None),
+    match exit {
+        Exit::Code(code) => json!({ "exitCode": code }),
         Exit::Signal(number) => {
             let name = Signal::try_from(number).map(|signal| signal.as_str().to_owned());
-            (None, Some(name.unwrap_or_else(|_| number.to_string())))
+            json!({ "signal": name.unwrap_or_else(|_| number.to_string()) })
         }
-        Exit::Dismissed | Exit::Unknown => (None, None),
-    };
-    json!({ "exitCode": code, "signal": signal })
+        Exit::Dismissed | Exit::Unknown => json!({}),
+    }
 }
 
 fn started(id: &str, name: &str, input: &Value, sink: &mut Sink<'_>) {

@@ -3,6 +3,7 @@
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
+use convoke_conformance_acp as acp;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -52,11 +53,13 @@ impl Played {
         };
         let real = cwd.canonicalize().unwrap();
         let (hidden, shown) = (vec![real.join(".ssh")], vec![real.clone()]);
-        let reach = Reach { hidden, shown, kept: vec![real.join("settings")] };
+        let kept = vec![real.join("settings")];
+        let reach = Reach { hidden, shown, kept, ..Reach::default() };
         let guardian = Guardian::from_program("/bin/false");
         session.equip(HostAccess { launch: &launch, guardian: &guardian, reach: &reach }).unwrap();
         let mut played = Self { dir, session, events: Vec::new() };
-        played.session.open();
+        let hello = serde_json::from_slice(&played.session.open().bytes).unwrap();
+        acp::check(&hello, None);
         played.send(&json!({"id": 1, "result": {"protocolVersion": 1}}));
         played.send(&json!({"id": 2, "result": {"sessionId": "s"}}));
         played
@@ -71,7 +74,7 @@ impl Played {
         let input = self.session.line(message.to_string().as_bytes(), &mut |event| {
             events.push(event.into_owned());
         });
-        serde_json::from_slice(&input.bytes).unwrap_or_default()
+        written(&input.bytes, message["method"].as_str())
     }
 
     /// Sends a request and returns its response, `null` if it waits.
@@ -93,13 +96,22 @@ impl Played {
         let input = self.session.answer("9", decision, &mut |event| {
             events.push(event.into_owned());
         });
-        serde_json::from_slice(&input.bytes).unwrap_or_default()
+        let is_choice = input.bytes.windows(9).any(|it| it == b"\"outcome\"");
+        let asked = if is_choice { "session/request_permission" } else { "fs/write_text_file" };
+        written(&input.bytes, Some(asked))
     }
 
     fn kinds(&self) -> Vec<String> {
         let kinds = self.events.iter().map(|event| serde_json::to_value(event).unwrap());
         kinds.map(|event| event["event"]["kind"].as_str().unwrap().to_owned()).collect()
     }
+}
+
+/// Returns the message that was written, checked by the official types; `null` if none was.
+fn written(bytes: &[u8], asked: Option<&str>) -> Value {
+    let Ok(message) = serde_json::from_slice(bytes) else { return Value::Null };
+    acp::check(&message, asked);
+    message
 }
 
 #[test]
@@ -110,8 +122,7 @@ fn files_beneath_the_directory_are_read_and_written_with_a_diff() {
     let part = json!({"path": path, "line": 2, "limit": 1});
     assert_eq!(played.request("fs/read_text_file", part)["result"]["content"], "two\n");
     let written = played.write(&path, "one\n2\n");
-    assert_eq!(written["result"], Value::Null);
-    assert!(written["error"].is_null(), "{written}");
+    assert_eq!(written["result"], json!({}), "{written}");
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "one\n2\n");
     played.write(played.cwd().join("new/b.txt"), "b");
     assert_eq!(std::fs::read_to_string(played.cwd().join("new/b.txt")).unwrap(), "b");

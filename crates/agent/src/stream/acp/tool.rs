@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::push;
 use crate::adapter::unified;
-use crate::event::{Event, EventKind, FileChange};
+use crate::event::{Event, EventKind, FileChange, FileDiff};
 use crate::stream::Sink;
 
 /// The maximum number of calls that are kept; later ones are reported with what one update says.
@@ -17,6 +17,8 @@ const KEPT: usize = 1 << 12;
 const HELD: usize = 32 << 20;
 /// The maximum size of the output that an agent reports piece by piece.
 const OUTPUT: usize = 1 << 20;
+/// The maximum size of the texts of a change; of a larger one, only the path is reported.
+const DIFF: usize = 1 << 16;
 
 /// The tool calls of a turn.
 #[derive(Debug, Default)]
@@ -78,6 +80,13 @@ impl Tools {
             call.start(sink);
             call.clone()
         })
+    }
+
+    /// Ends a call that was refused: not every agent reports its end.
+    pub fn refuse(&mut self, id: &str, sink: &mut Sink<'_>) {
+        if let Some(call) = self.calls.get_mut(id) {
+            call.finish(false, &Value::from("refused"), sink);
+        }
     }
 
     /// Reports the calls that were announced and never described.
@@ -186,6 +195,7 @@ impl Call {
             .map(|diff| FileChange {
                 path: Cow::Borrowed(diff["path"].as_str().unwrap_or_default()),
                 change: Cow::Borrowed(if diff["oldText"].is_string() { "update" } else { "add" }),
+                diff: file_diff(diff),
             })
             .collect();
         if ok && !changes.is_empty() {
@@ -195,6 +205,11 @@ impl Call {
 
     fn diffs(&self) -> impl Iterator<Item = &Value> {
         self.content.iter().filter(|content| content["type"] == "diff")
+    }
+
+    /// Returns the id of the call.
+    pub fn id(&self) -> &str {
+        &self.id
     }
 
     /// Returns the name of the tool, if the agent reports it.
@@ -270,11 +285,23 @@ impl Call {
         })
     }
 
+    /// Returns whether the call changes the files that it names.
+    pub fn changes_files(&self) -> bool {
+        matches!(self.kind.as_deref(), Some("edit" | "delete" | "move"))
+    }
+
     /// Returns the files that the call names.
     pub fn paths(&self) -> impl Iterator<Item = &Path> {
         let changed = self.diffs().filter_map(|diff| diff["path"].as_str());
         self.locations.iter().map(String::as_str).chain(changed).map(Path::new)
     }
+}
+
+/// Returns the texts of a change, if they are not too large.
+fn file_diff(diff: &Value) -> Option<FileDiff<'_>> {
+    let (before, after) = (diff["oldText"].as_str(), diff["newText"].as_str()?);
+    let is_small = before.unwrap_or_default().len() + after.len() <= DIFF;
+    is_small.then(|| FileDiff { before: before.map(Cow::Borrowed), after: Cow::Borrowed(after) })
 }
 
 /// Returns the input of a call that has not begun, if an agent reports it as the only text of its content.

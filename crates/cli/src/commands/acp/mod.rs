@@ -3,6 +3,7 @@
 //! Standard output carries protocol and nothing else. Each session of the editor is a session of the store; its
 //! conversation runs in a task of its own, so that a cancel and an answer are heard at any time.
 
+mod listing;
 mod output;
 mod prompt;
 mod session;
@@ -142,13 +143,7 @@ impl Server {
                     }
                 }
             }
-            Some(Message::Notification { method, params }) => {
-                if method == "session/cancel"
-                    && let Some(session) = self.sessions.get(&text(&params, "sessionId"))
-                {
-                    session.cancel();
-                }
-            }
+            Some(Message::Notification { method, params }) => self.notified(&method, &params),
             Some(Message::Response { id, outcome }) => self.output.answered(&id, &outcome),
             None => {
                 let is_json = serde_json::from_str::<Value>(line).is_ok();
@@ -159,6 +154,23 @@ impl Server {
                 };
                 self.output.respond(&Value::Null, Err((code, message.to_owned())));
             }
+        }
+    }
+
+    fn notified(&self, method: &str, params: &Value) {
+        match method {
+            "session/cancel" => {
+                if let Some(session) = self.sessions.get(&text(params, "sessionId")) {
+                    session.cancel();
+                }
+            }
+            "$/cancel_request" => {
+                let mut sessions = self.sessions.values();
+                if let Some(session) = sessions.find(|it| it.answers(&params["requestId"])) {
+                    session.cancel();
+                }
+            }
+            _ => {}
         }
     }
 
@@ -176,6 +188,8 @@ impl Server {
             "session/new" => self.open(id, params, None).await,
             "session/load" => self.open(id, params, Some(History::Repeat)).await,
             "session/resume" => self.open(id, params, Some(History::Keep)).await,
+            "session/list" => listing::list(&self.host_environment, params).await.map(Some),
+            "session/close" => self.close(params).await.map(Some),
             "session/prompt" => self.prompt(id, params).map(|()| None),
             method => Err(Refusal::new(UNKNOWN_METHOD, format!("`{method}` is not offered"))),
         }
@@ -223,6 +237,16 @@ impl Server {
         self.output.update(&name, &session::commands());
         self.sessions.insert(name, session);
         Ok(None)
+    }
+
+    /// Cancels what runs in a session, and closes it. It stays in the store.
+    async fn close(&mut self, params: &Value) -> Result<Value, Refusal> {
+        let name = text(params, "sessionId");
+        let Some(session) = self.sessions.remove(&name) else {
+            return Err(Refusal::new(INVALID_PARAMS, format!("no session `{name}` is open")));
+        };
+        session.end().await;
+        Ok(json!({}))
     }
 
     fn prompt(&mut self, id: &Value, params: &Value) -> Result<(), Refusal> {
@@ -275,7 +299,7 @@ fn abilities() -> Value {
             "loadSession": true,
             "promptCapabilities": { "image": false, "audio": false, "embeddedContext": true },
             "mcpCapabilities": { "http": false, "sse": false },
-            "sessionCapabilities": { "resume": {} },
+            "sessionCapabilities": { "close": {}, "list": {}, "resume": {} },
         },
         "authMethods": [],
         "agentInfo": {

@@ -64,14 +64,16 @@ impl Output {
             Some(diff) => super::prompt::fenced("diff", diff),
             None => summary.clone(),
         };
-        let call = json!({
+        let mut call = json!({
             "toolCallId": question.id,
             "title": format!("{member}: {summary}"),
             "kind": kind_of(&question.tool),
             "status": "pending",
-            "rawInput": input,
             "content": [{ "type": "content", "content": { "type": "text", "text": text } }],
         });
+        if !input.is_null() {
+            call["rawInput"] = input;
+        }
         let options = json!([
             { "optionId": "once", "name": "Allow once", "kind": "allow_once" },
             { "optionId": "session", "name": "Allow in this session", "kind": "allow_always" },

@@ -1,6 +1,6 @@
 //! A session of an editor: a conversation that answers one prompt after the other.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::fmt::Write as _;
 use std::path::Path;
 use std::rc::Rc;
@@ -63,7 +63,8 @@ pub(super) struct EditorSession {
 
 #[derive(Default)]
 struct State {
-    is_busy: Cell<bool>,
+    /// The request of the prompt that runs.
+    running: RefCell<Option<Value>>,
     is_cancelled: Cell<bool>,
 }
 
@@ -152,11 +153,16 @@ impl EditorSession {
     }
 
     pub(super) fn is_busy(&self) -> bool {
-        self.state.is_busy.get()
+        self.state.running.borrow().is_some()
+    }
+
+    /// Returns whether the prompt that runs is that of a request.
+    pub(super) fn answers(&self, request: &Value) -> bool {
+        self.state.running.borrow().as_ref() == Some(request)
     }
 
     pub(super) fn prompt(&mut self, id: Value, prompt: Prompt) {
-        self.state.is_busy.set(true);
+        self.state.running.replace(Some(id.clone()));
         self.state.is_cancelled.set(false);
         // The task ends with this handle only, and waits for a prompt where the session is not busy.
         let _ = self.prompts.try_send((id, prompt));
@@ -228,7 +234,7 @@ impl Replies {
                 self.cancel_waiting().await;
                 outcome = Ok("cancelled");
             }
-            self.state.is_busy.set(false);
+            self.state.running.replace(None);
             let response = match outcome {
                 Ok(reason) => Ok(json!({ "stopReason": reason })),
                 Err(error) => Err((INTERNAL_ERROR, format!("{error:#}"))),

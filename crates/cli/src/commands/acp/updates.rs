@@ -70,14 +70,25 @@ impl Updates {
                 let paths: Vec<&str> = changes.iter().map(|change| &*change.path).collect();
                 let locations: Vec<Value> =
                     paths.iter().map(|path| json!({ "path": path })).collect();
-                vec![json!({
+                let mut update = json!({
                     "sessionUpdate": "tool_call",
                     "toolCallId": format!("{turn}.files.{}", paths.join(",")),
                     "title": format!("{member} changed {}", safe(&paths.join(", "))),
                     "kind": "edit",
                     "status": "completed",
                     "locations": locations,
-                })]
+                });
+                let diffs: Vec<Value> = changes
+                    .iter()
+                    .filter_map(|change| {
+                        let texts = change.diff.as_ref()?;
+                        Some(diff(&change.path, texts.before.as_deref(), &texts.after))
+                    })
+                    .collect();
+                if !diffs.is_empty() {
+                    update["content"] = diffs.into();
+                }
+                vec![update]
             }
             EventKind::Todo { items } => vec![plan(items)],
             _ => Vec::new(),
@@ -147,19 +158,26 @@ fn tool_started(turn: TurnId, member: &MemberName, id: &str, name: &str, input: 
         "title": title.trim_end(),
         "kind": kind_of(name),
         "status": "in_progress",
-        "rawInput": input,
     });
     if let Some(path) = path {
         update["locations"] = json!([{ "path": path }]);
         let after = text(&["new_string", "content"]);
         if let Some(after) = after.filter(|_| kind_of(name) == "edit") {
-            let before = text(&["old_string"]);
-            update["content"] = json!([{
-                "type": "diff", "path": path, "oldText": before, "newText": after,
-            }]);
+            update["content"] = json!([diff(path, text(&["old_string"]), after)]);
         }
     }
+    if !input.is_null() {
+        update["rawInput"] = input;
+    }
     update
+}
+
+fn diff(path: &str, before: Option<&str>, after: &str) -> Value {
+    let mut diff = json!({ "type": "diff", "path": path, "newText": after });
+    if let Some(before) = before {
+        diff["oldText"] = before.into();
+    }
+    diff
 }
 
 /// Returns the protocol's kind of a tool, by its name.
