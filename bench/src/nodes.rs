@@ -48,11 +48,13 @@ pub fn run() {
 }
 
 /// Answers at once, never the same, and calls itself.
-struct Endless(Arc<AtomicU64>);
+struct Endless;
 
 impl Agent for Endless {
     fn start(&self, turn_input: TurnInput) -> AgentTurn {
-        let number = self.0.fetch_add(1, Ordering::Relaxed);
+        // Of all nodes: a text that three of them say stops the conversation.
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let text = format!("{}answer {number} [NEXT: max]", "word ".repeat(400));
         StandIn::new(Script { turns: vec![vec![Step::Say(text)]] }).start(turn_input)
     }
@@ -66,7 +68,7 @@ fn team_text() -> String {
 }
 
 fn team() -> TeamAgents {
-    let max: Arc<dyn Agent> = Arc::new(Endless(Arc::default()));
+    let max: Arc<dyn Agent> = Arc::new(Endless);
     let agents = HashMap::from([("max".into(), MemberAgent::new(max, "/"))]);
     TeamAgents::new(Team::parse(&team_text()).unwrap(), agents)
 }
@@ -115,14 +117,11 @@ async fn with_nodes(cluster: &Cluster, nodes: usize) -> f64 {
         stores.push(PostgresStore::open(&cluster.url(), None).await.unwrap());
     }
     let begun = Instant::now();
-    let takers: Vec<_> = stores
-        .iter()
-        .flat_map(|store| std::iter::repeat_n(store, JOBS))
-        .map(|store| tokio::spawn(take(store.clone(), Arc::clone(&turns))))
-        .collect();
-    for taker in takers {
-        taker.await.unwrap();
+    let mut takers = tokio::task::JoinSet::new();
+    for store in stores.iter().flat_map(|store| std::iter::repeat_n(store, JOBS)) {
+        takers.spawn(take(store.clone(), Arc::clone(&turns)));
     }
+    takers.join_all().await;
     per_second(SESSIONS as u64 * TURNS, begun.elapsed())
 }
 

@@ -4,43 +4,66 @@
 //! have its commands run by members with wider permissions.
 
 mod git_config;
+mod location;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
+use std::fs::Metadata;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use convoke_core::Diagnostic;
 use convoke_core::figures::hexadecimal;
-use convoke_files::{Disk, Files as _};
+use convoke_files::{Disk, FileKind, Files as _};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+use self::git_config::GitConfig;
+use self::location::{Location, locate};
 use crate::diagnostics;
 
-/// The files and directories of a project that can name commands for agents' programs and git. A directory includes
-/// everything below it.
+/// The files and directories that can name commands for agents' programs, in any directory of a project and above it.
+/// A directory includes everything below it.
 const ENTRIES: &[&str] = &[
-    ".claude/agents",
-    ".claude/commands",
-    ".claude/hooks",
-    ".claude/settings.json",
-    ".claude/settings.local.json",
-    ".claude/skills",
-    ".mcp.json",
-    ".codex",
     ".agents",
+    ".claude",
+    ".codex",
     ".gemini",
-    ".env",
-    ".git/hooks",
+    ".github",
+    ".kilo",
+    ".kilocode",
+    ".kimi",
+    ".kimi-code",
+    ".mcp.json",
+    ".opencode",
+    ".qwen",
+    "kilo.json",
+    "kilo.jsonc",
+    "opencode.json",
+    "opencode.jsonc",
 ];
+
+/// Variables, which programs load in their working directory and above it.
+const VARIABLES: &str = ".env";
+
+/// Parts of the entries that name no commands.
+const WITHOUT_COMMANDS: &[&str] =
+    &[".claude/CLAUDE.md", ".claude/CLAUDE.local.md", ".claude/plans", ".claude/worktrees"];
+
+/// Parts of `.github` that name commands for agents.
+const OF_GITHUB: &[&str] = &["agents", "copilot", "hooks", "mcp.json", "skills"];
+
+/// The files and directories of a repository that name commands, besides its configuration.
+const GIT_ENTRIES: &[&str] = &["branches", "hooks", "remotes"];
 
 /// The maximum number of files, of bytes in them, and of directories within each other. A turn reads all of them.
 const MOST_FILES: usize = 2000;
 const MOST_BYTES: u64 = 64 << 20;
 const MOST_DEPTH: usize = 16;
+/// The maximum number of directories of a project.
+const MOST_DIRECTORIES: usize = 200_000;
 
-/// Stands for what is over a limit. It is never trusted.
+/// Stands for what is over a limit, or unclear. It is never trusted.
 const OVER_LIMIT: &str = "";
 
 /// The number of files that a message names.
@@ -52,15 +75,26 @@ const NAMED_FILES: usize = 3;
 pub struct CommandFiles(BTreeMap<String, String>);
 
 impl CommandFiles {
-    /// Reads the files in some directories of a project, whose paths are relative to it.
-    pub fn read(project: &Path, directories: &BTreeSet<PathBuf>) -> Self {
-        let mut reading = Reading { project, found: BTreeMap::new(), bytes: 0 };
-        for directory in directories {
+    /// Reads the files in a project and above it, with paths that are relative to it; `below` are working directories in
+    /// it. Those in the user's home are the user's own.
+    pub fn read(project: &Path, below: &BTreeSet<PathBuf>, home: Option<&Path>) -> Self {
+        let project = project.canonicalize().unwrap_or_else(|_| project.to_owned());
+        let home = home.map(|home| home.canonicalize().unwrap_or_else(|_| home.to_owned()));
+        let mut reading = Reading::new(&project);
+        let above = project.ancestors().enumerate().skip(1);
+        for (count, _) in above.filter(|(_, directory)| home.as_deref() != Some(directory)) {
+            let above: PathBuf = std::iter::repeat_n("..", count).collect();
             for entry in ENTRIES {
-                reading.add(&directory.join(entry), 0);
+                reading.add(&above.join(entry));
             }
-            reading.add_git_config(directory);
+            reading.add(&above.join(VARIABLES));
+            reading.add_git(&above);
         }
+        let below = below.iter().flat_map(|below| below.ancestors()).chain([Path::new("")]);
+        for directory in below {
+            reading.add(&directory.join(VARIABLES));
+        }
+        reading.add_below(home.as_deref());
         Self(reading.found)
     }
 
@@ -82,6 +116,12 @@ impl CommandFiles {
         self.0.contains_key(path)
     }
 
+    /// Adds the files of another place, under its path.
+    pub fn add(&mut self, place: &Path, files: Self) {
+        let named = |path: String| place.join(path).to_string_lossy().into_owned();
+        self.0.extend(files.0.into_iter().map(|(path, hash)| (named(path), hash)));
+    }
+
     /// Returns the files in a directory, with paths that are relative to it.
     #[must_use]
     pub fn within(&self, directory: &Path) -> Self {
@@ -93,11 +133,6 @@ impl CommandFiles {
     }
 }
 
-/// Returns the directories from a project down to one below it, whose files its programs follow.
-pub fn directories_to(below: &Path) -> BTreeSet<PathBuf> {
-    below.ancestors().map(Path::to_owned).collect()
-}
-
 /// The command files that the user trusts, for turns in one directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TrustedCommands {
@@ -107,13 +142,15 @@ pub struct TrustedCommands {
     pub below: PathBuf,
     /// The directory that the user trusts.
     pub granted: PathBuf,
+    /// The user's home.
+    pub home: Option<PathBuf>,
 }
 
 impl TrustedCommands {
     /// Compares the files around a working directory with the trusted ones. Returns a diagnostic if one has changed.
     pub fn check(&self, cwd: &Path) -> Option<Diagnostic> {
         let project = cwd.ancestors().nth(self.below.components().count())?;
-        let now = CommandFiles::read(project, &directories_to(&self.below));
+        let now = CommandFiles::read(project, &[self.below.clone()].into(), self.home.as_deref());
         let changed = now.changed_since(&self.files);
         if changed.is_empty() {
             return None;
@@ -133,63 +170,219 @@ impl TrustedCommands {
     }
 }
 
+/// Returns the configuration files of the repositories in a directory, as far as the limits allow.
+pub(crate) fn git_configurations(directory: &Path) -> Vec<PathBuf> {
+    let mut reading = Reading::new(directory);
+    reading.add_below(None);
+    reading.configurations
+}
+
 /// The files that were found so far.
 struct Reading<'a> {
     project: &'a Path,
     found: BTreeMap<String, String>,
     bytes: u64,
+    /// The configuration files of repositories.
+    configurations: Vec<PathBuf>,
+}
+
+impl<'a> Reading<'a> {
+    fn new(project: &'a Path) -> Self {
+        Self { project, found: BTreeMap::new(), bytes: 0, configurations: Vec::new() }
+    }
 }
 
 impl Reading<'_> {
-    /// Adds a file, or all files in a directory. Links are followed, as the programs do.
-    fn add(&mut self, path: &Path, depth: usize) {
-        let real = self.project.join(path);
-        let Ok(metadata) = real.metadata() else { return };
-        if metadata.is_dir() {
-            let names = Disk.names(&real);
-            let (Ok(names), ..MOST_DEPTH) = (names, depth) else {
-                self.insert(path, OVER_LIMIT.to_owned());
-                return;
-            };
-            for name in names {
-                if self.found.len() >= MOST_FILES {
-                    self.insert(path, OVER_LIMIT.to_owned());
-                    return;
-                }
-                self.add(&path.join(name), depth + 1);
+    /// Adds the files in all directories of the project.
+    fn add_below(&mut self, home: Option<&Path>) {
+        let mut open = vec![PathBuf::new()];
+        let mut count = 0;
+        while let Some(directory) = open.pop() {
+            count += 1;
+            if count > MOST_DIRECTORIES {
+                return self.insert(Path::new("."), OVER_LIMIT.to_owned());
             }
-        } else if metadata.is_file() && !is_sample(path) {
-            // A hook runs only if it can be executed.
-            let mode = if metadata.permissions().mode() & 0o111 == 0 { "" } else { "x" };
-            let Ok(head) = Disk.read_head(&real, MOST_BYTES - self.bytes) else { return };
-            self.bytes += head.bytes.len() as u64;
-            let is_whole = head.bytes.len() as u64 >= head.size;
-            let hash = if is_whole { hash_of(mode, &head.bytes) } else { OVER_LIMIT.to_owned() };
-            self.insert(path, hash);
+            let real = self.project.join(&directory);
+            let is_home = home == Some(&real);
+            // What cannot be listed cannot be found there either.
+            let Ok(listing) = std::fs::read_dir(&real) else { continue };
+            let mut parts_of_repository = 0;
+            for entry in listing.flatten() {
+                let (name, kind) = (entry.file_name(), entry.file_type());
+                let path = directory.join(&name);
+                let is_directory = kind.is_ok_and(|kind| kind.is_dir());
+                match name.to_str() {
+                    Some(".git") => self.add_git(&directory),
+                    Some(name) if ENTRIES.contains(&name) && !is_home => self.add(&path),
+                    name => {
+                        parts_of_repository +=
+                            usize::from(matches!(name, Some("HEAD" | "objects" | "refs")));
+                        if is_directory {
+                            open.push(path);
+                        }
+                    }
+                }
+            }
+            // A bare repository, such as one that another pushes to.
+            if parts_of_repository == 3 && !directory.as_os_str().is_empty() {
+                self.add_repository(&directory, &real, &directory);
+            }
         }
     }
 
-    /// Adds what the configuration of a repository names commands with, and the hooks that it leads to.
-    fn add_git_config(&mut self, directory: &Path) {
-        let path = directory.join(".git/config");
-        let config = git_config::read(&self.project.join(&path));
-        if !config.settings.is_empty() {
-            self.insert(&path, hash_of("", config.settings.as_bytes()));
+    /// Adds the repository of a working tree.
+    fn add_git(&mut self, worktree: &Path) {
+        let path = worktree.join(".git");
+        self.add_repository(&path, &self.project.join(&path), worktree);
+    }
+
+    /// Adds a file, or all files in a directory.
+    fn add(&mut self, path: &Path) {
+        self.add_file(path, &self.project.join(path), 0);
+    }
+
+    /// Adds what is found at a location under a path that may be another. Links are followed, as the programs do.
+    fn add_file(&mut self, path: &Path, location: &Path, depth: usize) {
+        if WITHOUT_COMMANDS.iter().any(|it| path.ends_with(it)) {
+            return;
+        }
+        let metadata = match locate(location) {
+            Location::Missing => return,
+            Location::Unclear => Err(()),
+            Location::Found(real) => real.symlink_metadata().map(|it| (real, it)).map_err(|_| ()),
+        };
+        match metadata {
+            Ok((real, metadata)) if metadata.is_dir() => self.add_directory(path, &real, depth),
+            Ok((real, metadata)) if metadata.is_file() => {
+                if !is_sample(path) {
+                    let hash = self.hash(&real, &metadata);
+                    self.insert(path, hash);
+                }
+            }
+            _ => self.insert(path, OVER_LIMIT.to_owned()),
+        }
+    }
+
+    fn add_directory(&mut self, path: &Path, real: &Path, depth: usize) {
+        let names = Disk.names(real);
+        let (Ok(names), ..MOST_DEPTH) = (names, depth) else {
+            return self.insert(path, OVER_LIMIT.to_owned());
+        };
+        let is_github = path.ends_with(".github");
+        for name in names {
+            if is_github && !OF_GITHUB.iter().any(|it| name == **it) {
+                continue;
+            }
+            if self.found.len() >= MOST_FILES {
+                return self.insert(path, OVER_LIMIT.to_owned());
+            }
+            self.add_file(&path.join(&name), &real.join(&name), depth + 1);
+        }
+    }
+
+    fn hash(&mut self, real: &Path, metadata: &Metadata) -> String {
+        // A hook runs only if it can be executed.
+        let mode = if metadata.permissions().mode() & 0o111 == 0 { "" } else { "x" };
+        let Ok(head) = Disk.read_head(real, MOST_BYTES - self.bytes) else {
+            return OVER_LIMIT.to_owned();
+        };
+        self.bytes += head.bytes.len() as u64;
+        let is_whole = head.bytes.len() as u64 >= head.size;
+        if is_whole { hash_of(mode, &head.bytes) } else { OVER_LIMIT.to_owned() }
+    }
+
+    /// Adds what a repository names commands with, wherever its files are: its configuration, hooks, and submodules.
+    fn add_repository(&mut self, path: &Path, location: &Path, worktree: &Path) {
+        let GitDirectory { own, common } = match GitDirectory::find(location) {
+            Ok(repository) => repository,
+            Err(Location::Missing) => return,
+            Err(_) => return self.insert(path, OVER_LIMIT.to_owned()),
+        };
+        for entry in GIT_ENTRIES {
+            self.add_file(&path.join(entry), &common.join(entry), 0);
+        }
+        let mut config = GitConfig::default();
+        for path in [common.join("config"), own.join("config.worktree")] {
+            config.read(&path);
+            self.configurations.push(path);
+        }
+        if config.is_unclear {
+            self.insert(&path.join("config"), OVER_LIMIT.to_owned());
+        } else if !config.settings.is_empty() {
+            self.insert(&path.join("config"), hash_of("", config.settings.as_bytes()));
         }
         if let Some(hooks) = config.hooks {
-            self.add(&directory.join(hooks), 0);
+            self.add(&worktree.join(hooks));
+        }
+        self.add_modules(&path.join("modules"), &own.join("modules"), 0);
+    }
+
+    /// Adds the repositories of submodules, whose names may have several parts.
+    fn add_modules(&mut self, path: &Path, location: &Path, depth: usize) {
+        let Location::Found(real) = locate(location) else { return };
+        let Ok(names) = Disk.names(&real) else { return };
+        for name in names {
+            let (path, real) = (path.join(&name), real.join(&name));
+            if depth >= MOST_DEPTH || self.found.len() >= MOST_FILES {
+                return self.insert(&path, OVER_LIMIT.to_owned());
+            }
+            if real.join("HEAD").exists() {
+                self.add_repository(&path, &real, &path);
+            } else if real.is_dir() {
+                self.add_modules(&path, &real, depth + 1);
+            }
         }
     }
 
     fn insert(&mut self, path: &Path, hash: String) {
-        self.found.insert(path.to_string_lossy().into_owned(), hash);
+        if self.found.len() > MOST_FILES {
+            self.found.insert(".".to_owned(), OVER_LIMIT.to_owned());
+        } else {
+            self.found.insert(path.to_string_lossy().into_owned(), hash);
+        }
     }
+}
+
+/// The directories of a repository: its own, and the one that it shares with other working trees.
+struct GitDirectory {
+    own: PathBuf,
+    common: PathBuf,
+}
+
+impl GitDirectory {
+    /// Finds the directories as git does; `Missing` if there is no repository.
+    fn find(path: &Path) -> Result<Self, Location> {
+        let mut own = found(path)?;
+        if own.is_file() {
+            own = found(&linked(&own, "gitdir:")?)?;
+        }
+        let common = own.join("commondir");
+        let common = match locate(&common) {
+            Location::Missing => own.clone(),
+            _ => found(&linked(&found(&common)?, "")?)?,
+        };
+        Ok(Self { own, common })
+    }
+}
+
+fn found(path: &Path) -> Result<PathBuf, Location> {
+    match locate(path) {
+        Location::Found(path) => Ok(path),
+        other => Err(other),
+    }
+}
+
+/// Reads the path that a file of git leads to.
+fn linked(file: &Path, prefix: &str) -> Result<PathBuf, Location> {
+    let text = Disk.read_text(file, FileKind::Configuration).map_err(|_| Location::Unclear)?;
+    let path = text.strip_prefix(prefix).ok_or(Location::Unclear)?.trim();
+    Ok(file.parent().unwrap_or(file).join(path))
 }
 
 /// Returns whether a file is a sample of a hook, which git writes and does not run.
 fn is_sample(path: &Path) -> bool {
     path.extension().is_some_and(|it| it == "sample")
-        && path.parent().is_some_and(|it| it.ends_with(".git/hooks"))
+        && path.parent().is_some_and(|it| it.ends_with("hooks"))
 }
 
 fn hash_of(mode: &str, bytes: &[u8]) -> String {
@@ -206,8 +399,8 @@ mod tests {
     }
 
     fn trusted(project: &Path, below: &str) -> TrustedCommands {
-        let files = CommandFiles::read(project, &directories_to(Path::new(below)));
-        TrustedCommands { files, below: below.into(), granted: project.to_owned() }
+        let files = CommandFiles::read(project, &[below.into()].into(), None);
+        TrustedCommands { files, below: below.into(), granted: project.to_owned(), home: None }
     }
 
     #[test]
@@ -218,9 +411,15 @@ mod tests {
         }
         let before = trusted(dir.path(), "");
         assert_eq!(before.check(dir.path()), None);
-        for name in
-            ["AGENTS.md", "CLAUDE.md", "src/main.rs", ".claude/plans/b.md", "other/.mcp.json"]
-        {
+        for name in [
+            "AGENTS.md",
+            ".claude/CLAUDE.md",
+            "a/CLAUDE.md",
+            "src/main.rs",
+            ".claude/plans/b.md",
+            "other/.env",
+            ".github/workflows/x.yml",
+        ] {
             write(&dir.path().join(name), "b");
         }
         assert_eq!(before.check(dir.path()), None, "instructions and sources are no commands");
@@ -231,6 +430,14 @@ mod tests {
             ".claude/agents/x.md",
             ".claude/commands/x.md",
             ".claude/hooks/x.sh",
+            ".claude/workflows/x.js",
+            ".claude/output-styles/x.md",
+            "nested/deep/.claude/skills/x/SKILL.md",
+            "nested/.mcp.json",
+            ".opencode/plugin/x.js",
+            "opencode.json",
+            ".qwen/settings.json",
+            ".github/hooks/x.json",
             ".mcp.json",
             ".codex/config.toml",
             ".codex/hooks.json",
@@ -292,6 +499,108 @@ mod tests {
         assert!(before.files.contains(".claude/skills/x/SKILL.md"));
         write(&dir.path().join("skills/x/SKILL.md"), "two");
         assert!(before.check(dir.path()).is_some());
+    }
+
+    /// A project in a directory with a repository, in which git and its commands run as the user calls them.
+    fn repository(dir: &Path) -> PathBuf {
+        let project = dir.join("project");
+        std::fs::create_dir_all(&project).unwrap();
+        shell(&project, "git init -q . && git config user.name a && git config user.email a@b");
+        project
+    }
+
+    fn shell(dir: &Path, script: &str) {
+        let mut command = std::process::Command::new("sh");
+        let command = command.args(["-ec", script]).current_dir(dir).env_remove("GIT_DIR");
+        let output = command.env("HOME", dir).output().unwrap();
+        assert!(output.status.success(), "{script}: {output:?}");
+    }
+
+    #[test]
+    fn git_is_followed_wherever_its_files_are() {
+        let hook = "printf '#!/bin/sh\\n' > \"$1\"; chmod +x \"$1\"";
+        let hook = format!("hook() {{ {hook}; }};");
+        for (script, named) in [
+            ("git config core.fsmonitor x", ".git/config"),
+            ("hook .git/hooks/pre-commit", ".git/hooks/pre-commit"),
+            (
+                "mv .git .g; echo 'gitdir: .g' > .git; git config -f .g/config core.fsmonitor x",
+                ".git/config",
+            ),
+            (
+                "cp -r .git .g; echo ../.g > .git/commondir; git config -f .g/config alias.x '!y'",
+                ".git/config",
+            ),
+            (
+                "cp -r .git .g; echo ../.g > .git/commondir; hook .g/hooks/pre-commit",
+                ".git/hooks/pre-commit",
+            ),
+            ("git config -f .git/config.worktree core.fsmonitor x", ".git/config"),
+            ("git init -q sub; git -C sub config core.fsmonitor x", "sub/.git/config"),
+            ("git init -q --bare x.git; hook x.git/hooks/pre-receive", "x.git/hooks/pre-receive"),
+            ("git config remote.origin.url $PWD/x.git", ".git/config"),
+            ("mkdir .git/remotes; echo 'URL: x' > .git/remotes/origin", ".git/remotes/origin"),
+            (
+                "git init -q --bare .git/modules/a/b; git config -f .git/modules/a/b/config core.fsmonitor x",
+                ".git/modules/a/b/config",
+            ),
+            (
+                "rm -rf .git/hooks; mkdir .h; hook .h/pre-commit; ln -s ../.h .git/hooks",
+                ".git/hooks/pre-commit",
+            ),
+            ("rm -rf .git/hooks; ln -s /proc/self/cwd/.h .git/hooks", ".git/hooks"),
+            ("ln -s /proc/self/cwd/x.json .mcp.json", ".mcp.json"),
+            ("mkdir .claude; mkfifo .claude/settings.json", ".claude/settings.json"),
+            ("mv .git .g; echo 'gitdir: /proc/self/cwd/.g' > .git", ".git"),
+            ("git config include.path /proc/self/cwd/x", ".git/config"),
+        ] {
+            let dir = tempfile::tempdir().unwrap();
+            let project = repository(dir.path());
+            let before = trusted(&project, "");
+            assert_eq!(before.check(&project), None);
+            shell(&project, &format!("{hook} {script}"));
+            let told = before.check(&project).map(|it| it.message).unwrap_or_default();
+            let names = told.split_once(": changed").map_or("", |(names, _)| names);
+            assert!(names.split(", ").any(|name| name == named), "{script}: {told}");
+        }
+    }
+
+    #[test]
+    fn everyday_work_with_git_changes_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let project = repository(dir.path());
+        let before = trusted(&project, "");
+        shell(
+            &project,
+            "git remote add origin https://h.example/a.git; git config branch.main.remote origin;
+             touch a; git add a; git commit -qm a; git branch b; git init -q sub; git worktree add -q tree b;
+             git -C tree config user.name b",
+        );
+        assert_eq!(before.check(&project), None);
+    }
+
+    #[test]
+    fn files_above_a_project_count_except_those_of_the_home() {
+        let dir = tempfile::tempdir().unwrap();
+        let (home, project) = (dir.path().join("home"), dir.path().join("home/repo/app"));
+        std::fs::create_dir_all(&project).unwrap();
+        let home = Some(home);
+        let read = || TrustedCommands {
+            files: CommandFiles::read(&project, &[PathBuf::new()].into(), home.as_deref()),
+            below: PathBuf::new(),
+            granted: project.clone(),
+            home: home.clone(),
+        };
+        let before = read();
+        write(&dir.path().join("home/.claude/settings.json"), "{}");
+        write(&dir.path().join("home/.mcp.json"), "{}");
+        assert_eq!(before.check(&project), None);
+        for name in [".mcp.json", "../.mcp.json", "../.claude/skills/x/SKILL.md", "../../../.env"] {
+            let before = read();
+            write(&project.join(name), "x");
+            let told = before.check(&project).map(|it| it.message).unwrap_or_default();
+            assert!(told.starts_with(&format!("{name}: changed")), "{name}: {told}");
+        }
     }
 
     #[test]

@@ -64,6 +64,12 @@ convoke_core::diagnostic_codes! {
     AGENT_COMMANDS_CHANGED = "agent.commands-changed", Loss,
         "A file that names commands for agents or git changed since the directory was trusted; the agent is started as if it were not trusted.",
         "Look at the file, then run `convoke trust`, which shows what changed.";
+    AGENT_COMMANDS_SHARED = "agent.commands-shared", Loss,
+        "Another member works in the same directory at the same time and could change files that name commands; the agent is started as if the directory were not trusted.",
+        "Give the members that may write copies of their own (`workspace = \"own\"`), or let them work one after the other.";
+    PERMISSION_DROPPED = "permission.dropped", Loss,
+        "The agent's program dropped a question because it asked another one at the same time.",
+        "Nothing ran that was not allowed; the agent can ask again. Codex keeps all questions from version 0.99.";
     PERMISSION_PROGRAM_RULES = "permission.program-rules", Loss,
         "An agent that asks a person has rules of its program's own that allow commands or tools, and follows them without a question.",
         "Move the rules to your `permissions.toml`, or remove them.";
@@ -76,6 +82,9 @@ convoke_core::diagnostic_codes! {
     SANDBOX_VARIABLES_WITHHELD = "sandbox.variables-withheld", Note,
         "An agent failed that was not given variables whose names mark secrets.",
         "Name those that it needs as `variables` of the agent in agents.toml.";
+    SANDBOX_SIGN_IN = "sandbox.sign-in-renewed", Note,
+        "The agent's program replaced its sign-in with a newer one of the same account, as it does when the old one ends.",
+        "If it was not the program but a command of the agent, sign in again.";
     SANDBOX_STOPPED = "sandbox.stopped", Loss,
         "The sandbox stopped a tool of the agent, which may have continued without it.",
         "Widen the member's permissions, or add the path or port to the agent in agents.toml, if it should be allowed.";

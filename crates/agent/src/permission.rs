@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use convoke_team::{PermissionRules, RuleAnswer};
@@ -12,8 +13,10 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 use tokio::sync::{mpsc, watch};
 
+use crate::sandbox::Reach;
+
 /// An action that an agent asks to take.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct PermissionQuestion {
     /// The id of the question in its turn.
     pub id: String,
@@ -27,9 +30,21 @@ pub struct PermissionQuestion {
     /// The change to a file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub diff: Option<String>,
+    /// The directory that the command would run in, if it is not the working directory of the member.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub directory: Option<PathBuf>,
     /// Whether the summary is a command for a shell.
     #[serde(skip)]
     pub is_command: bool,
+    /// Whether part of it is too long to be shown. A yes to it counts once.
+    #[serde(skip)]
+    pub is_cut: bool,
+    /// The files that the tool would read.
+    #[serde(skip)]
+    pub reads: Vec<PathBuf>,
+    /// The files that the tool would change.
+    #[serde(skip)]
+    pub changes: Vec<PathBuf>,
 }
 
 /// Serializes JSON text as its value. Text that was cut is not valid JSON and stays a string.
@@ -40,17 +55,20 @@ fn as_json<S: Serializer>(text: &str, serializer: S) -> Result<S::Ok, S::Error> 
 
 /// The bytes of each text of a question that are shown.
 const SHOWN: usize = 64 << 10;
+/// Those of them at the end of the text.
+const SHOWN_END: usize = 16 << 10;
 
 impl PermissionQuestion {
-    /// Cuts texts that are too long to read. A command that was cut matches no rule.
+    /// Cuts the middle of texts that are too long to read. A command that was cut matches no rule and no earlier answer.
     pub(crate) fn shorten(&mut self) {
-        let Self { id: _, tool, summary, input, diff, is_command } = self;
+        let Self { tool, summary, input, diff, is_command, is_cut, .. } = self;
         for text in [tool, summary, input].into_iter().chain(diff) {
             if text.len() > SHOWN {
-                *is_command = false;
-                let left_out = text.len() - text.floor_char_boundary(SHOWN);
-                text.truncate(text.floor_char_boundary(SHOWN));
-                let _ = write!(text, "\n[… {left_out} bytes cut]");
+                (*is_command, *is_cut) = (false, true);
+                let start = text.floor_char_boundary(SHOWN - SHOWN_END);
+                let end = text.ceil_char_boundary(text.len() - SHOWN_END);
+                let mark = format!("\n[… {} bytes cut]\n", end - start);
+                text.replace_range(start..end, &mark);
             }
         }
     }
@@ -75,6 +93,8 @@ impl PermissionAnswer {
     pub const ALL: [Self; 4] = [Self::Once, Self::Session, Self::No, Self::Never];
     /// The answers that a person is offered at a terminal and on the page.
     pub const OFFERED: [Self; 3] = [Self::Once, Self::Session, Self::Never];
+    /// Those to a question that cannot be shown whole.
+    pub const OFFERED_ONCE: [Self; 2] = [Self::Once, Self::Never];
 
     /// Returns the name of the answer.
     pub const fn as_str(self) -> &'static str {
@@ -103,6 +123,8 @@ pub enum AnsweredBy {
     Session,
     /// A rule of the user's `permissions.toml`.
     Rule,
+    /// Refused without asking: the sandbox would stop the action.
+    Sandbox,
     /// No person answered in time.
     Timeout,
     /// Refused without asking: there is no person to ask.
@@ -118,6 +140,7 @@ impl AnsweredBy {
             Self::Person => "person",
             Self::Session => "session",
             Self::Rule => "rule",
+            Self::Sandbox => "sandbox",
             Self::Timeout => "timeout",
             Self::Nobody => "nobody",
             Self::Withdrawn => "withdrawn",
@@ -138,6 +161,8 @@ pub struct Approvals {
     /// The member whose agent asks.
     member: String,
     remembered: SessionAnswers,
+    /// The paths that a yes can allow.
+    reach: Option<Arc<Reach>>,
 }
 
 impl Approvals {
@@ -150,6 +175,12 @@ impl Approvals {
     #[must_use]
     pub fn remembered_in(self, answers: &SessionAnswers, member: &str) -> Self {
         Self { member: member.to_owned(), remembered: answers.clone(), ..self }
+    }
+
+    /// Refuses what the sandbox would stop, so that no person is asked for it.
+    #[must_use]
+    pub(crate) fn within(self, reach: Reach) -> Self {
+        Self { reach: Some(Arc::new(reach)), ..self }
     }
 
     /// Sets whether a person can be asked. If not, every question that no rule allows is refused.
@@ -166,14 +197,21 @@ impl Approvals {
 
     /// Returns the answer to a question that needs no person.
     pub fn decide(&self, question: &PermissionQuestion) -> Option<(PermissionAnswer, AnsweredBy)> {
-        let rule = self.rules.answer(&question.summary).filter(|_| question.is_command);
+        if self.reach.as_ref().is_some_and(|reach| reach.stops(question)) {
+            return Some((PermissionAnswer::Never, AnsweredBy::Sandbox));
+        }
+        // Rules are for a directory, and the same command does something else in another one.
+        let has_rule = question.is_command && question.directory.is_none();
+        let rule = self.rules.answer(&question.summary);
+        let rule = rule.filter(|rule| has_rule || (question.is_command && *rule == RuleAnswer::Never));
         match rule {
             Some(RuleAnswer::Never) => return Some((PermissionAnswer::Never, AnsweredBy::Rule)),
             Some(RuleAnswer::Allow) => return Some((PermissionAnswer::Once, AnsweredBy::Rule)),
             None => {}
         }
         let remembered = self.remembered.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(answer) = remembered.get(&self.key(question)) {
+        let answer = remembered.get(&self.key(question)).filter(|_| !question.is_cut);
+        if let Some(answer) = answer {
             return Some((*answer, AnsweredBy::Session));
         }
         self.is_unattended.borrow().then_some((PermissionAnswer::Never, AnsweredBy::Nobody))
@@ -181,7 +219,7 @@ impl Approvals {
 
     /// Stores an answer that a person gave for the session.
     pub fn remember(&self, question: &PermissionQuestion, answer: PermissionAnswer) {
-        if matches!(answer, PermissionAnswer::Once | PermissionAnswer::No) {
+        if matches!(answer, PermissionAnswer::Once | PermissionAnswer::No) || question.is_cut {
             return;
         }
         let mut remembered = self.remembered.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -189,15 +227,23 @@ impl Approvals {
     }
 
     fn key(&self, question: &PermissionQuestion) -> QuestionKey {
-        let PermissionQuestion { tool, summary, input, is_command, .. } = question;
+        let PermissionQuestion { tool, summary, input, directory, is_command, .. } = question;
         // Agents describe the same command in other words.
         let input = if *is_command { String::new() } else { input.clone() };
-        (self.member.clone(), tool.clone(), summary.clone(), input)
+        (self.member.clone(), tool.clone(), summary.clone(), input, directory.clone())
+    }
+
+    /// Removes the directory of a question that is the member's own.
+    pub(crate) fn simplify(&self, question: &mut PermissionQuestion) {
+        let Some(reach) = &self.reach else { return };
+        let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let own = real(&reach.cwd);
+        question.directory.take_if(|directory| real(&own.join(&*directory)) == own);
     }
 }
 
-/// A member, a tool, what it would do, and its input: with the same of all, a question is the same.
-type QuestionKey = (String, String, String, String);
+/// A member, a tool, what it would do, its input and its directory: with the same of all, a question is the same.
+type QuestionKey = (String, String, String, String, Option<PathBuf>);
 
 impl PartialEq for Approvals {
     fn eq(&self, other: &Self) -> bool {
@@ -230,8 +276,8 @@ mod tests {
             tool: "Bash".to_owned(),
             summary: command.to_owned(),
             input: format!("{{\"command\":{command:?}}}"),
-            diff: None,
             is_command: true,
+            ..PermissionQuestion::default()
         }
     }
 
@@ -253,6 +299,25 @@ mod tests {
         approvals.remember(&question("ls"), PermissionAnswer::Session);
         let session = Some((PermissionAnswer::Session, AnsweredBy::Session));
         assert_eq!(decide(&approvals.clone(), "ls"), session);
+        // In another directory it is another command.
+        let elsewhere = |command: &str| {
+            let directory = Some("/elsewhere".into());
+            PermissionQuestion { directory, ..question(command) }
+        };
+        for command in ["cargo test", "ls"] {
+            assert_eq!(approvals.decide(&elsewhere(command)), None);
+        }
+        let never = approvals.decide(&elsewhere("git push -f"));
+        assert_eq!(never, rule(PermissionAnswer::Never));
+        // A yes to what was not shown whole is no yes to another end of it.
+        let long = |end: &str| {
+            let mut long = question(&format!("{}{end}", "x".repeat(SHOWN)));
+            long.shorten();
+            long
+        };
+        assert!(long("; rm a").summary.ends_with("; rm a"));
+        approvals.remember(&long("; rm a"), PermissionAnswer::Session);
+        assert_eq!(approvals.decide(&long("; rm a")), None);
         approvals.set_attended(false);
         let nobody = Some((PermissionAnswer::Never, AnsweredBy::Nobody));
         assert_eq!(decide(&approvals, "ls -l"), nobody);

@@ -77,6 +77,12 @@ impl EventRedactor {
         }
     }
 
+    /// Replaces the redactor, and returns the held-back ends of incomplete texts.
+    pub fn replace(&mut self, redactor: Redactor) -> Vec<Event<'static>> {
+        self.redactor = redactor;
+        self.finish()
+    }
+
     /// Returns the held-back ends of incomplete texts.
     pub fn finish(&mut self) -> Vec<Event<'static>> {
         let texts = std::mem::take(&mut self.texts).into_iter();
@@ -197,7 +203,7 @@ fn each_text(event: &mut Event<'static>, visit: &mut dyn FnMut(&mut String)) {
         }
         EventKind::Todo { items } => items.iter_mut().map(|item| &mut item.text).for_each(show),
         EventKind::PermissionAsked { question, .. } => {
-            let PermissionQuestion { id: _, tool, summary, input, diff, is_command: _ } = question;
+            let PermissionQuestion { tool, summary, input, diff, .. } = question;
             [tool, summary, input].into_iter().chain(diff).for_each(visit);
         }
         EventKind::Warning(diagnostic) => visit(&mut diagnostic.message),

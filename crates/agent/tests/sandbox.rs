@@ -76,6 +76,9 @@ const ATTEMPTS: &[(&str, &str)] = &[
     ("name the open files of Convoke", "readlink /proc/$CONVOKE/fd/0"),
     ("read ~/.ssh by way of Convoke", "cat /proc/$CONVOKE/root$HOME/.ssh/id"),
     ("trace Convoke", "perl $OUTSIDE/trace.pl $CONVOKE"),
+    ("limit the files of Convoke", "perl $OUTSIDE/limit.pl $CONVOKE"),
+    ("limit its own files", "perl $OUTSIDE/limit.pl 0"),
+    ("search the keyring", "perl $OUTSIDE/keyring.pl"),
 ];
 
 /// The client of a connection, which is made when it is accepted by the kernel of the other side.
@@ -111,6 +114,19 @@ const TRACE: &str = r"
 my $ptrace = `uname -m` =~ /aarch64/ ? 117 : 101;
 exit(syscall($ptrace, 16, int($ARGV[0]), 0, 0) < 0);
 ";
+
+/// Limits the open files of a process, 0 for its own, to as many as any program needs.
+const LIMIT: &str = r#"
+my $prlimit = `uname -m` =~ /aarch64/ ? 261 : 302;
+exit(syscall($prlimit, int($ARGV[0]), 7, pack("QQ", 64, 64), 0) < 0);
+"#;
+
+/// Asks for the id of the keyring of its session.
+const KEYRING: &str = r#"
+my $keyctl = `uname -m` =~ /aarch64/ ? 219 : 250;
+use Errno;
+exit(syscall($keyctl, 0, -3, 0) < 0 && $! == Errno::ENOSYS());
+"#;
 
 impl Stage {
     fn new() -> Self {
@@ -152,9 +168,14 @@ impl Stage {
         std::fs::create_dir(&closed).unwrap();
         std::fs::set_permissions(&closed, std::fs::Permissions::from_mode(0o0)).unwrap();
         write(&stage.work().join("project.txt"), "text");
-        for (name, text) in
-            [("file", "text"), ("removed", "text"), ("net.pl", NET), ("trace.pl", TRACE)]
-        {
+        for (name, text) in [
+            ("file", "text"),
+            ("removed", "text"),
+            ("net.pl", NET),
+            ("trace.pl", TRACE),
+            ("limit.pl", LIMIT),
+            ("keyring.pl", KEYRING),
+        ] {
             write(&stage.outside().join(name), text);
         }
         std::fs::create_dir(stage.path("tmp")).unwrap();
@@ -336,6 +357,9 @@ read the environment of Convoke  -         -    -       -
 name the open files of Convoke   -         -    -       -
 read ~/.ssh by way of Convoke    -         -    -       -
 trace Convoke                    -         -    -       -
+limit the files of Convoke       -         -    -       open
+limit its own files              open      open open    open
+search the keyring               -         -    -       open
 ";
 
 #[test]
@@ -391,6 +415,22 @@ print "io_uring: ", ($made >= 0 ? "open" : $! == $ENOSYS ? "refused" : "other: $
         let expected = "done\nraw: refused\npacket: refused\nvsock: refused\nUDP over IPv6: refused\n\
                         Multipath TCP over IPv6: refused\nio_uring: refused\n";
         assert!(text.starts_with(expected), "{permissions}: {text}");
+    }
+}
+
+/// Root's own capabilities reach devices and the kernel, whatever the files.
+#[test]
+fn an_agent_of_root_makes_no_devices_and_keeps_the_capabilities_for_its_files() {
+    // chown, dac_override, fowner, fsetid, kill, setgid, setuid, setpcap, net_bind_service, setfcap
+    const KEPT: u64 = 1 | 1 << 1 | 1 << 3 | 1 << 4 | 1 << 5 | 1 << 6 | 1 << 7 | 1 << 8 | 1 << 10 | 1 << 31;
+    for permissions in ["read-only", "edit", "edit-and-network"] {
+        let stage = Stage::new();
+        let script = "mknod $TMPDIR/device c 1 3 || echo none; grep CapEff /proc/self/status";
+        let text = shown(stage.turn(permissions, script));
+        let left = text.lines().find_map(|line| line.strip_prefix("CapEff:")).unwrap().trim();
+        let left = u64::from_str_radix(left, 16).unwrap();
+        assert_eq!(left & !KEPT, 0, "{permissions}: {left:x}");
+        assert!(text.contains("none"), "{permissions}: {text}");
     }
 }
 

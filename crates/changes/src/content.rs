@@ -226,6 +226,15 @@ impl ContentWriter {
         Ok(contents)
     }
 
+    /// Returns whether a file has the content of an object, and did not change while it was read.
+    pub(crate) fn has_object(&self, job: &Job, oid: Oid) -> bool {
+        let is_stamp = || {
+            let found = fs::symlink_metadata(job.path.under(&self.root));
+            found.is_ok_and(|metadata| Stamp::from_metadata(&metadata) == job.stamp)
+        };
+        self.hash_of(job).is_ok_and(|hash| hash == oid) && is_stamp()
+    }
+
     /// Returns the hash of a file, or of the target of a link.
     fn hash_of(&self, job: &Job) -> std::io::Result<Oid> {
         let entry = Entry::open(&self.root, &job.path)?;
@@ -386,6 +395,28 @@ pub(crate) fn quoted(path: &[u8]) -> Vec<u8> {
     out
 }
 
+/// The objects that are read at a time.
+const READ_OBJECTS: usize = 512;
+/// The bytes of objects that are read at a time, unless one alone has more.
+const READ_BYTES: u64 = 16 << 20;
+
+/// Divides objects into parts that are read at a time.
+pub(crate) fn batches<T>(mut rest: &[T], size: impl Fn(&T) -> u64) -> Vec<&[T]> {
+    let mut batches = Vec::new();
+    while !rest.is_empty() {
+        let mut bytes = 0;
+        let is_within = |object: &&T| {
+            bytes += size(object);
+            bytes <= READ_BYTES
+        };
+        let count = rest.iter().take(READ_OBJECTS).take_while(is_within).count().max(1);
+        let (batch, others) = rest.split_at(count);
+        batches.push(batch);
+        rest = others;
+    }
+    batches
+}
+
 /// Reads objects of the store, each up to `limit` bytes.
 pub(crate) fn read(
     git: &Git,
@@ -395,8 +426,7 @@ pub(crate) fn read(
     deadline: Deadline,
 ) -> Result<HashMap<Oid, Vec<u8>>, ChangesError> {
     let mut contents = HashMap::new();
-    // A batch at a time, so that memory stays within some large files.
-    for batch in oids.chunks(64) {
+    for batch in oids.chunks(READ_OBJECTS) {
         let found = read_found(git.command(work_tree), batch, limit, deadline)?;
         if batch.iter().any(|oid| !found.contains_key(oid)) {
             return Err(ChangesError::damaged(&git.repository, "an object is missing"));

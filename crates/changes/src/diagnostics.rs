@@ -7,6 +7,10 @@ convoke_core::diagnostic_codes! {
     CHANGES_INCOMPLETE = "changes.incomplete", Loss,
         "A turn changed files before their first copy was complete; undo cannot restore them.",
         "Later turns are complete. The first copy of a directory continues while turns run.";
+    CHANGES_UNVERIFIED = "changes.unverified", Note,
+        "A first turn changed files before they were copied. Their contents were taken from the repository's objects, by size \
+         and time of the files alone.",
+        "Nothing, unless a program sets the times of files: then compare them after an undo.";
     CHANGES_UNRECORDED = "changes.unrecorded", Loss,
         "Files could not be read and were not recorded.",
         "Make them readable, or exclude them in `.gitignore`.";
@@ -19,6 +23,9 @@ convoke_core::diagnostic_codes! {
     CHANGES_SHARED = "changes.shared", Note,
         "Another turn ran in the same directory at the same time; changes may belong to either.",
         "Run them one after the other, or give each its own copy with `workspace = \"own\"`.";
+    CHANGES_COMPLETED = "changes.completed", Note,
+        "An undo or a merge was interrupted. It is complete now.",
+        "Nothing; `convoke undo` reverses it.";
     CHANGES_COMMANDS = "changes.commands", Note,
         "A turn changed files that name commands for CLIs, editors or shells. Other members and your own programs may run them, without the sandbox of that turn.",
         "Look at them before the next turn: `convoke changes`; `convoke undo` takes them back.";

@@ -60,9 +60,9 @@ pub enum ChangesError {
         /// The files.
         paths: Vec<TreePath>,
     },
-    /// Another turn may have made some of the changes.
+    /// Another turn or a person may have made some of the changes.
     #[error(
-        "another turn ran at the same time and may have made some of these changes; nothing was taken back"
+        "another turn, or a person after the turn was interrupted, may have made some of these changes; nothing was taken back"
     )]
     Shared,
     /// A turn is running in the directory.

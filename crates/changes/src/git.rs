@@ -18,6 +18,8 @@ use crate::limits::Limits;
 
 /// The bytes of an error message that are shown.
 const MESSAGE_BYTES: u64 = 2_000;
+/// The time limit of an undo or a merge.
+const COMMAND_TIME: Duration = Duration::from_mins(10);
 /// The interval at which a running process is polled.
 const POLL: Duration = Duration::from_millis(1);
 
@@ -78,6 +80,11 @@ pub(crate) struct Deadline {
 impl Deadline {
     pub(crate) fn after(limits: &Limits) -> Self {
         Self::within(limits.time)
+    }
+
+    /// Returns the deadline of an undo or a merge, for which a person waits.
+    pub(crate) fn of_command() -> Self {
+        Self::within(COMMAND_TIME)
     }
 
     pub(crate) fn within(time: Duration) -> Self {

@@ -16,7 +16,7 @@ use convoke_files::{Disk, Files as _};
 use serde::{Deserialize, Serialize};
 
 use crate::change::{Change, FileMode, Node, Oid};
-use crate::content::read;
+use crate::content::{batches, read};
 use crate::entry::{Entry, Found};
 use crate::error::ChangesError;
 use crate::git::Deadline;
@@ -28,6 +28,10 @@ use crate::undo::{matches, nodes};
 
 /// The permissions that changing a directory needs.
 const OWNER_ALL: FileMode = 0o700;
+/// The files up to which each is flushed alone. One flush of the whole file system is faster for more of them.
+const FLUSHED_FILES: usize = 64;
+/// The files between two reports of the progress.
+const PROGRESS_FILES: usize = 64;
 
 /// An undo that is prepared or running.
 #[derive(Debug, Serialize, Deserialize)]
@@ -81,7 +85,7 @@ impl Journal {
             records.add(&mut record)?;
         }
         let last = place.load()?;
-        let state = place.record_state(&last, &last)?;
+        let state = place.record_state(&last)?;
         place.save(&state)?;
         self.clear(place);
         Ok(record)
@@ -140,17 +144,25 @@ impl Journal {
             })
             .collect();
         let limit = place.limits().file_bytes;
-        for batch in wanted.chunks(16) {
+        let deadline = Deadline::of_command();
+        let is_flushed_at_once = wanted.len() > FLUSHED_FILES;
+        let mut done = 0;
+        for batch in batches(&wanted, |(_, node, _)| node.size()) {
             let oids: Vec<Oid> = batch.iter().map(|(_, _, oid)| *oid).collect();
-            let deadline = Deadline::within(place.limits().time * 6);
             // The directory itself may be gone.
             let contents = read(&place.git, &place.git.repository, &oids, limit, deadline)?;
             for (number, node, oid) in batch {
                 let path = self.staging.join(number.to_string());
                 let content = contents.get(oid).map(Vec::as_slice).unwrap_or_default();
-                stage_node(&path, node, content).map_err(ChangesError::io(&path))?;
+                let staged = stage_node(&path, node, content, !is_flushed_at_once);
+                staged.map_err(ChangesError::io(&path))?;
                 place.failpoint().reach();
             }
+            done += batch.len();
+            place.changes.progress.report(done, 2 * wanted.len());
+        }
+        if is_flushed_at_once {
+            flush(&self.staging, wanted.iter().map(|(number, _, _)| number))?;
         }
         Ok(())
     }
@@ -194,7 +206,10 @@ impl Journal {
                 place.failpoint().reach();
             }
         }
-        for (number, change) in &numbered {
+        for (done, (number, change)) in numbered.iter().enumerate() {
+            if done % PROGRESS_FILES == 0 {
+                place.changes.progress.report(numbered.len() + done, 2 * numbered.len());
+            }
             let staged = self.staging.join(number.to_string());
             if fs::symlink_metadata(&staged).is_err() {
                 continue;
@@ -204,6 +219,7 @@ impl Journal {
             moved.map_err(ChangesError::io(&change.path.under(root)))?;
             place.failpoint().reach();
         }
+        place.changes.progress.report(2 * numbered.len(), 2 * numbered.len());
         for (path, mode) in self.modes.iter().rev() {
             let Some((entry, found)) = directory_at(root, path) else { continue };
             if found.mode != *mode {
@@ -236,7 +252,7 @@ impl Place {
         }
         // Files that were changed since the crash stay as they are.
         let paths = journal.record.changes.iter().map(|change| &change.path);
-        let now = nodes(self, paths, self.deadline())?;
+        let now = nodes(self, paths, Deadline::of_command())?;
         let is_as_recorded = |change: &Change| {
             let found = now.get(&change.path).and_then(Option::as_ref);
             let both = [change.before.as_ref(), change.after.as_ref()];
@@ -268,7 +284,11 @@ impl Place {
             .map(|change| if is_ours(change) { change.clone() } else { unchanged(change) })
             .collect();
         journal.make(self, &ours)?;
+        let others = journal.record.changes.iter().filter(|change| !is_ours(change));
+        let left_alone = others.map(|change| change.path.clone()).collect();
         journal.record.changes.retain(|change| is_ours(change));
+        let records = self.changes.session(&journal.record.turn.session);
+        records.add_notice(&journal.record, left_alone)?;
         journal.complete(self).map(drop)
     }
 }
@@ -340,17 +360,40 @@ fn open_directories(root: &Path, changes: &[Change]) -> Result<(), ChangesError>
     Ok(())
 }
 
-fn stage_node(path: &Path, node: &Node, content: &[u8]) -> io::Result<()> {
+fn stage_node(path: &Path, node: &Node, content: &[u8], is_flushed: bool) -> io::Result<()> {
     match node {
         Node::File { mode, .. } => {
             let mut file = File::create(path)?;
             file.write_all(content)?;
             file.set_permissions(Permissions::from_mode(*mode))?;
-            file.sync_data()
+            if is_flushed { file.sync_data() } else { Ok(()) }
         }
         Node::Link { .. } => symlink(std::ffi::OsStr::from_bytes(content), path),
         Node::Directory { .. } => Ok(()),
     }
+}
+
+/// Flushes many staged files to the disk.
+#[cfg(target_os = "linux")]
+fn flush<'a>(
+    staging: &Path,
+    _numbers: impl Iterator<Item = &'a usize>,
+) -> Result<(), ChangesError> {
+    let flushed = File::open(staging).and_then(|opened| Ok(rustix::fs::syncfs(opened)?));
+    flushed.map_err(ChangesError::io(staging))
+}
+
+/// Flushes many staged files to the disk.
+#[cfg(not(target_os = "linux"))]
+fn flush<'a>(staging: &Path, numbers: impl Iterator<Item = &'a usize>) -> Result<(), ChangesError> {
+    for path in numbers.map(|number| staging.join(number.to_string())) {
+        let is_file = fs::symlink_metadata(&path).is_ok_and(|found| found.is_file());
+        if is_file {
+            let flushed = File::open(&path).and_then(|file| file.sync_data());
+            flushed.map_err(ChangesError::io(&path))?;
+        }
+    }
+    Ok(())
 }
 
 /// Returns a directory, if there is one at a path.

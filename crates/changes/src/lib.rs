@@ -15,6 +15,7 @@
 
 mod attributes;
 mod change;
+mod completed;
 mod content;
 mod copier;
 pub mod diagnostics;
@@ -24,9 +25,11 @@ mod entry;
 mod error;
 mod git;
 mod ignore_rules;
+mod interruption;
 mod journal;
 mod limits;
 mod manifest;
+mod progress;
 mod prune;
 mod record;
 mod repository;
@@ -41,11 +44,13 @@ mod undo;
 mod workspace;
 
 pub use change::{Change, Content, FileMode, Node, Oid, Status, shown};
+pub use completed::Completed;
 pub use convoke_files::failpoint::Failpoint;
 pub use diff::{FileDiff, LineCounts};
 pub use error::ChangesError;
 pub use git::Host;
 pub use limits::Limits;
+pub use progress::Progress;
 pub use record::{Applied, Author, Direction, Record, RecordId, TurnKey, direction};
 pub use repository::{RepositoryChange, RepositoryState};
 pub use store::Changes;

@@ -65,6 +65,12 @@ pub struct Record {
     pub undoes: Option<RecordId>,
     /// Whether the turn was interrupted by a crash, so that later changes may be included.
     pub interrupted: bool,
+    /// The paths of an interrupted turn that may have changed after its end: a person may have changed them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub uncertain: Vec<TreePath>,
+    /// Files whose content before the turn is that of an object of the user's repository, by their size and time alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unverified: Vec<TreePath>,
     /// Turns that ran in the directory at the same time.
     pub shared_with: Vec<TurnKey>,
     /// Directories that could not be read, and indexes of repositories: what lies in them, or is tracked by them, is not
@@ -121,6 +127,8 @@ impl Record {
             changes,
             undoes: None,
             interrupted: false,
+            uncertain: Vec::new(),
+            unverified: Vec::new(),
             shared_with: Vec::new(),
             unread: Vec::new(),
             hidden: Vec::new(),
@@ -198,8 +206,8 @@ pub fn direction(records: &[Record], record: &Record) -> Direction {
 /// The records of one session.
 #[derive(Debug, Clone)]
 pub(crate) struct SessionRecords {
-    directory: PathBuf,
-    failpoint: Failpoint,
+    pub(crate) directory: PathBuf,
+    pub(crate) failpoint: Failpoint,
 }
 
 impl SessionRecords {

@@ -5,6 +5,7 @@ use std::fs::{self, File};
 use std::io::ErrorKind::NotFound;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use convoke_files::{Disk, Files as _};
 use sha2::{Digest as _, Sha256};
@@ -16,6 +17,7 @@ use crate::error::ChangesError;
 use crate::git::{Deadline, Git, Host};
 use crate::limits::Limits;
 use crate::manifest::Manifest;
+use crate::progress::Progress;
 use crate::record::{Record, SessionRecords, private_directory, write_cache, write_whole};
 use crate::scan::Scan;
 use crate::tree_path::hex;
@@ -38,6 +40,7 @@ pub struct Changes {
     host: Host,
     limits: Limits,
     failpoint: Failpoint,
+    pub(crate) progress: Progress,
     copiers: Arc<Mutex<HashMap<PathBuf, Arc<Copier>>>>,
 }
 
@@ -50,6 +53,7 @@ impl Changes {
             host,
             limits: Limits::default(),
             failpoint: Failpoint::default(),
+            progress: Progress::default(),
             copiers: Arc::default(),
         }
     }
@@ -68,11 +72,23 @@ impl Changes {
         self
     }
 
+    /// Reports the progress of undos and merges.
+    #[must_use]
+    pub fn with_progress(mut self, progress: Progress) -> Self {
+        self.progress = progress;
+        self
+    }
+
     /// Returns the records of a session, the oldest first. Turns and undos that were interrupted by a crash
     /// are completed first.
     pub fn records(&self, session: &str) -> Result<Vec<Record>, ChangesError> {
-        let records = self.session(session);
-        for directory in records.directories()? {
+        self.recover(session)?;
+        self.session(session).load()
+    }
+
+    /// Completes what was interrupted in the directories of a session.
+    pub(crate) fn recover(&self, session: &str) -> Result<(), ChangesError> {
+        for directory in self.session(session).directories()? {
             if directory.is_dir() || self.is_recorded(&directory) {
                 let place = match self.place(&directory) {
                     // What took its place is not recorded, and hides nothing that is.
@@ -83,7 +99,7 @@ impl Changes {
                 place.recover()?;
             }
         }
-        records.load()
+        Ok(())
     }
 
     /// Copies the records of some turns to a copy of their session. Workspaces are not copied.
@@ -280,7 +296,7 @@ impl Place {
                 Err(fs::TryLockError::WouldBlock) => deadline.check()?,
                 Err(fs::TryLockError::Error(error)) => return Err(ChangesError::io(&path)(error)),
             }
-            std::thread::sleep(std::time::Duration::from_millis(2));
+            std::thread::sleep(Duration::from_millis(2));
         }
     }
 

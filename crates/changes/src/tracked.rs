@@ -67,12 +67,12 @@ impl TrackedFiles {
         Some(Self { bytes, entries, written })
     }
 
-    /// Returns the object of a file that is as the index says.
-    pub(crate) fn content(&self, path: &[u8], file: &FileEntry) -> Option<Oid> {
+    /// Returns the object of a file that may have its content, and how the index knows the file.
+    pub(crate) fn content(&self, path: &[u8], file: &FileEntry) -> Option<(Oid, Known)> {
         let at = *self.entries.get(path)?;
         let number = |offset: usize| u32_at(&self.bytes, at + offset);
         let time = |offset: usize| {
-            Some(i128::from(number(offset)?) * 1_000_000_000 + i128::from(number(offset + 4)?))
+            Some(i128::from(number(offset)?) * NANOSECONDS + i128::from(number(offset + 4)?))
         };
         let flags = self.bytes.get(at + 60..at + FIXED)?;
         let kind = match number(24)? >> 12 {
@@ -82,17 +82,39 @@ impl TrackedFiles {
         };
         // One that git does not compare, or of an unfinished merge, says nothing.
         let is_plain = flags[0] & (ASSUMED | EXTENDED | STAGES) == 0;
-        let is_same = time(0)? == file.stamp.changed
-            && time(8)? == file.stamp.modified
-            && u64::from(number(20)?) == file.stamp.inode & u64::from(u32::MAX)
-            && u64::from(number(36)?) == file.size
-            && kind == file.kind;
-        let is_earlier = file.stamp.modified < self.written;
-        let oid = self.bytes.get(at + 40..at + 60)?.try_into().ok().map(Oid);
-        oid.filter(|_| is_plain && is_same && is_earlier)
+        if !is_plain || kind != file.kind || u64::from(number(36)?) != file.size {
+            return None;
+        }
+        let oid = self.bytes.get(at + 40..at + 60)?.try_into().ok().map(Oid)?;
+        let Stamp { inode, modified, changed } = file.stamp;
+        // Archives and copies may keep the seconds alone.
+        let (written, is_whole) = (time(8)?, modified % NANOSECONDS == 0);
+        let has_time =
+            modified == written || is_whole && modified / NANOSECONDS == written / NANOSECONDS;
+        let has_status = modified == written
+            && time(0)? == changed
+            && u64::from(number(20)?) == inode & u64::from(u32::MAX);
+        let known = match modified < self.written {
+            true if has_status => Known::Status,
+            true if has_time => Known::Time,
+            _ => Known::Size,
+        };
+        Some((oid, known))
     }
 }
 
+/// How an index knows a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Known {
+    /// By its status: it has not changed since.
+    Status,
+    /// By its size and the time of its last change: it was copied with its time, or its time was set.
+    Time,
+    /// By its size alone.
+    Size,
+}
+
+const NANOSECONDS: i128 = 1_000_000_000;
 /// The bytes of an entry before its path.
 const FIXED: usize = 62;
 /// The flags of an entry: not compared with its file, more flags follow, and the stages of a merge.

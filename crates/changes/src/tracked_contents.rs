@@ -2,32 +2,31 @@
 //!
 //! A turn does not wait for the first copy of a directory. What it deletes meanwhile is read from the objects of the user's
 //! repository, which is not written to: the index has the status and the object of each file, and a file with that status
-//! has that content unless an attribute converts it.
+//! has that content unless an attribute converts it. In a copy of a repository every file has another status; there the files
+//! are compared with their objects before the turn, as far as time allows.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use crate::attributes::Conversions;
 use crate::change::{Change, Content, Node, Oid};
-use crate::content::{quoted, read_found};
+use crate::content::{Job, batches, quoted, read_found};
 use crate::error::ChangesError;
 use crate::ignore_rules::WorkTree;
-use crate::manifest::Manifest;
+use crate::manifest::{FileEntry, Manifest};
 use crate::store::Place;
-use crate::tracked::TrackedFiles;
+use crate::tracked::{Known, TrackedFiles};
 use crate::tree_path::TreePath;
-
-/// The objects that are read at a time.
-const BATCH_FILES: usize = 1024;
-/// The bytes of objects that are read at a time, unless one alone has more.
-const BATCH_BYTES: u64 = 16 << 20;
 
 /// The objects of files that are not copied yet.
 #[derive(Debug, Default)]
 pub(crate) struct TrackedContents {
     oids: HashMap<TreePath, Oid>,
+    /// The files that are known by their size and time, and were not compared.
+    unverified: HashSet<TreePath>,
     /// The directories of objects.
     objects: Vec<PathBuf>,
 }
@@ -40,9 +39,11 @@ impl TrackedContents {
 }
 
 impl Place {
-    /// Finds the objects of the files in a state that are not copied.
-    pub(crate) fn tracked_contents(&self, state: &Manifest) -> TrackedContents {
+    /// Finds the objects of the files in a state that are not copied. Files that the index does not know by their status are
+    /// compared with their objects within a time.
+    pub(crate) fn tracked_contents(&self, state: &Manifest, time: Duration) -> TrackedContents {
         let mut found = TrackedContents::default();
+        let mut doubtful = Vec::new();
         let nested =
             state.directories.iter().filter(|(path, it)| it.is_repository && !path.is_root());
         let nested =
@@ -61,22 +62,58 @@ impl Place {
                 let name = work_tree.path_in_tree(&path);
                 if is_inside(&path)
                     && !conversions.apply_to(&name)
-                    && let Some(oid) = files.content(&name, entry)
+                    && let Some((oid, known)) = files.content(&name, entry)
                 {
-                    found.oids.insert(path, oid);
+                    if known == Known::Status {
+                        found.oids.insert(path, oid);
+                    } else {
+                        let &FileEntry { kind, size, stamp, .. } = entry;
+                        doubtful.push((Job { path, kind, size, stamp }, oid, known));
+                    }
                 }
             }
             found.objects.extend(work_tree.objects().filter(|objects| objects.is_dir()));
         }
+        let compared = self.compare(&doubtful, Instant::now() + time);
+        for ((job, oid, known), is_same) in doubtful.into_iter().zip(compared) {
+            match (is_same, known) {
+                (Some(true), _) => {}
+                (None, Known::Time) => {
+                    found.unverified.insert(job.path.clone());
+                }
+                _ => continue,
+            }
+            found.oids.insert(job.path, oid);
+        }
         found
     }
 
-    /// Completes changes of files that were not copied before a turn changed them.
+    /// Compares files with objects until a time. `None` for a file that was not compared.
+    fn compare(&self, files: &[(Job, Oid, Known)], until: Instant) -> Vec<Option<bool>> {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(4);
+        let writer = self.writer();
+        let compared = |(job, oid, _): &(Job, Oid, Known)| {
+            (Instant::now() < until).then(|| writer.has_object(job, *oid))
+        };
+        std::thread::scope(|scope| {
+            let parts = files.chunks(files.len().div_ceil(threads).max(1));
+            let parts = parts.map(|part| {
+                let compare = move || part.iter().map(compared).collect::<Vec<_>>();
+                (part.len(), scope.spawn(compare))
+            });
+            let parts: Vec<_> = parts.collect();
+            let results = parts.into_iter();
+            results.flat_map(|(len, it)| it.join().unwrap_or_else(|_| vec![None; len])).collect()
+        })
+    }
+
+    /// Completes changes of files that were not copied before a turn changed them. Returns the paths of contents that are not
+    /// certain.
     pub(crate) fn complete(
         &self,
         changes: &mut Vec<Change>,
         tracked: &TrackedContents,
-    ) -> Result<(), ChangesError> {
+    ) -> Result<Vec<TreePath>, ChangesError> {
         let lost = |change: &Change| {
             let node = change.before.as_ref()?;
             let oid = *tracked.oids.get(&change.path)?;
@@ -86,10 +123,10 @@ impl Place {
         wanted.sort_unstable();
         wanted.dedup();
         if wanted.is_empty() {
-            return Ok(());
+            return Ok(Vec::new());
         }
         let mut stored = HashMap::new();
-        for batch in batches(&wanted) {
+        for batch in batches(&wanted, |(_, size)| size.unwrap_or_default()) {
             let oids: Vec<Oid> = batch.iter().map(|(oid, _)| *oid).collect();
             let mut command = self.git.command(&self.git.repository);
             command.env("GIT_ALTERNATE_OBJECT_DIRECTORIES", alternates(&tracked.objects));
@@ -101,6 +138,7 @@ impl Place {
             stored.extend(contents.iter().map(|(oid, content)| (*oid, content.len() as u64)));
             self.failpoint().reach();
         }
+        let mut unverified = Vec::new();
         for change in changes.iter_mut() {
             let Some((oid, size)) = lost(change) else { continue };
             // A conversion of line ends or keywords makes the file longer than its object.
@@ -109,10 +147,13 @@ impl Place {
                     &mut change.before
             {
                 *content = Content::Stored(oid);
+                if tracked.unverified.contains(&change.path) {
+                    unverified.push(change.path.clone());
+                }
             }
         }
         changes.retain(|change| change.before != change.after);
-        Ok(())
+        Ok(unverified)
     }
 }
 
@@ -121,25 +162,57 @@ fn size_of(node: &Node) -> Option<u64> {
     matches!(node, Node::File { .. }).then(|| node.size())
 }
 
-fn batches(wanted: &[(Oid, Option<u64>)]) -> Vec<&[(Oid, Option<u64>)]> {
-    let mut batches = Vec::new();
-    let mut rest = wanted;
-    while !rest.is_empty() {
-        let mut bytes = 0;
-        let is_within = |(_, size): &&(Oid, Option<u64>)| {
-            bytes += size.unwrap_or_default();
-            bytes <= BATCH_BYTES
-        };
-        let count = rest.iter().take(BATCH_FILES).take_while(is_within).count().max(1);
-        let (batch, others) = rest.split_at(count);
-        batches.push(batch);
-        rest = others;
-    }
-    batches
-}
-
 /// Returns the value of the variable that names directories of objects.
 fn alternates(objects: &[PathBuf]) -> OsString {
     let quoted = objects.iter().map(|path| quoted(path.as_os_str().as_encoded_bytes()));
     OsString::from_vec(quoted.collect::<Vec<_>>().join(&b':'))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::process::Command;
+
+    use super::*;
+    use crate::git::Host;
+    use crate::store::Changes;
+
+    /// Files of a copied repository have other times than its index says.
+    #[test]
+    fn files_are_compared_with_their_objects_if_there_is_time() {
+        let root = tempfile::tempdir().unwrap();
+        let at = |name: &str| root.path().join(name);
+        for name in ["home", "data", "first"] {
+            fs::create_dir(at(name)).unwrap();
+        }
+        for name in ["clean", "dirty", "longer"] {
+            fs::write(at("first").join(name), "1111").unwrap();
+        }
+        let run = |program: &str, arguments: &[&str]| {
+            let mut command = Command::new(program);
+            command.args(arguments).current_dir(root.path()).env("HOME", at("home"));
+            assert!(command.status().unwrap().success());
+        };
+        run("git", &["-C", "first", "init", "-q"]);
+        run("git", &["-C", "first", "add", "-A"]);
+        run("cp", &["-r", "first", "copy"]);
+        fs::write(at("copy/dirty"), "2222").unwrap();
+        fs::write(at("copy/longer"), "11111").unwrap();
+        let host = Host {
+            path: std::env::var_os("PATH").unwrap(),
+            config: at("home/.config"),
+            home: at("home"),
+        };
+        let place = Changes::new(&at("data"), host).place(&at("copy")).unwrap();
+        let state = place.scan(&Manifest::default(), None, place.deadline()).unwrap();
+        let found = |time: Duration| {
+            let tracked = place.tracked_contents(&state, time);
+            assert!(tracked.unverified.is_empty());
+            let mut paths: Vec<String> = tracked.oids.keys().map(ToString::to_string).collect();
+            paths.sort_unstable();
+            paths
+        };
+        assert_eq!(found(Duration::from_mins(1)), ["clean"]);
+        assert_eq!(found(Duration::ZERO), [""; 0]);
+    }
 }

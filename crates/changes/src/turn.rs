@@ -3,16 +3,19 @@
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use convoke_files::limit::FileKind;
 use convoke_files::{Disk, Files as _};
 use serde::{Deserialize, Serialize};
 
 use crate::change::{Change, Content, changes};
+use crate::completed::Completed;
 use crate::content::{Job, fill, pending};
 use crate::error::ChangesError;
+use crate::git::Deadline;
 use crate::ignore_rules::WorkTree;
+use crate::interruption::Pulse;
 use crate::manifest::Manifest;
 use crate::record::{Author, Record, TurnKey};
 use crate::repository::Repository;
@@ -35,6 +38,8 @@ pub struct Begun {
     pub turn: RunningTurn,
     /// The changes of a person since the last turn of the session.
     pub person: Option<Record>,
+    /// Undos and merges of the session that were interrupted, and are complete now.
+    pub completed: Vec<Completed>,
     /// Whether all contents are copied. If not, undo cannot restore a file that the turn changes before its
     /// copy.
     pub is_complete: bool,
@@ -62,6 +67,7 @@ pub struct RunningTurn {
 struct Marker {
     file: PathBuf,
     manifest: PathBuf,
+    _pulse: Pulse,
     _lock: File,
 }
 
@@ -114,18 +120,20 @@ impl Changes {
             place.writer().check(&jobs)?;
             let is_workspace = self.is_workspace(&place.directory);
             let are_many = jobs.len() > MANY_FILES;
+            let started = Instant::now();
+            let wait = place.limits().wait;
             if are_many && !is_workspace {
-                tracked = place.tracked_contents(&before);
+                tracked = place.tracked_contents(&before, wait);
                 // Files that no repository has are copied first, and rules before them.
                 jobs.sort_by_key(|job| {
                     (job.path.name() != IGNORE_FILE, tracked.contains(&job.path))
                 });
             }
             let copier = place.start_copier();
-            is_complete = copier.copy(jobs, place.limits().wait);
+            is_complete = copier.copy(jobs, wait.saturating_sub(started.elapsed()));
             // A few files can take long, too.
             if !is_complete && !are_many && !is_workspace {
-                tracked = place.tracked_contents(&before);
+                tracked = place.tracked_contents(&before, wait);
             }
             fill(&mut before, &copier.copied());
             if !copier.is_running() {
@@ -138,6 +146,7 @@ impl Changes {
             None
         };
         records.visit(&place.directory)?;
+        let completed = records.take_completed()?;
         if before != old {
             place.save(&before)?;
         }
@@ -155,7 +164,7 @@ impl Changes {
         let patterns = place.patterns();
         let place = place.clone();
         let turn = RunningTurn { place, key, began, before, tracked, patterns, repository, marker };
-        Ok(Begun { turn, person, is_complete })
+        Ok(Begun { turn, person, completed, is_complete })
     }
 }
 
@@ -188,8 +197,9 @@ impl RunningTurn {
         }
         let after = self.place.record_turn(&self.before, &last, &self.patterns)?;
         let (place, mut changes) = (&self.place, changes(&self.before, &after));
-        place.complete(&mut changes, &self.tracked)?;
+        let unverified = place.complete(&mut changes, &self.tracked)?;
         let mut record = Record {
+            unverified,
             shared_with: place.shared_with(&self.marker.file, self.began)?,
             unread: after.unreadable(&place.directory),
             hidden: after.hidden.clone(),
@@ -222,24 +232,19 @@ impl RunningTurn {
 }
 
 impl Place {
-    /// Compares the directory with the last state and stores the contents that changed since an earlier one. What that
-    /// still waits for is left to the background copy. A directory that is gone has nothing in it.
-    pub(crate) fn record_state(
-        &self,
-        earlier: &Manifest,
-        last: &Manifest,
-    ) -> Result<Manifest, ChangesError> {
-        self.state_now(earlier, last, None)
+    /// Records the state now, for a person who waits for it: [`Self::state_now`] without what is ignored.
+    pub(crate) fn record_state(&self, last: &Manifest) -> Result<Manifest, ChangesError> {
+        self.state_now(last, last, None, Deadline::of_command())
     }
 
-    /// Records the state after a turn: [`Self::record_state`] with what the turn created and ignored itself.
+    /// Records the state after a turn: [`Self::state_now`] with what the turn created and ignored itself.
     fn record_turn(
         &self,
         earlier: &Manifest,
         last: &Manifest,
         earlier_patterns: &[u8],
     ) -> Result<Manifest, ChangesError> {
-        self.state_now(earlier, last, Some(earlier_patterns))
+        self.state_now(earlier, last, Some(earlier_patterns), self.deadline())
     }
 
     /// Returns the ignore patterns that lie outside the working tree of the directory.
@@ -247,11 +252,14 @@ impl Place {
         WorkTree::containing(&self.directory, self.host()).into_patterns()
     }
 
+    /// Compares the directory with the last state and stores the contents that changed since an earlier one. What that
+    /// still waits for is left to the background copy. A directory that is gone has nothing in it.
     fn state_now(
         &self,
         earlier: &Manifest,
         last: &Manifest,
         earlier_patterns: Option<&[u8]>,
+        deadline: Deadline,
     ) -> Result<Manifest, ChangesError> {
         let found = fs::symlink_metadata(&self.directory);
         let is_gone = found.is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound);
@@ -260,7 +268,6 @@ impl Place {
             return Ok(Manifest::default());
         }
         self.check_in_place()?;
-        let deadline = self.deadline();
         let mut state = self.scan(last, earlier_patterns, deadline)?;
         let is_left = |job: &Job| {
             let parent = job.path.parent().and_then(|parent| earlier.directories.get(&parent));
@@ -353,11 +360,15 @@ impl Place {
             }
             let after = self.record_turn(&before, &self.load()?, &self.patterns())?;
             let mut changes = changes(&before, &after);
+            let mut unverified = Vec::new();
             if changes.iter().any(Change::is_incomplete) {
-                self.complete(&mut changes, &self.tracked_contents(&before))?;
+                let tracked = self.tracked_contents(&before, Duration::ZERO);
+                unverified = self.complete(&mut changes, &tracked)?;
             }
             let mut record = Record {
+                unverified,
                 interrupted: true,
+                uncertain: self.perhaps_later(&file, &before, &changes),
                 shared_with: self.shared_with(&file, times.began)?,
                 unread: after.unreadable(&self.directory),
                 ..Record::new(times.key, Author::Agent, self.directory.clone(), changes)
@@ -417,7 +428,8 @@ impl Marker {
         place.failpoint().reach();
         fs::rename(&draft, &file).map_err(ChangesError::io(&file))?;
         place.failpoint().reach();
-        Ok(Self { file, manifest, _lock: lock })
+        let pulse = Pulse::start(file.clone());
+        Ok(Self { file, manifest, _pulse: pulse, _lock: lock })
     }
 
     /// Returns whether the stored state is still the one from which the turn began. A link to it is a name of the same file.

@@ -38,7 +38,11 @@ pub struct UndoPlan {
     pub left_alone: Vec<LeftAlone>,
     /// The turns that ran in the directory at the same time, each with the changes that may be its own.
     pub shared_with: Vec<SharedTurn>,
-    /// Whether a change that may be another turn's is taken back too. Without that, such an undo is refused.
+    /// The paths of an interrupted turn that a person may have changed after its end.
+    pub uncertain: Vec<TreePath>,
+    /// The files whose restored content is known by their size and time alone.
+    pub unverified: Vec<TreePath>,
+    /// Whether a change that may be another turn's or a person's is taken back too. Without that, such an undo is refused.
     pub takes_shared: bool,
     /// Turns that were not recorded, so that this takes nothing of them back, with the reason: later ones, or other
     /// attempts at the turn.
@@ -56,11 +60,12 @@ pub struct SharedTurn {
 }
 
 impl UndoPlan {
-    /// Returns whether the undo is refused because a change may be another turn's. An undo that is taken back is not.
+    /// Returns whether the undo is refused because a change may be another turn's or a person's. An undo that is taken back
+    /// is not.
     pub fn is_refused_as_shared(&self) -> bool {
-        !self.takes_shared
-            && !self.is_redo
-            && self.shared_with.iter().any(|it| !it.paths.is_empty())
+        let is_shared =
+            !self.uncertain.is_empty() || self.shared_with.iter().any(|it| !it.paths.is_empty());
+        is_shared && !self.takes_shared && !self.is_redo
     }
 }
 
@@ -163,7 +168,7 @@ impl Changes {
         }
         // What a person changed since the last turn is recorded first, and stays a person's.
         let old = place.load()?;
-        let now = place.record_state(&old, &old)?;
+        let now = place.record_state(&old)?;
         place.record_person(&old, &now, &plan.turn)?;
         place.save(&now)?;
         place.attribute_again();
@@ -196,6 +201,8 @@ struct Target {
     changes: Vec<Change>,
     hidden: Vec<TreePath>,
     shared_with: Vec<TurnKey>,
+    uncertain: BTreeSet<TreePath>,
+    unverified: BTreeSet<TreePath>,
 }
 
 impl Target {
@@ -264,6 +271,8 @@ impl Target {
             directory: found.directory.clone(),
             changes,
             hidden: attempts.iter().flat_map(|record| record.hidden.iter().cloned()).collect(),
+            unverified: attempts.iter().flat_map(|it| it.unverified.iter().cloned()).collect(),
+            uncertain: attempts.iter().flat_map(|it| it.uncertain.iter().cloned()).collect(),
             shared_with,
         })
     }
@@ -309,13 +318,15 @@ impl Place {
             conflicts: Vec::new(),
             left_alone: Vec::new(),
             shared_with: Vec::new(),
+            uncertain: Vec::new(),
+            unverified: Vec::new(),
             takes_shared: false,
             not_recorded: Vec::new(),
             undoes: target.id,
         };
         let wanted: Vec<Change> = target.changes.iter().map(Change::reversed).collect();
         let paths = wanted.iter().map(|change| &change.path);
-        let now = nodes(self, paths, self.deadline())?;
+        let now = nodes(self, paths, Deadline::of_command())?;
         let mut is_lost = false;
         for change in wanted {
             let found = now.get(&change.path).cloned().flatten();
@@ -349,6 +360,11 @@ impl Place {
         }
         plan.conflicts.extend(self.obstructions(&plan.changes));
         plan.conflicts.sort_by(|one, other| one.path.cmp(&other.path));
+        let among = |paths: &BTreeSet<TreePath>| {
+            let changed = shown(&plan.changes).map(|change| &change.path);
+            changed.filter(|path| paths.contains(path)).cloned().collect()
+        };
+        (plan.uncertain, plan.unverified) = (among(&target.uncertain), among(&target.unverified));
         for turn in target.shared_with {
             let theirs = self.changes.changes_of(&turn);
             let is_theirs = |path: &TreePath| {

@@ -113,8 +113,10 @@ pub(crate) struct Signals {
 /// The meaning of a signal.
 #[derive(Debug)]
 pub(crate) enum Caught {
-    /// An input of the model.
-    Input(Input),
+    /// The person interrupted.
+    Interrupt,
+    /// The program is to end.
+    Terminate,
     /// The program was stopped and has been continued.
     Continue,
 }
@@ -132,9 +134,9 @@ impl Signals {
     /// Waits for a signal.
     pub(crate) async fn next(&mut self) -> Caught {
         tokio::select! {
-            Some(()) = self.interrupt.recv() => Caught::Input(Input::Interrupt),
-            Some(()) = self.terminate.recv() => Caught::Input(Input::Terminate),
-            Some(()) = self.hang_up.recv() => Caught::Input(Input::Terminate),
+            Some(()) = self.interrupt.recv() => Caught::Interrupt,
+            Some(()) = self.terminate.recv() => Caught::Terminate,
+            Some(()) = self.hang_up.recv() => Caught::Terminate,
             Some(()) = self.continued.recv() => Caught::Continue,
             else => pending().await,
         }

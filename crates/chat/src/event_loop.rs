@@ -341,7 +341,8 @@ async fn show<S: Store>(
                 }
             },
             caught = console.signals.next() => match caught {
-                Caught::Input(input) => Some(input),
+                Caught::Interrupt => Some(Input::Interrupt),
+                Caught::Terminate => Some(Input::Terminate),
                 Caught::Continue => {
                     // The terminal may have changed while the program was stopped.
                     Screen::release();

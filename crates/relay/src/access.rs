@@ -26,6 +26,11 @@ impl Access {
         Self { address, prefix: format!("/{secret}/{}", upstream.authority) }
     }
 
+    /// Returns the secret.
+    pub fn secret(&self) -> &str {
+        self.prefix.split('/').nth(1).unwrap_or_default()
+    }
+
     /// Returns the base URL that takes the place of the endpoint's own. The endpoint's host is part of its
     /// path, by which some programs tell providers apart.
     pub fn base_url(&self, upstream: &Upstream) -> String {

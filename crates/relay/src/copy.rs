@@ -33,6 +33,7 @@ pub(crate) type AnswerHead = (u16, HeaderMap, oneshot::Receiver<AnswerCopy>);
 /// A request that passes, as far as it is known when it is forwarded.
 pub(crate) struct Passing {
     pub number: u64,
+    pub wire: Wire,
     /// The head, with the target that is forwarded.
     pub head: Parts,
     pub target: PathAndQuery,
@@ -43,20 +44,37 @@ pub(crate) struct Passing {
 }
 
 impl Passing {
-    /// Waits for the request and its answer, and reports both if it calls a model.
-    pub async fn report(self, exchanges: mpsc::Sender<Exchange>) {
-        let Self { number, head, target, body, mut answer, kept_bytes } = self;
+    /// Waits for the request and its answer, and reports both if it calls a model. A request whose body takes too long to
+    /// read when the relay ends is reported without it.
+    pub async fn report(self, exchanges: mpsc::Sender<Exchange>, ended: impl Future<Output = ()>) {
+        let Self { number, wire, head, target, body, mut answer, kept_bytes } = self;
         let Ok(copy) = body.await else { return };
+        let unread = SentRequest {
+            number,
+            target: stored::target(&target),
+            headers: stored::headers(&head.headers),
+            call: ModelCall { wire, model: String::new(), streamed: false, aside: false },
+            sent_bytes: copy.bytes,
+            sent_sha256: hexadecimal(&copy.sha256),
+            body: None,
+            masked: Vec::new(),
+        };
         let early = tokio::time::timeout(HEAD_START, &mut answer).await.ok();
         let secrets = stored::credentials(&head.headers, &target);
         let redactor = secrets.iter().fold(Redactor::default(), |it, secret| it.and_key(secret));
         let read = {
-            let redactor = redactor.clone();
-            move || sent(number, &head, &target, copy, kept_bytes, &redactor)
+            let (unread, redactor) = (unread.clone(), redactor.clone());
+            move || sent(unread, &head, copy, kept_bytes, &redactor)
         };
         // Nothing else waits while a large body is read.
-        let Ok(Some(request)) = tokio::task::spawn_blocking(read).await else { return };
-        let wire = request.call.wire;
+        let request = tokio::select! {
+            biased;
+            read = tokio::task::spawn_blocking(read) => match read {
+                Ok(Some(request)) => request,
+                _ => return,
+            },
+            () = ended => unread,
+        };
         let _ = exchanges.send(Exchange::Sent(request)).await;
         let answer = match early {
             Some(answer) => answer,
@@ -78,52 +96,30 @@ impl Passing {
     }
 }
 
+/// Reads the body of a request. Returns `None` if it calls no model.
 fn sent(
-    number: u64,
+    mut request: SentRequest,
     head: &Parts,
-    target: &PathAndQuery,
     copy: BodyCopy,
     kept_bytes: Arc<AtomicUsize>,
     redactor: &Redactor,
 ) -> Option<SentRequest> {
-    let BodyCopy { kept, bytes, sha256 } = copy;
-    let packed = kept.map(Bytes::from_owner);
+    let packed = copy.kept.map(Bytes::from_owner);
     let body = packed.and_then(|it| unpacked(&head.headers, it, LONGEST_BODY).ok());
-    let call = match &body {
-        Some(body) => match RequestKind::parse(head, body) {
-            RequestKind::ModelCall(call) => call,
-            _ => return None,
-        },
-        // What is too large to be read still calls a model.
-        None => ModelCall {
-            wire: Wire::at(target.path())?,
-            model: String::new(),
-            streamed: false,
-            aside: false,
-        },
-    };
-    let mut places = Vec::new();
-    let body = body.and_then(|body| {
-        let (stored, found) = masked(call.wire, &body).ok()?;
-        drop(body);
-        places = found;
-        let mut text = String::from_utf8(stored).ok()?;
-        let removed = redactor.redact_in_place(&mut text);
-        if removed > 0 {
-            places.push(format!("{removed} secrets"));
-        }
-        KeptBytes::from_bytes(text.into_bytes(), kept_bytes).map(Bytes::from_owner)
-    });
-    Some(SentRequest {
-        number,
-        target: stored::target(target),
-        headers: stored::headers(&head.headers),
-        call,
-        sent_bytes: bytes,
-        sent_sha256: hexadecimal(&sha256),
-        body,
-        masked: places,
-    })
+    // What is too large to be read still calls a model.
+    let Some(body) = body else { return Some(request) };
+    let RequestKind::ModelCall(call) = RequestKind::parse(head, &body) else { return None };
+    request.call = call;
+    let Ok((masked, places)) = masked(request.call.wire, &body) else { return Some(request) };
+    drop(body);
+    request.masked = places;
+    let Ok(mut text) = String::from_utf8(masked) else { return Some(request) };
+    let removed = redactor.redact_in_place(&mut text);
+    if removed > 0 {
+        request.masked.push(format!("{removed} secrets"));
+    }
+    request.body = KeptBytes::from_bytes(text.into_bytes(), kept_bytes).map(Bytes::from_owner);
+    Some(request)
 }
 
 fn hexadecimal(bytes: &[u8]) -> String {
@@ -166,4 +162,32 @@ fn redacted(mut answer: ReceivedAnswer, redactor: &Redactor) -> ReceivedAnswer {
         redactor.redact_in_place(text);
     }
     answer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_request_that_is_not_read_in_time_is_reported_without_its_body() {
+        let (kept_bytes, bytes) = (Arc::default(), vec![b' '; 4 << 20]);
+        let copy = BodyCopy {
+            bytes: bytes.len() as u64,
+            kept: KeptBytes::from_bytes(bytes, Arc::clone(&kept_bytes)),
+            sha256: [7; 32],
+        };
+        let (body_done, body) = oneshot::channel();
+        let (_, answer) = oneshot::channel();
+        assert!(body_done.send(copy).is_ok());
+        let (head, ()) = hyper::Request::post("/v1/messages").body(()).unwrap().into_parts();
+        let target = PathAndQuery::from_static("/v1/messages");
+        let passing =
+            Passing { number: 3, wire: Wire::Messages, head, target, body, answer, kept_bytes };
+        let (exchanges, mut reported) = mpsc::channel(4);
+        passing.report(exchanges, std::future::ready(())).await;
+        let Some(Exchange::Sent(request)) = reported.recv().await else { panic!("none") };
+        assert_eq!((request.number, request.sent_bytes), (3, 4 << 20));
+        assert_eq!((request.sent_sha256, request.body), ("07".repeat(32), None));
+        assert!(matches!(reported.recv().await, Some(Exchange::Answered { number: 3, .. })));
+    }
 }

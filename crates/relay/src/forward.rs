@@ -19,6 +19,7 @@ use tokio::sync::{Mutex, oneshot};
 use crate::connect::Connection;
 use crate::copy::{Passing, content_type};
 use crate::server::Shared;
+use crate::stored;
 use crate::tee::{AnswerBody, AnswerContent, AnswerTee, KeptBytes, RequestTee};
 
 /// The connection to the endpoint that belongs to one connection of the program.
@@ -47,6 +48,8 @@ pub(crate) async fn answer(
         let reason = "a signed request cannot be relayed: its signature holds for another host";
         return Ok(own(StatusCode::FORBIDDEN, reason));
     }
+    // Before the answer, which may repeat them.
+    shared.learn(stored::credentials(&parts.headers, &target));
     let mut head = parts.clone();
     head.uri = Uri::from(target.clone());
     let mut forwarded = Request::from_parts(parts, ());
@@ -66,11 +69,11 @@ pub(crate) async fn answer(
     let body_done = Some(body_done).filter(|_| wire.is_some());
     let kept = KeptBytes::new(shared.longest_body, Arc::clone(&shared.kept_bytes));
     let forwarded = forwarded.map(|()| RequestTee::new(body, kept, body_done));
-    if wire.is_some() {
+    if let Some(wire) = wire {
         let number = shared.numbers.fetch_add(1, Ordering::Relaxed) + 1;
         let kept_bytes = Arc::clone(&shared.kept_bytes);
         let (body, answer) = (body_copy, answer_copy);
-        let passing = Passing { number, head, target, body, answer, kept_bytes };
+        let passing = Passing { number, wire, head, target, body, answer, kept_bytes };
         shared.report(passing).await;
     }
     let since = Instant::now();

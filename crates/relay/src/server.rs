@@ -1,11 +1,13 @@
 //! The relay: listens on the loopback interface, and ends with everything that it forwards.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex as StdMutex, PoisonError};
 use std::time::Duration;
 
+use convoke_redact::Redactor;
 use convoke_wire::Exchange;
 use hyper::body::Incoming;
 use hyper::header::USER_AGENT;
@@ -34,8 +36,11 @@ const MOST_WAITING: usize = 64;
 /// takes does not pile up.
 const MOST_REPORTS: usize = 2 * MOST_CONNECTIONS;
 
-/// The time that copies have to be read when the relay ends.
-const GRACE: Duration = Duration::from_secs(5);
+/// The maximum number of credentials of a program that are remembered.
+const MOST_CREDENTIALS: usize = 256;
+
+/// The time that copies have to be read when the relay ends. A request of 50 MB takes some ten seconds on a busy machine.
+const GRACE: Duration = Duration::from_mins(1);
 
 /// The settings of a relay.
 #[derive(Debug, Clone)]
@@ -86,7 +91,6 @@ pub enum StartError {
 pub struct Relay {
     address: SocketAddr,
     shared: Arc<Shared>,
-    stop: watch::Sender<bool>,
     accepting: JoinHandle<()>,
 }
 
@@ -105,6 +109,10 @@ pub(crate) struct Shared {
     reports: Mutex<JoinSet<()>>,
     report_slots: Arc<Semaphore>,
     failure: StdMutex<Option<String>>,
+    stop: watch::Sender<bool>,
+    /// The credentials of the requests so far, and a redactor that knows them.
+    credentials: StdMutex<BTreeSet<String>>,
+    secrets: watch::Sender<Redactor>,
 }
 
 impl std::fmt::Debug for Shared {
@@ -117,13 +125,28 @@ impl Shared {
     /// Reports a request and its answer when they have passed.
     pub async fn report(&self, passing: Passing) {
         let Ok(slot) = Arc::clone(&self.report_slots).acquire_owned().await else { return };
-        let exchanges = self.exchanges.clone();
+        let (exchanges, mut stopped) = (self.exchanges.clone(), self.stop.subscribe());
+        let ended = async move {
+            // Without a sender there is no relay either.
+            let _ = stopped.wait_for(|is_stopped| *is_stopped).await;
+            tokio::time::sleep(GRACE).await;
+        };
         let mut reports = self.reports.lock().await;
         while reports.try_join_next().is_some() {}
         reports.spawn(async move {
-            passing.report(exchanges).await;
+            passing.report(exchanges, ended).await;
             drop(slot);
         });
+    }
+
+    /// Remembers the credentials of a request: a server or a tool may repeat them.
+    pub fn learn(&self, credentials: Vec<String>) {
+        let mut known = self.credentials.lock().unwrap_or_else(PoisonError::into_inner);
+        for secret in credentials {
+            if known.len() < MOST_CREDENTIALS && known.insert(secret.clone()) {
+                self.secrets.send_modify(|redactor| *redactor = redactor.and_key(&secret));
+            }
+        }
     }
 
     /// Records why a request was not forwarded or not answered.
@@ -159,8 +182,11 @@ impl Relay {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
         let (exchanges, receiver) = mpsc::channel(MOST_WAITING);
+        let (stop, stopped) = watch::channel(false);
+        let access = Access::new(address, &upstream);
+        let secrets = watch::Sender::new(Redactor::default().and_key(access.secret()));
         let shared = Arc::new(Shared {
-            access: Access::new(address, &upstream),
+            access,
             upstream,
             connector,
             tunnels: Tunnels::new(address, &tunnel_hosts, most_tunnel_bytes, env),
@@ -172,15 +198,27 @@ impl Relay {
             reports: Mutex::default(),
             report_slots: Arc::new(Semaphore::new(MOST_REPORTS)),
             failure: StdMutex::default(),
+            stop,
+            credentials: StdMutex::default(),
+            secrets,
         });
-        let (stop, stopped) = watch::channel(false);
         let accepting = tokio::spawn(accept(listener, Arc::clone(&shared), stopped));
-        Ok((Self { address, shared, stop, accepting }, receiver))
+        Ok((Self { address, shared, accepting }, receiver))
     }
 
     /// Returns the address that takes the place of the endpoint's base URL.
     pub fn base_url(&self) -> String {
         self.shared.access.base_url(&self.shared.upstream)
+    }
+
+    /// Returns a redactor that knows the secret of the address and, as soon as a request is forwarded, its credentials.
+    pub fn secrets(&self) -> watch::Receiver<Redactor> {
+        self.shared.secrets.subscribe()
+    }
+
+    /// Returns the secret of the address, which is to be kept out of everything that is stored.
+    pub fn secret(&self) -> &str {
+        self.shared.access.secret()
     }
 
     /// Returns the address of the relay as a proxy, which opens tunnels to the hosts of its settings and to no
@@ -207,12 +245,11 @@ impl Relay {
     /// Ends the relay: open requests are cut, and the copies of all that passed are reported. The exchanges have to be
     /// taken meanwhile.
     pub async fn shutdown(mut self) {
-        self.stop.send_replace(true);
+        self.shared.stop.send_replace(true);
         // It can only fail by panicking.
         let _ = (&mut self.accepting).await;
         let mut reports = std::mem::take(&mut *self.shared.reports.lock().await);
-        let all = async { while reports.join_next().await.is_some() {} };
-        let _ = tokio::time::timeout(GRACE, all).await;
+        while reports.join_next().await.is_some() {}
     }
 }
 

@@ -1,6 +1,7 @@
 //! The stored parts of a request's head: the allowed headers, and the target without secrets.
 
 use hyper::HeaderMap;
+use hyper::header::COOKIE;
 use hyper::http::uri::PathAndQuery;
 
 /// The headers that are stored. Any other may carry a credential or an identity: users configure headers
@@ -51,14 +52,62 @@ pub(crate) fn headers(headers: &HeaderMap) -> Vec<(String, String)> {
 
 /// Returns the secrets of a request's head.
 pub(crate) fn credentials(headers: &HeaderMap, target: &PathAndQuery) -> Vec<String> {
-    let given = CREDENTIALS.iter().flat_map(|name| headers.get_all(*name));
-    let values = given.filter_map(|value| value.to_str().ok());
-    // A scheme such as `Bearer` stands before the secret.
-    let secrets = values.map(|value| value.rsplit(' ').next().unwrap_or(value).to_owned());
+    let given = headers
+        .iter()
+        .filter(|(name, _)| CREDENTIALS.contains(&name.as_str()) || is_users_own(name.as_str()));
+    let secrets = given.flat_map(|(name, value)| {
+        let value = value.to_str().unwrap_or_default();
+        let cookies = value.split(';').filter_map(|cookie| Some(cookie.split_once('=')?.1));
+        // A scheme such as `Bearer` stands before the secret.
+        let secret = value.rsplit(' ').next().filter(|_| name != COOKIE);
+        secret
+            .into_iter()
+            .chain(cookies.filter(|_| name == COOKIE))
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    });
     let fields = target.query().into_iter().flat_map(|query| query.split('&'));
     let hidden = fields.filter_map(|field| field.split_once('='));
     let hidden = hidden.filter(|(name, _)| !is_plain(name)).map(|(_, value)| value.to_owned());
     secrets.chain(hidden).filter(|secret| secret.len() >= 8).collect()
+}
+
+/// Returns whether a header is one that users configure, and not one that programs send of themselves.
+fn is_users_own(name: &str) -> bool {
+    const OF_PROGRAMS: [&str; 28] = [
+        "accept",
+        "account",
+        "agent",
+        "app",
+        "beta",
+        "cache",
+        "client",
+        "codex",
+        "connection",
+        "content",
+        "date",
+        "encoding",
+        "expect",
+        "gemini",
+        "goog",
+        "host",
+        "id",
+        "language",
+        "metadata",
+        "organization",
+        "origin",
+        "project",
+        "request",
+        "session",
+        "stainless",
+        "timeout",
+        "trace",
+        "version",
+    ];
+    let mut words = name.split(['-', '_']);
+    !STORED_HEADERS.contains(&name)
+        && !CREDENTIALS.contains(&name)
+        && !words.any(|word| OF_PROGRAMS.iter().any(|it| word.starts_with(it)))
 }
 
 /// The fields of a query that are stored.
@@ -87,13 +136,22 @@ mod tests {
             ("authorization", "Bearer sk-ant-oat01-secret"),
             ("content-type", "application/json"),
             ("chatgpt-account-id", "account"),
-            ("x-my-own", "secret"),
+            ("x-my-own", "secret-of-mine"),
+            ("cookie", "a=first-cookie; b=second-cookie"),
+            ("x-client-request-id", "0123456789"),
         ] {
             given.insert(name, value.parse().unwrap());
         }
         assert_eq!(headers(&given), [("content-type".to_owned(), "application/json".to_owned())]);
         let path: PathAndQuery = "/v1/x?alt=sse&key=AIzaSecret1".parse().unwrap();
         assert_eq!(target(&path), "/v1/x?alt=sse&key=[masked]");
-        assert_eq!(credentials(&given, &path), ["sk-ant-oat01-secret", "AIzaSecret1"]);
+        let secrets = [
+            "sk-ant-oat01-secret",
+            "secret-of-mine",
+            "first-cookie",
+            "second-cookie",
+            "AIzaSecret1",
+        ];
+        assert_eq!(credentials(&given, &path), secrets);
     }
 }

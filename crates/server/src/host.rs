@@ -118,6 +118,8 @@ pub struct TurnChanges {
     pub merged: Option<String>,
     /// Whether the turn was interrupted.
     pub interrupted: bool,
+    /// The files of an interrupted turn that a person may have changed after its end.
+    pub uncertain: Vec<String>,
     /// The directory.
     pub directory: PathBuf,
     /// Whether the directory is the member's workspace.

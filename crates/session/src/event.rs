@@ -208,8 +208,11 @@ impl SessionEventKind {
             EventKind::PermissionAsked { question, expires_at } => {
                 let question = PermissionQuestion { id: id_of(question.id), ..question };
                 // Nothing can answer a question that is answered already, by a rule or an earlier answer.
-                let is_open = expires_at > 0;
-                let answers = if is_open { PermissionAnswer::OFFERED.to_vec() } else { Vec::new() };
+                let answers = match (expires_at > 0, question.is_cut) {
+                    (false, _) => Vec::new(),
+                    (true, false) => PermissionAnswer::OFFERED.to_vec(),
+                    (true, true) => PermissionAnswer::OFFERED_ONCE.to_vec(),
+                };
                 Self::PermissionAsked { turn, member, question, answers, expires_at }
             }
             EventKind::PermissionAnswered { id, answer, by } => {

@@ -108,7 +108,8 @@ pub enum UndoConsent {
     Preview,
     /// The changes of the turn are taken back.
     Turn,
-    /// Changes that may be those of another turn, which ran at the same time, are taken back with them.
+    /// Changes that may be those of another turn, which ran at the same time, or of a person after an interruption are taken
+    /// back with them.
     Shared,
 }
 

@@ -1,6 +1,7 @@
 //! Follows a session that another process writes: reads new rows and converts them to events of the conversation.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use convoke_agent::event::{Event, EventKind, TextPart};
@@ -45,6 +46,8 @@ struct Followed {
     progress: usize,
     /// The events in them that are stored with the attempt when it has ended: all but pieces of texts.
     events: usize,
+    /// The reported pieces of the text that its agent writes.
+    pieces: String,
     /// The open questions of its agent.
     questions: BTreeSet<String>,
 }
@@ -57,9 +60,25 @@ impl Followed {
         Self { attempts, has_ended: true, ..Self::default() }
     }
 
-    /// Records the questions in the events of the last attempt.
-    fn note(&mut self, events: &[SessionEvent]) {
+    /// Completes the events of the last attempt, and records their questions and texts.
+    ///
+    /// The last pieces of a text are not stored: its end arrives with the whole text. Views that have shown the pieces
+    /// show no whole text, so its rest is reported as one more piece.
+    fn complete(&mut self, events: Vec<SessionEvent>) -> Vec<SessionEvent> {
+        let mut completed = Vec::with_capacity(events.len());
         for event in events {
+            if let Some((text, part)) = own_text(&event.kind) {
+                match part {
+                    TextPart::Delta => self.pieces.push_str(text),
+                    TextPart::Whole => {
+                        let pieces = std::mem::take(&mut self.pieces);
+                        let rest = text.strip_prefix(&*pieces).filter(|rest| !rest.is_empty());
+                        if let Some(rest) = rest.filter(|_| !pieces.is_empty()) {
+                            completed.push(with_piece(&event, rest.to_owned()));
+                        }
+                    }
+                }
+            }
             match &event.kind {
                 SessionEventKind::PermissionAsked { question, .. } => {
                     self.questions.insert(question.id.clone());
@@ -69,8 +88,30 @@ impl Followed {
                 }
                 _ => {}
             }
+            completed.push(event);
         }
+        completed
     }
+}
+
+/// Returns the text that an agent itself wrote.
+fn own_text(kind: &SessionEventKind) -> Option<(&str, TextPart)> {
+    match kind {
+        SessionEventKind::Agent {
+            event: Event { kind: EventKind::Text { text, part }, sub_agent: None, .. },
+            ..
+        } => Some((text, *part)),
+        _ => None,
+    }
+}
+
+/// Returns the event of a piece of text, like an event of the same agent.
+fn with_piece(like: &SessionEvent, text: String) -> SessionEvent {
+    let mut piece = like.clone();
+    if let SessionEventKind::Agent { event, .. } = &mut piece.kind {
+        event.kind = EventKind::Text { text: text.into(), part: TextPart::Delta };
+    }
+    piece
 }
 
 /// The data that was read of a turn.
@@ -228,8 +269,7 @@ impl Follower {
                     followed.progress = progress.len();
                     followed.events += new.lines().filter(|line| !is_piece(line)).count();
                     let events = self.agent_events(&turn, &attempt, attempt.began_at, new.lines());
-                    followed.note(&events);
-                    before.extend(events);
+                    before.extend(followed.complete(events));
                 }
                 // It ended after the turn was read: the rest is read the next time.
                 Some(_) if is_last && turn.state == TurnState::Running => break,
@@ -239,8 +279,7 @@ impl Follower {
                         let events = store.content(events.hash).await?;
                         let new = events.lines().skip(followed.events);
                         let events = self.agent_events(&turn, &attempt, result.at, new);
-                        followed.note(&events);
-                        before.extend(events);
+                        before.extend(followed.complete(events));
                     }
                     for id in std::mem::take(&mut followed.questions) {
                         let (turn, member) = (turn.id, turn.member.clone());
@@ -392,7 +431,7 @@ pub fn stored_event(line: &str) -> Option<Event<'static>> {
     Some(Event { sub_agent, kind })
 }
 
-/// Reads a stored question. Whether it is about a command is known to the process that decides by rules.
+/// Reads a stored question. Whether it is about a command or files is known to the process that decides.
 fn question(stored: &Value) -> PermissionQuestion {
     let text = |name: &str| stored[name].as_str().unwrap_or_default().to_owned();
     PermissionQuestion {
@@ -404,7 +443,8 @@ fn question(stored: &Value) -> PermissionQuestion {
             input => input.to_string(),
         },
         diff: stored["diff"].as_str().map(str::to_owned),
-        is_command: false,
+        directory: stored["directory"].as_str().map(PathBuf::from),
+        ..PermissionQuestion::default()
     }
 }
 
@@ -423,4 +463,42 @@ pub fn open_questions(turn: &Turn, attempt: u32, events: &str) -> Vec<SessionEve
         }
     }
     open.into_iter().map(|(_, kind)| kind).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(followed: &mut Followed, given: &[(&str, TextPart)]) -> Vec<(String, TextPart)> {
+        let told = |(text, part): &(&str, TextPart)| {
+            let event =
+                Event::own(EventKind::Text { text: (*text).to_owned().into(), part: *part });
+            let kind = SessionEventKind::Agent { turn: TurnId(1), member: "max".into(), event };
+            SessionEvent { kind, session: SessionId::generate(), at: Millis(0) }
+        };
+        let events = followed.complete(given.iter().map(told).collect());
+        let text =
+            |event: &SessionEvent| own_text(&event.kind).map(|(text, part)| (text.into(), part));
+        events.iter().filter_map(text).collect()
+    }
+
+    #[test]
+    fn the_end_of_a_text_that_was_not_stored_in_pieces_is_reported_as_one() {
+        use TextPart::{Delta, Whole};
+        let owned = |texts: &[(&str, TextPart)]| -> Vec<(String, TextPart)> {
+            texts.iter().map(|(text, part)| ((*text).to_owned(), *part)).collect()
+        };
+        let mut followed = Followed::default();
+        let pieces = [("tick 0\n", Delta), ("tick 1\n", Delta)];
+        assert_eq!(texts(&mut followed, &pieces), owned(&pieces));
+        let whole = "tick 0\ntick 1\ndone now";
+        assert_eq!(
+            texts(&mut followed, &[(whole, Whole)]),
+            owned(&[("done now", Delta), (whole, Whole)])
+        );
+        // Nothing is missing of a text that came whole, or in all its pieces.
+        assert_eq!(texts(&mut followed, &[("whole", Whole)]), owned(&[("whole", Whole)]));
+        let all = [("all", Delta), ("all", Whole)];
+        assert_eq!(texts(&mut followed, &all), owned(&all));
+    }
 }

@@ -36,7 +36,7 @@ pub struct TurnOffer {
     pub member: MemberName,
     /// The requirements of the turn.
     pub requirements: TurnRequirements,
-    /// The counts of the conversation since the last decision of a person.
+    /// The counts of the conversation since the last decision of a person, without the turn.
     pub guard: Guard,
 }
 
@@ -116,6 +116,64 @@ pub struct NodeOffer {
     /// Whether the node accepts no more turns and exits after those that it runs.
     #[serde(default)]
     pub is_draining: bool,
+    /// The turns of the offered agents that it cannot run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left: Vec<LeftTurn>,
+}
+
+/// A turn that a node leaves to others.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeftTurn {
+    /// The session.
+    pub session: SessionId,
+    /// The turn; `None` if its messages cannot be stored there.
+    pub turn: Option<TurnId>,
+    /// The reason.
+    pub problem: String,
+}
+
+impl NodeOffer {
+    /// Returns whether a node of a name runs turns with these requirements.
+    pub fn meets(&self, name: &str, requirements: &TurnRequirements) -> bool {
+        self.has_name(name, requirements) && self.agents.contains(&requirements.agent)
+    }
+
+    /// Returns whether a node of a name is one that turns with these requirements may run on.
+    fn has_name(&self, name: &str, requirements: &TurnRequirements) -> bool {
+        requirements.node.as_ref().is_none_or(|node| node == name || self.labels.contains(node))
+    }
+}
+
+/// Returns why no node takes a turn; `None` if one can.
+pub(crate) fn unclaimable(
+    nodes: &[NodeState],
+    session: SessionId,
+    offer: &TurnOffer,
+) -> Option<String> {
+    let TurnOffer { turn, requirements, .. } = offer;
+    let TurnRequirements { agent, node } = requirements;
+    let is_named = |node: &&NodeState| node.offer.has_name(&node.name, requirements);
+    let ready = nodes.iter().filter(|node| node.is_alive && !node.offer.is_draining);
+    let named: Vec<&NodeState> = ready.filter(is_named).collect();
+    let name = node.as_ref().map_or_else(String::new, |node| format!(" `{node}`"));
+    if named.is_empty() {
+        return Some(format!("no node{name} is ready"));
+    }
+    let offering = named.into_iter().filter(|node| node.offer.agents.contains(agent));
+    let offering: Vec<&NodeState> = offering.collect();
+    if offering.is_empty() {
+        return Some(match node {
+            Some(node) => format!("node `{node}` does not offer {agent}"),
+            None => format!("no node offers {agent}"),
+        });
+    }
+    let is_it = |left: &&LeftTurn| left.session == session && left.turn == Some(*turn);
+    let left = |node: &NodeState| {
+        let left = node.offer.left.iter().find(is_it)?;
+        Some(format!("node `{}` cannot run it: {}", node.name, left.problem))
+    };
+    let problems: Option<Vec<String>> = offering.into_iter().map(left).collect();
+    problems.map(|problems| problems.join("; "))
 }
 
 /// A node that takes turns.

@@ -40,6 +40,7 @@ pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
     if context.vendor == Some(Vendor::Gemini) && preset.is_some() {
         return super::gemini::call(context);
     }
+    refuse_what_is_followed(context)?;
     let own = preset.map_or(&[][..], |preset| preset.args);
     let (users, claude_settings) = split_settings(context.vendor, &context.definition.args);
     let args = own.iter().map(OsString::from).chain(users.into_iter().map(OsString::from));
@@ -80,6 +81,24 @@ pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
         call.env.push((variable.into(), path.into()));
     }
     Ok(call)
+}
+
+/// Refuses the turn if the agent would apply settings of a project that is not trusted. Programs look for them up to the
+/// root of the repository.
+fn refuse_what_is_followed(context: &Context<'_>) -> Result<(), Failure> {
+    let Some(preset) = context.definition.preset else { return Ok(()) };
+    let turn_input = context.turn_input;
+    let cwd = turn_input.cwd.canonicalize().unwrap_or_else(|_| turn_input.cwd.clone());
+    let root = cwd.ancestors().find(|directory| directory.join(".git").exists()).unwrap_or(&cwd);
+    let directories = cwd.ancestors().take_while(|directory| directory.starts_with(root));
+    let mut files =
+        directories.flat_map(|directory| preset.followed.iter().map(|name| directory.join(name)));
+    match files.find(|file| file.symlink_metadata().is_ok()) {
+        Some(file) if turn_input.trust == Trust::Untrusted => {
+            Err(super::would_apply(preset.name, &file))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// A start of an agent with nothing but a prompt, as a person would start it.

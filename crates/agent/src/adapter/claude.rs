@@ -10,7 +10,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use convoke_core::Diagnostic;
-use convoke_files::FileKind;
+use convoke_files::{Disk, FileKind, Files as _};
 use convoke_files::limit::read_named_text;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -189,7 +189,10 @@ fn permissions(context: &Context<'_>) -> Vec<&'static str> {
 fn settings(context: &Context<'_>, given: Option<String>) -> Result<OsString, Failure> {
     let is_on = !context.enforcer.is_kernel() && context.permissions() < Permissions::Full;
     let asks = context.permissions() == Permissions::Ask;
-    let asked = if asks { question::silencing_rules(&rule_files(context)) } else { Vec::new() };
+    let mut asked = if asks { question::silencing_rules(&rule_files(context)) } else { Vec::new() };
+    if asks && has_silencing_agents(context) {
+        asked.extend(question::ACTING.iter().map(|tool| (*tool).to_owned()));
+    }
     if given.is_none() && asked.is_empty() {
         return Ok(json!({ "sandbox": { "enabled": is_on } }).to_string().into());
     }
@@ -206,6 +209,22 @@ fn settings(context: &Context<'_>, given: Option<String>) -> Result<OsString, Fa
     let asked = given.into_iter().chain(asked.into_iter().map(Value::from));
     settings["permissions"]["ask"] = asked.collect();
     Ok(context.write_private("settings.json", &settings.to_string())?.into())
+}
+
+/// Returns whether a sub-agent has a permission mode of its own, in which it would act without a question.
+fn has_silencing_agents(context: &Context<'_>) -> bool {
+    let is_trusted = context.turn_input.trust == Trust::Trusted;
+    let projects = context.turn_input.cwd.ancestors().filter(|_| is_trusted);
+    let projects = projects.map(|directory| directory.join(".claude"));
+    let own = context.variable("CLAUDE_CONFIG_DIR").map(PathBuf::from);
+    let own = own.or_else(|| Some(Path::new(context.variable("HOME")?).join(".claude")));
+    let agents = projects.chain(own).map(|directory| directory.join("agents"));
+    agents.into_iter().any(|agents| {
+        let names = Disk.names(&agents).unwrap_or_default();
+        let texts = names.iter().map(|name| Disk.read_text(&agents.join(name), FileKind::Configuration));
+        // What cannot be read may have one.
+        texts.into_iter().any(|text| text.map_or(true, |text| text.contains("permissionMode")))
+    })
 }
 
 /// Returns the texts of the settings whose rules the program follows.

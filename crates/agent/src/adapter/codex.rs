@@ -6,11 +6,13 @@
 
 pub(crate) mod provider;
 pub(super) mod question;
+mod single;
 
 pub use self::provider::key_variable;
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
+use std::task::{self, Poll};
 
 use convoke_core::Diagnostic;
 use convoke_files::{Disk, FileKind, Files as _};
@@ -290,6 +292,7 @@ struct Conversation {
 impl Conversation {
     fn answered(
         &mut self,
+        line: &[u8],
         id: u64,
         thread: Option<String>,
         model: Option<String>,
@@ -298,6 +301,9 @@ impl Conversation {
     ) -> Input {
         match id {
             INITIALIZE => {
+                if let Some(questions) = &mut self.questions {
+                    questions.greet(line);
+                }
                 let initialized = message(&json!({ "method": "initialized" }));
                 let next = match self.key.take() {
                     Some(key) => {
@@ -361,7 +367,7 @@ impl Dialogue for Conversation {
         }
         let reply = match self.reader.message(line, sink) {
             Message::Answer { id, thread, model, turn } => {
-                self.answered(id, thread, model, turn, sink)
+                self.answered(line, id, thread, model, turn, sink)
             }
             Message::Refusal { id: INTERRUPT, .. } | Message::Nothing => Input::nothing(),
             Message::Refusal { id: SIGN_IN, message } => {
@@ -375,6 +381,9 @@ impl Dialogue for Conversation {
                 let is_cut = self.reader.progress().is_line_cut();
                 let questions = self.questions.as_mut().filter(|_| !is_cut);
                 let is_asked = questions.is_some_and(|it| it.ask(&id, line, sink));
+                for note in self.questions.iter_mut().flat_map(|it| it.notes.drain(..)) {
+                    self.reader.progress_mut().warn(note, sink);
+                }
                 if is_asked { Input::nothing() } else { Input::more(refusal(&id, &method)) }
             }
         };
@@ -389,10 +398,23 @@ impl Dialogue for Conversation {
         Input::more(questions.map_or_else(Vec::new, |it| it.answer(question, answer)))
     }
 
+    fn poll_wake(&mut self, context: &mut task::Context<'_>) -> Poll<()> {
+        self.questions.as_mut().map_or(Poll::Pending, |questions| questions.poll_due(context))
+    }
+
+    fn wake(&mut self, sink: &mut Sink<'_>) -> Input {
+        if let Some(questions) = &mut self.questions {
+            questions.put_due(sink);
+        }
+        Input::nothing()
+    }
+
     fn interrupt(&mut self) -> Option<Input> {
         let (thread, turn) = self.names.as_ref()?;
         let params = json!({ "threadId": thread, "turnId": turn.as_ref()? });
-        Some(Input::more(request(INTERRUPT, "turn/interrupt", &params)))
+        let waiting = self.questions.as_mut().map_or_else(Vec::new, Questions::cancel_waiting);
+        let interrupt = request(INTERRUPT, "turn/interrupt", &params);
+        Some(Input::more([waiting, interrupt].concat()))
     }
 
     fn reader(&self) -> &dyn Reader {

@@ -9,6 +9,8 @@ use std::ffi::{OsStr, OsString};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use crate::command_files::git_configurations;
+
 /// Settings that run a command, each with a harmless value.
 const FIXED: &[(&str, &str)] = &[
     ("core.fsmonitor", "false"),
@@ -44,7 +46,6 @@ const NAMED: &[(&str, &str, &str)] = &[
     ("merge", "driver", "false"),
     ("remote", "uploadpack", "git-upload-pack"),
     ("remote", "receivepack", "git-receive-pack"),
-    ("remote", "vcs", ""),
     ("submodule", "update", "none"),
     ("credential", "helper", ""),
     ("trailer", "command", ""),
@@ -74,7 +75,7 @@ const VARIABLES: &[(&str, &str)] =
 /// The maximum size of a configuration file that is read.
 const MOST_BYTES: u64 = 1 << 20;
 /// The maximum number of configuration files that are read, included ones counted.
-const MOST_FILES: usize = 32;
+const MOST_FILES: usize = 1000;
 /// The maximum number of named settings that are replaced.
 const MOST_NAMED: usize = 2000;
 
@@ -102,7 +103,8 @@ const COUNT: &str = "GIT_CONFIG_COUNT";
 /// Returns the replacements of the named settings in a repository's configuration.
 fn named(cwd: &Path) -> Vec<(String, &'static str)> {
     let mut found = Found::default();
-    for path in configuration_files(cwd) {
+    // Git follows the configuration of nested repositories, too.
+    for path in configuration_files(cwd).into_iter().chain(git_configurations(cwd)) {
         found.read(&path);
     }
     let in_section = |section: &'static str| {
@@ -116,9 +118,11 @@ fn named(cwd: &Path) -> Vec<(String, &'static str)> {
         let keys = found.keys.iter().filter(move |(given, _)| given == section);
         keys.map(move |(_, key)| (format!("{section}.{key}"), value))
     });
+    // An empty name would be taken for one.
+    let helpers = found.helpers.iter().map(|name| (format!("remote.{name}.vcs"), "none"));
     let external = found.keys.contains(&("diff".to_owned(), "external".to_owned()));
     let external = external.then(|| ("diff.external".to_owned(), PLAIN_DIFF));
-    below.chain(keys).chain(external).take(MOST_NAMED).collect()
+    below.chain(keys).chain(helpers).chain(external).take(MOST_NAMED).collect()
 }
 
 /// Returns the configuration files of the repository around a directory.
@@ -153,6 +157,8 @@ struct Found {
     files: BTreeSet<PathBuf>,
     subsections: BTreeSet<(String, String)>,
     keys: BTreeSet<(String, String)>,
+    /// The remotes that name a helper.
+    helpers: BTreeSet<String>,
 }
 
 impl Found {
@@ -184,8 +190,14 @@ impl Found {
             if section.starts_with("include") && key == "path" && !value.contains('~') {
                 self.read(&path.parent().unwrap_or(path).join(value.trim_matches('"')));
             }
-            if subsection.is_none() {
-                self.keys.insert((section.clone(), key));
+            match &subsection {
+                Some(name) if section == "remote" && key == "vcs" => {
+                    self.helpers.insert(name.clone());
+                }
+                Some(_) => {}
+                None => {
+                    self.keys.insert((section.clone(), key));
+                }
             }
         }
     }
@@ -232,8 +244,18 @@ mod tests {
         git(&["init", "-q"]);
         std::fs::write(dir.join("a.txt"), "a\n").unwrap();
         std::fs::write(dir.join(".gitattributes"), "*.txt diff=d filter=f merge=m\n").unwrap();
+        // Git looks into a nested repository.
+        git(&["init", "-q", "nested"]);
+        std::fs::write(dir.join("nested/b.txt"), "b\n").unwrap();
+        std::fs::write(dir.join("nested/.gitattributes"), "*.txt filter=nested\n").unwrap();
+        git(&["-C", "nested", "add", "."]);
+        let commit = ["-c", "user.name=x", "-c", "user.email=x@x", "commit", "-qm", "x"];
+        git(&[&["-C", "nested"][..], &commit].concat());
+        let clean = format!("touch {}/ran-nested; cat", dir.display());
+        git(&["-C", "nested", "config", "filter.nested.clean", &clean]);
+        std::fs::write(dir.join("nested/b.txt"), "c\n").unwrap();
         git(&["add", "."]);
-        git(&["-c", "user.name=x", "-c", "user.email=x@x", "commit", "-qm", "x"]);
+        git(&commit);
         std::fs::write(dir.join("a.txt"), "a\nb\n").unwrap();
         let ran = |name: &str| format!("touch {}/ran-{name}; cat", dir.display());
         let quoted = |name: &str| format!("\"{}\"", ran(name));
@@ -242,6 +264,7 @@ mod tests {
              [diff]\n external = {}\n[diff \"d\"] textconv = {}\n command = {}\n\
              [filter \"f\"]\n clean = {}\n smudge = {}\n[alias]\n st = !{}\n\
              [credential \"https://example.com\"]\n helper = !{}\n[gpg]\n program = {}\n\
+             [remote \"nested\"]\n url = ./nested\n[remote \"helped\"]\n vcs = evil\n\
              [include]\n path = more\n",
             quoted("fsmonitor"),
             quoted("pager"),
@@ -314,7 +337,8 @@ mod tests {
         hostile(armed.path());
         call_all(armed.path(), &plain);
         let ran_armed = ran(armed.path());
-        assert!(ran_armed.len() >= 6, "the test cannot fail: {ran_armed:?}");
+        assert!(ran_armed.len() >= 7, "the test cannot fail: {ran_armed:?}");
+        assert!(ran_armed.contains(&"ran-nested".to_owned()), "{ran_armed:?}");
 
         let dir = tempfile::tempdir().unwrap();
         hostile(dir.path());
@@ -326,6 +350,12 @@ mod tests {
         call_all(dir.path(), &env);
         assert_eq!(ran(dir.path()), [""; 0]);
         assert!(named(dir.path()).iter().any(|(key, _)| key == "filter.g h.process"));
+
+        let mut git = Command::new("git");
+        git.args(["fetch", "--dry-run", "nested"]).current_dir(dir.path()).env_clear().envs(&env);
+        let fetched = git.output().unwrap();
+        assert!(fetched.status.success(), "a remote can be reached: {fetched:?}");
+        assert!(named(dir.path()).contains(&("remote.helped.vcs".to_owned(), "none")));
 
         let mut git = Command::new("git");
         let own = git.args(["config", "user.name"]).current_dir(dir.path()).env_clear().envs(&env);

@@ -315,6 +315,15 @@ pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.write_all(bytes)
 }
 
+/// Returns the failure of a program that would apply a file of a project which is not trusted.
+fn would_apply(program: &str, path: &Path) -> Failure {
+    let path = path.display();
+    let message = format!(
+        "{program} would apply `{path}`; review it, then trust the directory with `convoke trust`"
+    );
+    Failure::new(FailureReason::Untrusted, message)
+}
+
 fn start_failure(message: impl Into<String>) -> Failure {
     Failure::new(FailureReason::Start, message)
 }
@@ -428,16 +437,22 @@ impl CliAgent {
             &self.host.guardian,
             call.dialogue.as_mut(),
             &turn_input.limits,
-            &turn_input.approvals,
+            &turn_input.approvals.clone().within(reach.clone()),
             turn_input.lease.clone(),
             side,
         )
         .await
         .map_err(|error| start_failure(error.to_string()));
-        if let Some(Err(error)) = sign_in.map(|it| it.keep()) {
-            tracing::warn!(%error, "a renewed sign-in was not kept");
-        }
+        let kept = sign_in.map_or(Ok(false), |it| it.keep());
         let mut result = result?;
+        match kept {
+            Ok(false) => {}
+            Ok(true) => {
+                let message = "the program replaced its sign-in with a newer one in this turn";
+                result.diagnostics.push(Diagnostic::new(diagnostics::SANDBOX_SIGN_IN, message));
+            }
+            Err(error) => tracing::warn!(%error, "a renewed sign-in was not kept"),
+        }
         if matches!(result.verdict, Verdict::Failed(_)) {
             result.diagnostics.extend(withheld);
         }

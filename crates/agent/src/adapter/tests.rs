@@ -277,6 +277,15 @@ fn claude_follows_a_projects_settings_only_when_they_are_trusted() {
 
 /// Prepares a call of gemini in an untrusted directory.
 fn untrusted_gemini(cwd: &Path, env: &[(&str, &OsStr)]) -> Result<ProgramCall, Failure> {
+    prepare_in(cwd, env, &Definition::built_in(AgentKind::Gemini), Trust::Untrusted)
+}
+
+fn prepare_in(
+    cwd: &Path,
+    env: &[(&str, &OsStr)],
+    definition: &Definition,
+    trust: Trust,
+) -> Result<ProgramCall, Failure> {
     let state = tempfile::tempdir().unwrap();
     let host = Host {
         guardian: Guardian::from_program("/none"),
@@ -285,10 +294,9 @@ fn untrusted_gemini(cwd: &Path, env: &[(&str, &OsStr)]) -> Result<ProgramCall, F
         state_dir: state.path().join("state"),
         sandbox: SandboxSettings::default(),
     };
-    let definition = Definition::built_in(AgentKind::Gemini);
-    let turn_input = TurnInput::new("hello", cwd);
-    let private_dir = state.path();
-    gemini::call(&Context::new(&turn_input, &definition, &host, private_dir))
+    let mut turn_input = TurnInput::new("hello", cwd);
+    turn_input.trust = trust;
+    super::prepare(&Context::new(&turn_input, definition, &host, state.path()))
 }
 
 fn value_of<'c>(call: &'c ProgramCall, name: &str) -> Option<&'c OsStr> {
@@ -297,13 +305,37 @@ fn value_of<'c>(call: &'c ProgramCall, name: &str) -> Option<&'c OsStr> {
 
 #[test]
 fn gemini_refuses_a_project_whose_settings_it_would_follow() {
-    for file in [".gemini/settings.json", ".gemini/commands", ".gemini/policies"] {
+    for file in ["settings.json", "commands", "policies", "skills", "agents", "extensions"] {
+        let file = &format!(".gemini/{file}");
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join(".gemini")).unwrap();
         std::fs::write(dir.path().join(file), "{}").unwrap();
         let refused = untrusted_gemini(dir.path(), &[]).err().unwrap();
         assert_eq!(refused.reason, FailureReason::Untrusted);
         assert!(refused.message.contains(file) && refused.message.contains("convoke trust"));
+    }
+}
+
+#[test]
+fn an_acp_agent_refuses_a_project_whose_settings_it_would_follow() {
+    for (name, file) in [
+        ("copilot", ".github/hooks"),
+        ("kilo", ".kilocode"),
+        ("kimi", ".kimi-code"),
+        ("opencode", "opencode.json"),
+        ("qwen", ".qwen"),
+    ] {
+        let definition = Definition::of_preset(Preset::named(name).unwrap());
+        let dir = tempfile::tempdir().unwrap();
+        let below = dir.path().join("below");
+        std::fs::create_dir_all(dir.path().join(".git")).unwrap();
+        std::fs::create_dir(&below).unwrap();
+        assert!(prepare_in(&below, &[], &definition, Trust::Untrusted).is_ok(), "{name}");
+        std::fs::create_dir_all(dir.path().join(file)).unwrap();
+        let refused = prepare_in(&below, &[], &definition, Trust::Untrusted).err().unwrap();
+        assert_eq!(refused.reason, FailureReason::Untrusted);
+        assert!(refused.message.starts_with(&format!("{name} would apply")), "{refused:?}");
+        assert!(prepare_in(&below, &[], &definition, Trust::Trusted).is_ok(), "{name}");
     }
 }
 

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use convoke_files::{Disk, FileKind, Files as _};
 
+use super::location::{Location, locate};
 use crate::adapter::split_git_header;
 
 /// Settings that git changes in everyday work and that name no command, by section and key. `*` is any key.
@@ -21,16 +22,24 @@ const HARMLESS: &[(&str, &[&str])] = &[
             "precomposeunicode",
             "repositoryformatversion",
             "symlinks",
+            "worktree",
         ],
     ),
-    ("branch", &["description", "merge", "pushremote", "rebase", "remote", "vscode-merge-base"]),
-    ("remote", &["fetch", "gh-resolved", "prune", "push", "pushurl", "tagopt", "url"]),
-    ("submodule", &["active", "url"]),
+    ("branch", &["description", "merge", "rebase", "vscode-merge-base"]),
+    ("remote", &["fetch", "gh-resolved", "prune", "push", "tagopt"]),
+    ("submodule", &["active"]),
     ("user", &["email", "name"]),
     ("maintenance", &["auto", "strategy"]),
     ("gc", &["auto"]),
     ("pull", &["ff", "rebase"]),
     ("push", &["autosetupremote", "default"]),
+];
+
+/// Settings with the address of another repository. A repository in the project has hooks of its own.
+const ADDRESSES: &[(&str, &[&str])] = &[
+    ("branch", &["pushremote", "remote"]),
+    ("remote", &["pushurl", "url"]),
+    ("submodule", &["url"]),
 ];
 
 /// The maximum number of files that are read, included ones counted.
@@ -43,22 +52,30 @@ pub(super) struct GitConfig {
     pub settings: String,
     /// The directory of hooks, if it is another than the usual one.
     pub hooks: Option<PathBuf>,
+    /// Whether part of it could not be read, so that it cannot be trusted.
+    pub is_unclear: bool,
     read: BTreeSet<PathBuf>,
 }
 
-/// Reads a configuration.
-pub(super) fn read(path: &Path) -> GitConfig {
-    let mut config = GitConfig::default();
-    config.read(path);
-    config
-}
-
 impl GitConfig {
-    fn read(&mut self, path: &Path) {
-        if self.read.len() >= MOST_FILES || !self.read.insert(path.to_owned()) {
+    /// Reads a configuration file, if there is one.
+    pub fn read(&mut self, path: &Path) {
+        let path = match locate(path) {
+            Location::Found(path) => path,
+            Location::Missing => return,
+            Location::Unclear => {
+                self.is_unclear = true;
+                return;
+            }
+        };
+        if !self.read.insert(path.clone()) {
             return;
         }
-        let Ok(bytes) = Disk.read(path, FileKind::Configuration) else { return };
+        let bytes = Disk.read(&path, FileKind::Configuration);
+        let (Ok(bytes), ..=MOST_FILES) = (bytes, self.read.len()) else {
+            self.is_unclear = true;
+            return;
+        };
         let mut section = String::new();
         for line in String::from_utf8_lossy(&bytes).lines() {
             let mut line = line.trim();
@@ -74,7 +91,8 @@ impl GitConfig {
             }
             let is_harmless =
                 |(name, keys): &(&str, &[&str])| *name == section && keys.contains(&&*key);
-            if HARMLESS.iter().any(is_harmless) {
+            let is_remote = ADDRESSES.iter().any(is_harmless) && is_elsewhere(value);
+            if is_remote || HARMLESS.iter().any(is_harmless) {
                 continue;
             }
             let _ = writeln!(self.settings, "[{section}] {line}");
@@ -82,12 +100,27 @@ impl GitConfig {
                 ("core", "hookspath") => self.hooks = Some(value.into()),
                 // Files in the home directory are the user's own.
                 ("include" | "includeif", "path") if !value.starts_with('~') => {
-                    self.read(&path.parent().unwrap_or(path).join(value));
+                    self.read(&path.parent().unwrap_or(&path).join(value));
                 }
                 _ => {}
             }
         }
     }
+}
+
+/// Returns whether an address is the name of a remote, or leads to another machine.
+fn is_elsewhere(address: &str) -> bool {
+    const SCHEMES: &[&str] = &["https://", "http://", "ssh://", "git://"];
+    let is_plain = |text: &str| {
+        let is_usual =
+            |character: char| character.is_ascii_alphanumeric() || "._-@".contains(character);
+        !text.starts_with('-') && text.chars().all(is_usual)
+    };
+    let of_ssh = address
+        .split_once(':')
+        .is_some_and(|(host, path)| is_plain(host) && !path.starts_with("//"));
+    let has_scheme = SCHEMES.iter().any(|scheme| address.starts_with(scheme));
+    !address.contains("::") && (is_plain(address) || of_ssh || has_scheme)
 }
 
 #[cfg(test)]
@@ -102,6 +135,12 @@ mod tests {
         read(&path).settings
     }
 
+    fn read(path: &Path) -> GitConfig {
+        let mut config = GitConfig::default();
+        config.read(path);
+        config
+    }
+
     #[test]
     fn settings_of_everyday_work_are_left_out_and_all_others_count() {
         let everyday = "[core]\n\tbare = false\n[remote \"origin\"]\n\turl = https://h/x\n\
@@ -112,6 +151,12 @@ mod tests {
             ("[branch \"a]\"]\n[alias]\n\tremote = !x\n", "[alias] remote = !x\n"),
             ("[filter \"x\"]\n\tclean = y\n", "[filter] clean = y\n"),
             ("[remote \"x\"]\n\tuploadpack = y\n", "[remote] uploadpack = y\n"),
+            ("[remote \"x\"]\n\turl = ../y.git\n", "[remote] url = ../y.git\n"),
+            ("[remote \"x\"]\n\turl = ext::sh -c y\n", "[remote] url = ext::sh -c y\n"),
+            ("[remote \"x\"]\n\tpushurl = file:///y\n", "[remote] pushurl = file:///y\n"),
+            ("[branch \"x\"]\n\tremote = ./y\n", "[branch] remote = ./y\n"),
+            ("[remote \"x\"]\n\turl = git@h.example:a/b.git\n", ""),
+            ("[remote \"x\"]\n\turl = \"ssh://h:22/a\"\n", ""),
             ("[include]\n\tpath = more\n", "[include] path = more\n[alias] x = !more\n"),
         ] {
             assert_eq!(settings(text), found, "{text}");

@@ -6,6 +6,7 @@
 mod event_budget;
 mod guarded_child;
 pub mod guardian;
+mod open_tools;
 #[cfg_attr(target_os = "linux", path = "linux.rs")]
 #[cfg_attr(not(target_os = "linux"), path = "portable.rs")]
 mod platform;

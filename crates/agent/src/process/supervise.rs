@@ -16,6 +16,7 @@ use tokio::time::{Instant, sleep_until};
 use super::event_budget::EventBudget;
 use super::guarded_child::{ChildEnd, GuardedChild, Pipes, StartError};
 use super::guardian::Guardian;
+use super::open_tools::OpenTools;
 use super::{Decision, Dialogue, Input, Launch};
 use convoke_redact::Redactor;
 
@@ -181,6 +182,7 @@ struct Watch<'d> {
     questions: Vec<OpenQuestion>,
     lines: Lines,
     error_lines: Lines,
+    tools: OpenTools,
     events: EventBudget,
     waiting: VecDeque<Event<'static>>,
     stderr: VecDeque<u8>,
@@ -224,6 +226,7 @@ impl<'d> Watch<'d> {
             questions: Vec::new(),
             lines,
             error_lines: Lines::json(ERROR_LINE),
+            tools: OpenTools::default(),
             events: EventBudget::new(&limits),
             waiting: VecDeque::new(),
             stderr: VecDeque::new(),
@@ -289,14 +292,22 @@ impl<'d> Watch<'d> {
         let retries = u64::from(self.limits.retries);
         let left = self.turn_end.saturating_duration_since(Instant::now());
         read(self.dialogue, &mut |mut event| {
+            if !self.tools.note(&event) {
+                return;
+            }
             match &mut event.kind {
                 EventKind::PermissionAsked { question, expires_at } => {
                     let wait = i64::try_from(self.limits.ask.as_millis()).unwrap_or(i64::MAX);
                     question.shorten();
+                    self.approvals.simplify(question);
+                    let decided = self.approvals.decide(question);
+                    if let Some((_, AnsweredBy::Sandbox)) = decided {
+                        // It may show a file that the agent cannot read.
+                        question.diff = None;
+                    }
                     self.asked.push(question.clone());
                     // A question that is answered without a person never expires.
-                    let is_decided = self.approvals.decide(question).is_some();
-                    *expires_at = if is_decided { 0 } else { now().0.saturating_add(wait) };
+                    *expires_at = if decided.is_some() { 0 } else { now().0.saturating_add(wait) };
                 }
                 EventKind::PermissionAnswered { id, .. } => self.withdrawn.push(id.clone()),
                 _ => {}
@@ -482,6 +493,7 @@ impl<'d> Watch<'d> {
         let exit = if self.is_dismissed { Exit::Dismissed } else { report.exit };
         let ending = Ending { exit, stop: self.stop, stderr: &stderr };
         let mut result = self.read(|dialogue, sink| dialogue.finish(&ending, sink));
+        self.waiting.extend(self.tools.end());
         let mut notes = Vec::new();
         if report.left > 0 {
             let message =

@@ -21,7 +21,7 @@ pub(crate) mod variables;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use convoke_core::Diagnostic;
 
@@ -33,6 +33,7 @@ use self::policy::{FilePath, Network, Writes};
 pub use self::secrets::Secrets;
 use self::sign_in::SignIn;
 use crate::diagnostics;
+use crate::permission::PermissionQuestion;
 use crate::turn_input::Permissions;
 use crate::vendor::Vendor;
 
@@ -191,6 +192,10 @@ pub struct Reach {
     pub(crate) shown: Vec<PathBuf>,
     /// The paths that stay as they are.
     pub(crate) kept: Vec<PathBuf>,
+    /// The working directory, where relative paths begin.
+    pub(crate) cwd: PathBuf,
+    /// The directories that can be changed.
+    pub(crate) changed: Vec<PathBuf>,
 }
 
 impl Reach {
@@ -203,6 +208,35 @@ impl Reach {
     pub(crate) fn lets_change(&self, path: &Path) -> bool {
         !self.kept.iter().any(|kept| path.starts_with(kept))
     }
+
+    /// Returns whether the sandbox stops what a question asks for, whatever the answer is. Of a command that is not known.
+    pub(crate) fn stops(&self, question: &PermissionQuestion) -> bool {
+        let mut real = RealPaths::default();
+        let mut resolve = |path: &PathBuf| real.resolve(&lexical(&self.cwd.join(path)));
+        let mut read = question.reads.iter().map(&mut resolve);
+        if read.any(|path| !self.shows(&path)) {
+            return true;
+        }
+        let mut changed = question.changes.iter().map(&mut resolve);
+        changed.any(|path| {
+            let is_inside = self.changed.iter().any(|root| path.starts_with(root));
+            !is_inside || !self.shows(&path) || !self.lets_change(&path)
+        })
+    }
+}
+
+/// Resolves `..` in a path by its names.
+fn lexical(path: &Path) -> PathBuf {
+    let mut resolved = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => {
+                resolved.pop();
+            }
+            part => resolved.push(part),
+        }
+    }
+    resolved
 }
 
 /// Returns the depth of the deepest directory that contains a path.
@@ -283,17 +317,21 @@ impl Sandbox<'_> {
     /// Makes what the program writes to, and writes its policy into the private directory. Returns the
     /// policy's file, `None` if nothing is enforced; and the paths that count for what Convoke does in the agent's name.
     pub fn prepare(&self) -> io::Result<(Option<PathBuf>, Reach)> {
+        let is_confined = self.enforcer.is_kernel() && self.permissions < Permissions::Full;
+        let changed = if is_confined { self.written()? } else { self.changed() };
         let mut real = RealPaths::default();
         let mut all = |paths: Vec<PathBuf>| paths.iter().map(|path| real.resolve(path)).collect();
         let reach = Reach {
             hidden: all(self.hidden()),
             shown: all(self.shown().map(Path::to_owned).collect()),
             kept: all(self.kept()),
+            cwd: self.cwd.to_owned(),
+            changed: all(changed),
         };
         let Enforcer::Landlock { abi } = self.enforcer else {
             return Ok((None, reach));
         };
-        let Some(policy) = self.policy(abi, &reach, &mut real)? else {
+        let Some(policy) = self.policy(abi, &reach) else {
             return Ok((None, reach));
         };
         let path = self.private_dir.join("confine.json");
@@ -301,21 +339,19 @@ impl Sandbox<'_> {
         Ok((Some(path), reach))
     }
 
-    fn policy(&self, abi: u8, reach: &Reach, real: &mut RealPaths) -> io::Result<Option<Policy>> {
+    fn policy(&self, abi: u8, reach: &Reach) -> Option<Policy> {
         let is_full = self.permissions == Permissions::Full;
         if is_full && reach.hidden.is_empty() {
-            return Ok(None);
+            return None;
         }
         let paths =
             |paths: &[PathBuf]| paths.iter().map(|it| FilePath::from(it.as_path())).collect();
         let writes = if is_full {
             Writes::Everywhere
         } else {
-            let roots: Vec<PathBuf> =
-                self.written()?.iter().map(|path| real.resolve(path)).collect();
-            Writes::Beneath { roots: paths(&roots), except: paths(&reach.kept) }
+            Writes::Beneath { roots: paths(&reach.changed), except: paths(&reach.kept) }
         };
-        Ok(Some(Policy {
+        Some(Policy {
             abi,
             shown: paths(&reach.shown),
             hidden: paths(&reach.hidden),
@@ -324,7 +360,7 @@ impl Sandbox<'_> {
             unix_sockets: is_full || self.additions.unix_sockets,
             env: Vec::new(),
             scoped: !is_full,
-        }))
+        })
     }
 
     /// Returns the directories that end with the turn.
@@ -376,7 +412,7 @@ impl Sandbox<'_> {
 
     /// Makes what the program writes to, and returns it.
     fn written(&self) -> io::Result<Vec<PathBuf>> {
-        let mut roots: Vec<PathBuf> = self.private().map(Path::to_owned).collect();
+        let mut roots = self.changed();
         if let (Some(vendor), Some(directory)) = (self.vendor, &self.directory) {
             roots.extend(state::prepare(vendor, directory, self.cwd, self.session.as_deref())?);
             roots.extend(self.sign_in().map(SignIn::prepare).transpose()?);
@@ -393,11 +429,17 @@ impl Sandbox<'_> {
             state::make_file(path, content)?;
         }
         roots.extend(self.state.directories.iter().cloned());
+        Ok(roots)
+    }
+
+    /// Returns what the agent may change besides its program's state.
+    fn changed(&self) -> Vec<PathBuf> {
+        let mut roots: Vec<PathBuf> = self.private().map(Path::to_owned).collect();
         if self.permissions > Permissions::ReadOnly {
             roots.push(self.cwd.to_owned());
         }
         roots.extend(self.additions.writable.iter().cloned());
-        Ok(roots)
+        roots
     }
 
     /// Returns the ports that are open besides the usual ones, in words.

@@ -160,7 +160,7 @@ impl Secrets {
     pub fn contain(&self, path: &Path, project: &Path) -> bool {
         let mut real = RealPaths::default();
         let hidden: Vec<PathBuf> = self.0.iter().map(|secret| real.resolve(secret)).collect();
-        !Reach { hidden, shown: vec![real.resolve(project)], kept: Vec::new() }.shows(path)
+        !Reach { hidden, shown: vec![real.resolve(project)], ..Reach::default() }.shows(path)
     }
 
     /// Returns those in a directory, whose path has no links, relative to it.

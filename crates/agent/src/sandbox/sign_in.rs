@@ -53,31 +53,51 @@ impl SignIn {
         Ok(self.directory)
     }
 
-    /// Moves a renewed sign-in to its file, and makes the link again.
-    pub(crate) fn keep(&self) -> io::Result<()> {
+    /// Moves a renewed sign-in to its file, and makes the link again. Returns whether there was one.
+    pub(crate) fn keep(&self) -> io::Result<bool> {
         let link = self.directory.join(FILE);
         let target = Path::new("..").join(FILE);
         match std::fs::symlink_metadata(&link) {
-            Ok(_) if std::fs::read_link(&link).is_ok_and(|found| found == target) => return Ok(()),
+            Ok(_) if std::fs::read_link(&link).is_ok_and(|found| found == target) => return Ok(false),
             Ok(found) if found.is_file() && self.is_newer(&link)? => {
-                return std::fs::rename(&link, &self.file).and_then(|()| make_link(&target, &link));
+                std::fs::rename(&link, &self.file)?;
+                return make_link(&target, &link).map(|()| true);
             }
             Ok(_) => std::fs::remove_file(&link)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }
-        make_link(&target, &link)
+        make_link(&target, &link).map(|()| false)
     }
 
     /// Returns whether a file is a sign-in, and newer than the one in place.
     fn is_newer(&self, renewed: &Path) -> io::Result<bool> {
         let in_place = self.file.metadata()?.modified()?;
-        let mut text = Vec::new();
-        #[expect(clippy::disallowed_methods, reason = "a limit is taken")]
-        File::open(renewed)?.take(LONGEST).read_to_end(&mut text)?;
-        let is_sign_in = serde_json::from_slice::<Map<String, Value>>(&text).is_ok();
-        Ok(is_sign_in && renewed.metadata()?.modified()? > in_place)
+        let is_same = is_renewal(&read(&self.file)?, &read(renewed)?);
+        Ok(is_same && renewed.metadata()?.modified()? > in_place)
     }
+}
+
+/// The fields that name the account of a sign-in.
+const ACCOUNT: &[&str] = &["accountUuid", "organizationUuid"];
+
+/// Returns whether a sign-in is an earlier one of the same account with other tokens, as far as it says so.
+fn is_renewal(old: &Map<String, Value>, new: &Map<String, Value>) -> bool {
+    let is_same = |(name, old): (&String, &Value)| match (old, new.get(name)) {
+        (old, Some(new)) if old["accessToken"].is_string() => {
+            new["accessToken"].is_string() && ACCOUNT.iter().all(|it| old[*it] == new[*it])
+        }
+        (old, new) => new == Some(old),
+    };
+    !new.is_empty() && new.len() == old.len() && old.iter().all(is_same)
+}
+
+fn read(path: &Path) -> io::Result<Map<String, Value>> {
+    let mut text = Vec::new();
+    #[expect(clippy::disallowed_methods, reason = "a limit is taken")]
+    File::open(path)?.take(LONGEST).read_to_end(&mut text)?;
+    // What is no JSON is no sign-in.
+    Ok(serde_json::from_slice(&text).unwrap_or_default())
 }
 
 fn make_link(target: &Path, link: &Path) -> io::Result<()> {
@@ -96,7 +116,7 @@ mod tests {
 
     fn signed_in() -> (tempfile::TempDir, SignIn) {
         let home = tempfile::tempdir().unwrap();
-        std::fs::write(home.path().join(FILE), "{\"old\": 1}").unwrap();
+        std::fs::write(home.path().join(FILE), OLD).unwrap();
         let before = SystemTime::now() - Duration::from_mins(1);
         File::options()
             .write(true)
@@ -108,6 +128,9 @@ mod tests {
         sign_in.clone().prepare().unwrap();
         (home, sign_in)
     }
+
+    const OLD: &str = r#"{"oauth": {"accessToken": "old", "organizationUuid": "a"}}"#;
+    const NEW: &str = r#"{"oauth": {"accessToken": "new", "expiresAt": 9, "organizationUuid": "a"}}"#;
 
     fn text(path: &Path) -> String {
         std::fs::read_to_string(path).unwrap()
@@ -123,10 +146,10 @@ mod tests {
     #[test]
     fn a_renewed_sign_in_is_kept_for_the_user() {
         let (_home, sign_in) = signed_in();
-        assert_eq!(text(&sign_in.directory.join(FILE)), "{\"old\": 1}");
-        replace(&sign_in, "{\"new\": 1}");
-        sign_in.keep().unwrap();
-        assert_eq!(text(&sign_in.file), "{\"new\": 1}");
+        assert_eq!(text(&sign_in.directory.join(FILE)), OLD);
+        replace(&sign_in, NEW);
+        assert!(sign_in.keep().unwrap());
+        assert_eq!(text(&sign_in.file), NEW);
         // What the user's own program renews is seen.
         std::fs::write(&sign_in.file, "{\"newer\": 1}").unwrap();
         assert_eq!(text(&sign_in.directory.join(FILE)), "{\"newer\": 1}");
@@ -135,25 +158,28 @@ mod tests {
     #[test]
     fn what_is_older_or_no_sign_in_is_not_kept() {
         let (home, sign_in) = signed_in();
-        for content in ["", "[]", "not JSON"] {
+        let other = r#"{"oauth": {"accessToken": "new", "organizationUuid": "b"}}"#;
+        let more = NEW.replacen('{', r#"{"mcpOAuth": {}, "#, 1);
+        let less = r#"{"oauth": {}}"#;
+        for content in ["", "[]", "{}", "not JSON", other, &more, less] {
             replace(&sign_in, content);
-            sign_in.keep().unwrap();
-            assert_eq!(text(&sign_in.file), "{\"old\": 1}");
+            assert!(!sign_in.keep().unwrap());
+            assert_eq!(text(&sign_in.file), OLD);
         }
-        replace(&sign_in, "{\"renewed\": 1}");
+        replace(&sign_in, NEW);
         // Meanwhile the user has signed in again.
         let later = SystemTime::now() + Duration::from_mins(1);
         File::options().write(true).open(&sign_in.file).unwrap().set_modified(later).unwrap();
         sign_in.keep().unwrap();
-        assert_eq!(text(&sign_in.file), "{\"old\": 1}");
+        assert_eq!(text(&sign_in.file), OLD);
         // A link to elsewhere is replaced, and not followed.
         let secret = home.path().join("secret");
         std::fs::write(&secret, "{\"secret\": 1}").unwrap();
         std::fs::remove_file(sign_in.directory.join(FILE)).unwrap();
         symlink(&secret, sign_in.directory.join(FILE)).unwrap();
         sign_in.keep().unwrap();
-        assert_eq!(text(&sign_in.file), "{\"old\": 1}");
-        assert_eq!(text(&sign_in.directory.join(FILE)), "{\"old\": 1}");
+        assert_eq!(text(&sign_in.file), OLD);
+        assert_eq!(text(&sign_in.directory.join(FILE)), OLD);
         assert_eq!(text(&secret), "{\"secret\": 1}");
     }
 

@@ -61,6 +61,9 @@ pub(super) fn prepare(
     let mut writable = Vec::new();
     writable.extend(state.directories.iter().map(|name| directory.join(name)));
     if vendor == Vendor::Claude {
+        // The program names it: no path that leads elsewhere.
+        let is_name = |id: &&str| id.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
+        let session = session.filter(is_name).filter(|id| !id.is_empty());
         let of_session = |name: &&str| Some(directory.join(name).join(session?));
         writable.extend(CLAUDE_SESSIONS.iter().filter_map(of_session));
         let project = claude_project(cwd).map(|name| directory.join(CLAUDE_PROJECTS).join(name));

@@ -160,6 +160,12 @@ impl Acp {
     pub(crate) fn refuse(&mut self, call: &Call, why: &str, sink: &mut Sink<'_>) {
         let message = format!("refused {}: {why}", call.summary());
         self.progress.warn(Diagnostic::new(diagnostics::AGENT_TOOL_DENIED, message), sink);
+        self.end_refused(call.id(), sink);
+    }
+
+    /// Ends a tool call that was refused.
+    pub(crate) fn end_refused(&mut self, call: &str, sink: &mut Sink<'_>) {
+        self.tools.refuse(call, sink);
     }
 
     /// Reports something of the agent that is not known.

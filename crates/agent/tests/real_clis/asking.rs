@@ -41,6 +41,7 @@ async fn run_answering(
     let mut turn = host.agent.start(turn_input);
     let answerer = turn.answerer();
     let (mut questions, mut answers, mut expiring) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut started, mut finished) = (Vec::new(), Vec::new());
     while let Some(event) = turn.next().await {
         match event.kind {
             EventKind::PermissionAsked { question, expires_at } => {
@@ -52,13 +53,25 @@ async fn run_answering(
                 questions.push(question);
             }
             EventKind::PermissionAnswered { answer, by, .. } => answers.push((answer, by)),
+            EventKind::ToolStarted { id, .. } => started.push(id),
+            EventKind::ToolFinished { id, .. } => finished.push(id),
             _ => {}
         }
     }
-    let waited = answers
-        .iter()
-        .map(|(_, by)| !matches!(by, AnsweredBy::Rule | AnsweredBy::Session | AnsweredBy::Nobody));
-    assert_eq!(expiring, waited.collect::<Vec<_>>());
+    let waited = answers.iter().map(|(_, by)| {
+        use AnsweredBy::{Nobody, Rule, Sandbox, Session};
+        !matches!(by, Rule | Sandbox | Session | Nobody)
+    });
+    // Two questions at once are answered in any order.
+    let mut waited: Vec<bool> = waited.collect();
+    waited.sort_unstable();
+    expiring.sort_unstable();
+    assert_eq!(expiring, waited);
+    for id in started {
+        assert!(finished.contains(&id), "every tool call has an end: {id}");
+    }
+    finished.sort();
+    assert!(finished.is_sorted_by(|one, other| one < other), "each has one: {finished:?}");
     Asked { questions, answers, result: turn.result().await }
 }
 
@@ -219,27 +232,78 @@ async fn asks_whatever_the_users_own_rules_allow(cli: Cli) {
     assert!(!host.work.path().join("made.txt").exists());
 }
 
-/// Two calls in one reply are two questions, at once or one after the other, and each has its own answer. (Codex 0.98 runs
-/// neither of two when one is refused.)
+/// Two calls in one reply are two questions, at once or one after the other, and each has its own answer. Codex 0.98 drops
+/// the first of two questions, and takes an answer to it for one to the second: the first is not put, and it is said.
 async fn asks_for_each_of_two_calls(cli: Cli) {
     let (tool, one) = cli.shell_call("touch one.txt");
     let two = cli.shell_call("touch two.txt").1;
-    let both = Reply::default().call(tool, one).call(tool, two);
-    let Some(host) = TestHost::new(cli, Script::new([both.into(), Answer::say("Done.")])).await
-    else {
-        return;
-    };
-    let asked = run_answering(&host, asking(&host), |question| {
-        let is_first = question.summary == "touch one.txt";
-        Some(if is_first { PermissionAnswer::Once } else { PermissionAnswer::Never })
-    });
-    let asked = asked.await;
-    assert_eq!(asked.result.verdict, Verdict::Done, "{:?}", asked.result);
-    let mut summaries: Vec<&str> = asked.questions.iter().map(|it| it.summary.as_str()).collect();
-    summaries.sort_unstable();
-    assert_eq!(summaries, ["touch one.txt", "touch two.txt"]);
-    let made = ["one.txt", "two.txt"].map(|name| host.work.path().join(name).exists());
-    assert_eq!(made, [true, false], "{:?}", asked.result);
+    for is_by_rule in [false, true] {
+        let both = Reply::default().call(tool, one.clone()).call(tool, two.clone());
+        let script = Script::new([both.into(), Answer::say("Done.")]);
+        let Some(host) = TestHost::new(cli, script).await else {
+            return;
+        };
+        let mut turn_input = asking(&host);
+        if is_by_rule {
+            let rules = PermissionRules { allow: vec!["touch one.txt".to_owned()], never: vec![] };
+            turn_input.approvals = Approvals::new(rules);
+        }
+        let asked = run_answering(&host, turn_input, |question| {
+            let is_first = question.summary == "touch one.txt";
+            Some(if is_first { PermissionAnswer::Once } else { PermissionAnswer::Never })
+        });
+        let asked = asked.await;
+        assert_eq!(asked.result.verdict, Verdict::Done, "{:?}", asked.result);
+        let mut summaries: Vec<&str> =
+            asked.questions.iter().map(|it| it.summary.as_str()).collect();
+        summaries.sort_unstable();
+        let dropped = crate::test_host::codes(&asked.result).contains(&"permission.dropped");
+        assert_eq!(dropped, cli == Cli::Codex98, "{:?}", asked.result);
+        if dropped {
+            assert_eq!(summaries.len(), 1, "{summaries:?}");
+        } else {
+            assert_eq!(summaries, ["touch one.txt", "touch two.txt"]);
+        }
+        let made = ["one.txt", "two.txt"].map(|name| host.work.path().join(name).exists());
+        assert_eq!(made, [summaries.contains(&"touch one.txt"), false], "{:?}", asked.result);
+    }
+}
+
+/// What the sandbox would stop is refused, and nobody is asked.
+async fn asks_for_nothing_that_the_sandbox_stops(cli: Cli) {
+    let outside_dir = tempfile::tempdir().unwrap();
+    let outside = outside_dir.path().canonicalize().unwrap();
+    for is_by_link in [false, true] {
+        let work = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink(&outside, work.path().join("link")).unwrap();
+        let directory = if is_by_link { work.path().join("link") } else { outside.clone() };
+        let text = directory.join("made.txt").display().to_string();
+        let call = match cli.kind() {
+            AgentKind::Claude => {
+                Answer::call("Write", json!({ "file_path": text, "content": "new" }))
+            }
+            AgentKind::Gemini => {
+                Answer::call("write_file", json!({ "file_path": text, "content": "new" }))
+            }
+            _ => {
+                let patch = format!("*** Begin Patch\n*** Add File: {text}\n+new\n*** End Patch\n");
+                Answer::call("apply_patch", json!(patch))
+            }
+        };
+        let script = Script::new([call, Answer::say("Done.")]);
+        let Some(mut host) = TestHost::new(cli, script).await else {
+            return;
+        };
+        host.work = work;
+        let asked = run(&host, asking(&host), Some(PermissionAnswer::Once)).await;
+        assert_eq!(asked.result.verdict, Verdict::Done, "{:?}", asked.result);
+        let refused = (PermissionAnswer::Never, AnsweredBy::Sandbox);
+        assert!(asked.answers.iter().all(|answer| *answer == refused), "{:?}", asked.answers);
+        // Gemini refuses such a path itself.
+        assert_eq!(asked.answers.is_empty(), cli == Cli::Gemini, "{:?}", asked.result);
+        assert!(asked.questions.iter().all(|question| question.diff.is_none()));
+        assert!(!outside.join("made.txt").exists());
+    }
 }
 
 /// The tool calls of a sub-agent are asked about, too.
@@ -292,17 +356,17 @@ async fn is_cancelled_while_it_waits(cli: Cli) {
 for_each_cli! {
     claude_197: Cli::Claude197 => [asks_before_it_runs_a_command, shows_the_change_before_it_is_made,
         takes_no_answer_for_a_no, asks_once_for_a_session, is_cancelled_while_it_waits,
-        asks_whatever_the_users_own_rules_allow, asks_for_each_of_two_calls, asks_for_a_sub_agent];
+        asks_whatever_the_users_own_rules_allow, asks_for_nothing_that_the_sandbox_stops, asks_for_each_of_two_calls, asks_for_a_sub_agent];
     claude_325: Cli::Claude325 => [asks_before_it_runs_a_command, shows_the_change_before_it_is_made,
         takes_no_answer_for_a_no, asks_once_for_a_session, is_cancelled_while_it_waits,
-        asks_whatever_the_users_own_rules_allow, asks_for_each_of_two_calls, asks_for_a_sub_agent];
+        asks_whatever_the_users_own_rules_allow, asks_for_nothing_that_the_sandbox_stops, asks_for_each_of_two_calls, asks_for_a_sub_agent];
     gemini: Cli::Gemini => [asks_before_it_runs_a_command, shows_the_change_before_it_is_made,
         takes_no_answer_for_a_no, asks_once_for_a_session, is_cancelled_while_it_waits,
-        asks_whatever_the_users_own_rules_allow, asks_for_each_of_two_calls];
+        asks_whatever_the_users_own_rules_allow, asks_for_nothing_that_the_sandbox_stops, asks_for_each_of_two_calls];
     codex_098: Cli::Codex98 => [asks_before_it_runs_a_command, shows_the_change_before_it_is_made,
         takes_no_answer_for_a_no, asks_once_for_a_session, is_cancelled_while_it_waits,
-        asks_whatever_the_users_own_rules_allow];
+        asks_whatever_the_users_own_rules_allow, asks_for_nothing_that_the_sandbox_stops, asks_for_each_of_two_calls];
     codex_166: Cli::Codex166 => [asks_before_it_runs_a_command, shows_the_change_before_it_is_made,
         takes_no_answer_for_a_no, asks_once_for_a_session, is_cancelled_while_it_waits,
-        asks_whatever_the_users_own_rules_allow, asks_for_each_of_two_calls];
+        asks_whatever_the_users_own_rules_allow, asks_for_nothing_that_the_sandbox_stops, asks_for_each_of_two_calls];
 }

@@ -123,10 +123,7 @@ impl Places {
                 return Err(ChangesError::Busy { path: place.directory.clone() });
             }
         }
-        let state = |place: &Place| {
-            let last = place.load()?;
-            place.record_state(&last, &last)
-        };
+        let state = |place: &Place| place.record_state(&place.load()?);
         Ok((state(&self.project)?, state(&self.workspace)?))
     }
 
@@ -139,7 +136,7 @@ impl Places {
     ) -> Result<ApplyPlan, ChangesError> {
         let changes = &self.project.changes;
         let base = self.workspace.merge_base(&changes.session(session).load()?)?;
-        let deadline = Deadline::within(self.project.limits().time * 6);
+        let deadline = Deadline::of_command();
         let merge = Merge { project: &self.project, member: &workspace.member, ours, deadline };
         let Merged { changes, conflicts, left_alone } = merge.run(&base, theirs)?;
         let session = session.to_owned();

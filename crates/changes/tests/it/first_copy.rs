@@ -79,6 +79,33 @@ fn an_interrupted_first_turn_is_completed_from_the_users_objects() {
     assert!(tree.state() == before);
 }
 
+/// A copy of a repository has files of another status than its index says, though git would find them clean.
+#[test]
+fn clean_files_of_a_copied_repository_are_restored_from_its_objects() {
+    let tree = large();
+    commit(&tree);
+    let (project, copy) = (tree.project(), tree.temp.path().join("copy"));
+    let copied = std::process::Command::new("cp").arg("-a").args([&project, &copy]).status();
+    assert!(copied.unwrap().success());
+    fs::remove_dir_all(&project).unwrap();
+    fs::rename(&copy, &project).unwrap();
+    let (before, repository) = (tree.state(), repository_of(&tree.path(".git")));
+    let changes = tree.changes();
+    let begun = changes.begin(&project, key(1)).unwrap();
+    for number in 0..7 {
+        fs::remove_dir_all(tree.path(format!("d{number}"))).unwrap();
+    }
+    let record = begun.turn.finish().unwrap();
+    assert_eq!(record.incomplete(), [""; 0]);
+    // There was no time to compare them, which is said.
+    assert!(!record.unverified.is_empty());
+    let plan = changes.plan_undo(SESSION, None).unwrap();
+    assert!(plan.left_alone.is_empty() && plan.unverified == record.unverified);
+    changes.undo(&plan).unwrap();
+    assert!(tree.state() == before);
+    assert!(repository_of(&tree.path(".git")) == repository, "the repository was touched");
+}
+
 /// The object of a file is not its content where an attribute converts it, or where it changed since.
 #[test]
 fn what_differs_from_its_object_is_never_restored_from_it() {

@@ -136,10 +136,11 @@ impl Tree {
         begun.turn.finish().unwrap()
     }
 
-    /// Takes a turn back.
+    /// Takes a turn back, with what may be another's.
     pub fn undo(&self, turn: u64) -> Record {
         let changes = self.changes();
-        let plan = changes.plan_undo(SESSION, Some(turn)).unwrap();
+        let mut plan = changes.plan_undo(SESSION, Some(turn)).unwrap();
+        plan.takes_shared = true;
         assert!(plan.conflicts.is_empty(), "{:?}", plan.conflicts);
         changes.undo(&plan).unwrap()
     }

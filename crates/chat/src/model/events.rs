@@ -79,9 +79,10 @@ impl Chat {
                     work.observe(&event);
                 }
             }
-            SessionEventKind::PermissionAsked { member, question, .. } => {
-                self.rings = true;
-                self.ask(member, question);
+            SessionEventKind::PermissionAsked { member, question, answers, .. } => {
+                let is_open = !answers.is_empty();
+                self.rings |= is_open;
+                self.ask(member, question, is_open);
             }
             SessionEventKind::PermissionAnswered { id, answer, by, .. } => {
                 self.answered(&id, answer, by);

@@ -25,16 +25,21 @@ pub(crate) struct OpenQuestion {
 impl OpenQuestion {
     /// Returns the card's text.
     pub(crate) fn text(&self) -> String {
-        let PermissionQuestion { tool, summary, diff, .. } = &self.question;
+        let PermissionQuestion { tool, summary, diff, directory, .. } = &self.question;
         let diff = diff.as_ref().map_or(String::new(), |diff| format!("\n\n{diff}"));
-        format!("{} asks before it uses {tool}:\n\n{summary}{diff}", self.member)
+        let place = directory.as_ref().map(|it| format!(" in {}", it.display()));
+        let place = place.unwrap_or_default();
+        format!("{} asks before it uses {tool}{place}:\n\n{summary}{diff}", self.member)
     }
 }
 
 impl Chat {
-    pub(super) fn ask(&mut self, member: MemberName, question: PermissionQuestion) {
+    /// Takes a question, and shows its card unless it is answered already.
+    pub(super) fn ask(&mut self, member: MemberName, question: PermissionQuestion, is_open: bool) {
         self.questions.push(OpenQuestion { member, question, shown: None });
-        self.show_question();
+        if is_open {
+            self.show_question();
+        }
     }
 
     /// Opens the card of the oldest question, unless another page is open.
@@ -60,6 +65,7 @@ impl Chat {
             let why = match by {
                 AnsweredBy::Session => "as answered before",
                 AnsweredBy::Rule => "by a rule",
+                AnsweredBy::Sandbox => "the sandbox would stop it",
                 AnsweredBy::Timeout => "no answer in time",
                 AnsweredBy::Nobody => "no person to ask",
                 AnsweredBy::Withdrawn => "withdrawn",
@@ -87,6 +93,14 @@ impl Chat {
         };
         let open = self.questions.first()?;
         let is_read = open.shown.is_some_and(|shown| self.now.saturating_sub(shown) >= UNREAD);
+        let height = self.areas().page_height();
+        if let Some(overlay) = self.overlay.as_mut().filter(|_| is_read && answer.allows())
+            && overlay.scroll + height < overlay.lines.len()
+        {
+            // A yes is to all of it: first its end has to be on the screen.
+            overlay.scroll_by(height.saturating_sub(1).max(1).cast_signed(), height);
+            return None;
+        }
         is_read.then(|| Effect::Answer(open.question.id.clone(), answer))
     }
 }
@@ -110,6 +124,7 @@ mod tests {
                 input: "{}".to_owned(),
                 diff: Some("-one\n+two\n".to_owned()),
                 is_command: true,
+                ..PermissionQuestion::default()
             },
             answers: PermissionAnswer::OFFERED.to_vec(),
             expires_at: 0,
@@ -143,6 +158,27 @@ mod tests {
         assert_eq!(answer, Some(Effect::Answer("1.q".to_owned(), PermissionAnswer::Once)));
         chat.update(Input::Event(answered("1.q", AnsweredBy::Person)));
         assert!(chat.overlay.is_none() && chat.questions.is_empty());
+    }
+
+    #[test]
+    fn a_yes_counts_when_the_end_of_the_card_is_on_the_screen() {
+        let mut chat = chat();
+        let mut long = asked("1.q");
+        if let SessionEventKind::PermissionAsked { question, .. } = &mut long {
+            question.summary = format!("echo{}touch hidden", "\n".repeat(200));
+        }
+        chat.update(Input::Event(long));
+        chat.update(Input::Tick(Duration::from_secs(1)));
+        let mut presses = 0;
+        let answer = loop {
+            presses += 1;
+            if let Some(answer) = chat.press(KeyCode::Char('1')) {
+                break answer;
+            }
+            assert!(presses < 200, "it can be answered");
+        };
+        assert_eq!(answer, Effect::Answer("1.q".to_owned(), PermissionAnswer::Once));
+        assert!(presses > 2, "{presses}");
     }
 
     #[test]

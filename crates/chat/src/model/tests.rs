@@ -376,8 +376,8 @@ fn a_turn_that_runs_again_is_shown_once() {
     chat.happen(started(9, "ada"));
     chat.happen(started(9, "ada"));
     assert_eq!(chat.works.len(), 1);
-    let code = convoke_session::diagnostics::TURN_INTERRUPTED;
-    let diagnostic = convoke_core::Diagnostic::new(code, "turn 9 was interrupted and runs again");
+    let code = diagnostics::TURN_INTERRUPTED;
+    let diagnostic = Diagnostic::new(code, "turn 9 was interrupted and runs again");
     chat.happen(SessionEventKind::Diagnostic { turn: Some(TurnId(9)), diagnostic });
     assert!(chat.works.is_empty());
 }

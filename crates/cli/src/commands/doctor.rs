@@ -30,7 +30,7 @@ use crate::diagnostics::own;
 use crate::figures::number;
 use crate::host_environment;
 use crate::outcome::{Outcome, UsageError};
-use crate::terminal::{Paint, stdout};
+use crate::terminal::{Paint, stderr, stdout};
 
 /// Show which agents are installed and signed in, and what would fail.
 ///
@@ -107,6 +107,12 @@ fn try_turns(
         let cannot_start = has(&agent.findings, diagnostics::DOCTOR_INTERPRETER_MISSING);
         if cannot_start || (program.is_measured() && !all) {
             continue;
+        }
+        let mut screen = stderr();
+        if screen.is_terminal() {
+            // A program that no longer ends its turn is waited for.
+            let version = program.version.as_deref().unwrap_or_default();
+            writeln!(screen, "trying a rehearsed turn of {} {version} …", agent.agent)?;
         }
         let tried = try_turn(agent.agent, &program.path, host_environment, &guardian);
         let mut found = runtime.block_on(tried);

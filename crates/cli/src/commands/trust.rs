@@ -14,7 +14,7 @@ use crate::conversation::project::{Project, TEAM_FILE, UserConfiguration};
 use crate::conversation::trust::{DirectoryTrust, TrustedDirectories, shown_choice};
 use crate::host_environment;
 use crate::outcome::{Outcome, UsageError};
-use crate::terminal::{Paint, Screen, printable, stdout};
+use crate::terminal::{Paint, Screen, printable, spelled_out, stdout};
 
 /// Let a directory's team file choose what runs.
 ///
@@ -166,7 +166,8 @@ fn requested(
 ) -> anyhow::Result<(Option<Vec<MemberChoices>>, CommandFiles)> {
     let path = directory.join(TEAM_FILE);
     if !path.exists() {
-        return Ok((None, CommandFiles::read(directory, &[PathBuf::new()].into())));
+        let below = [PathBuf::new()].into();
+        return Ok((None, CommandFiles::read(directory, &below, Some(&user.home))));
     }
     let project = Project::read_to_trust(&path, user)?;
     Ok((Some(project.choices()), project.command_files()))
@@ -236,7 +237,7 @@ impl Request<'_> {
                 Some(trusted) if trusted.contains(path) => "~",
                 Some(_) => "+",
             };
-            writeln!(out, "{mark} {}", paint.warning(&printable(path)))?;
+            writeln!(out, "{mark} {}", paint.warning(&spelled_out(path)))?;
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 use std::io::{BufRead as _, IsTerminal as _, Write as _, stdin};
 
 use clap::Args;
-use convoke_changes::{Changes, ChangesError, UndoPlan};
+use convoke_changes::{Changes, ChangesError, Completed, Direction, UndoPlan};
 use convoke_session::TurnId;
 use serde_json::json;
 
@@ -11,16 +11,17 @@ use super::changes::{file_json, turn_json};
 use super::sessions::{parse_turn, write_json};
 use crate::conversation::change_recorder::changes_of;
 use crate::conversation::sessions::{find_to_change, open_store};
-use crate::conversation::undo_text::{LISTED, describe, done, nothing_done};
+use crate::conversation::undo_progress::progress;
+use crate::conversation::undo_text::{self, LISTED, describe, done, nothing_done};
 use crate::host_environment;
 use crate::outcome::{Outcome, UsageError};
 use crate::terminal::{stderr, stdout};
 
 /// Restores the files to their state before a turn.
 ///
-/// Shows what would change, and asks first. Nothing is undone if one of the files has changed since, or if another turn
-/// ran in the directory at the same time and changed one of them too. If the turn is undone already, its changes are
-/// restored.
+/// Shows what would change, and asks first. Nothing is undone if one of the files has changed since, if another turn
+/// ran in the directory at the same time and changed one of them too, or if the turn was interrupted and you may have
+/// changed one of them since. If the turn is undone already, its changes are restored.
 #[derive(Debug, Args)]
 pub struct Arguments {
     /// The session: its id, either end of it, or `last`
@@ -32,7 +33,7 @@ pub struct Arguments {
     /// Undo the latest merge of this member's workspace, even if turns followed it
     #[arg(long, value_name = "MEMBER", conflicts_with = "turn")]
     merge: Option<String>,
-    /// Undo also what may be the work of another turn, which ran at the same time
+    /// Undo also what may be the work of another turn, which ran at the same time, or your own after an interruption
     #[arg(long)]
     shared: bool,
     /// Do it without asking
@@ -53,8 +54,13 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let session = runtime.block_on(async {
         find_to_change(&open_store(&host_environment).await?, &arguments.id).await
     })?;
-    let changes = changes_of(&host_environment);
+    let changes = changes_of(&host_environment).with_progress(progress());
     let session = session.to_string();
+    let completed = changes.take_completed(&session)?;
+    if !completed.is_empty() {
+        // The same command again would do the opposite of what it was called for.
+        return report_completed(&changes, &completed, arguments.json);
+    }
     let plan = match &arguments.merge {
         Some(member) => changes.plan_undo_of_merge(&session, member),
         None => changes.plan_undo(&session, arguments.turn.map(|turn| turn.0)),
@@ -101,6 +107,42 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     Ok(outcome(&plan))
 }
 
+/// Reports undos that were interrupted, and are complete now.
+fn report_completed(
+    changes: &Changes,
+    completed: &[Completed],
+    is_json: bool,
+) -> anyhow::Result<Outcome> {
+    for it in completed {
+        if is_json {
+            let files = changes.diffs(&it.record.directory, &it.record.changes)?;
+            write_json(&json!({
+                "version": 1,
+                "turn": it.record.turn.turn,
+                "member": it.record.turn.member,
+                "redo": it.direction == Direction::Restore,
+                "done": true,
+                "completed": true,
+                "complete": it.left_alone.is_empty(),
+                "directory": it.record.directory,
+                "files": files.iter().map(file_json).collect::<Vec<_>>(),
+                "conflicts": [],
+                "leftAlone": it.left_alone.iter().map(|path| {
+                    json!({"path": path.to_string(), "reason": "changed after the interruption"})
+                }).collect::<Vec<_>>(),
+                "sharedWith": [],
+                "uncertain": [],
+                "unverified": [],
+                "notRecorded": [],
+            }))?;
+        } else {
+            writeln!(stdout(), "{}", undo_text::completed(it))?;
+        }
+    }
+    let is_whole = completed.iter().all(|it| it.left_alone.is_empty());
+    Ok(if is_whole { Outcome::Done } else { Outcome::Failed })
+}
+
 fn is_refused(plan: &UndoPlan) -> bool {
     !plan.conflicts.is_empty() || plan.is_refused_as_shared()
 }
@@ -140,12 +182,15 @@ fn write_report(changes: &Changes, plan: &UndoPlan, is_confirmed: bool) -> anyho
         "member": plan.turn.member,
         "redo": plan.is_redo,
         "done": is_done,
+        "completed": false,
         "complete": plan.left_alone.is_empty(),
         "directory": plan.directory,
         "files": files,
         "conflicts": conflicts,
         "leftAlone": left_alone,
         "sharedWith": shared_with,
+        "uncertain": plan.uncertain.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "unverified": plan.unverified.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "notRecorded": not_recorded,
     }))?;
     Ok(if is_refused(plan) { Outcome::Failed } else { outcome(plan) })

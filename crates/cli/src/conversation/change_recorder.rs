@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use convoke_changes::{
-    Author, Begun, Changes, ChangesError, Direction, Host, Record, RunningTurn, TurnKey,
+    Author, Begun, Changes, ChangesError, Completed, Direction, Host, Record, RunningTurn, TurnKey,
     diagnostics, direction,
 };
 use convoke_core::{Code, Diagnostic};
@@ -19,7 +19,7 @@ use convoke_session::file_changes::{
 use convoke_team::ChangesInContext;
 
 use super::home::Home;
-use super::undo_text::{LISTED, change_lines, describe, done, nothing_done};
+use super::undo_text::{self, LISTED, change_lines, describe, done, nothing_done};
 use super::workspaces;
 
 /// The number of paths that a diagnostic names.
@@ -122,10 +122,10 @@ fn begin(changes: &Changes, turn: &TurnDirectory, told_no_git: &AtomicBool) -> R
         member: turn.member.to_string(),
     };
     match changes.begin(&turn.directory, key) {
-        Ok(Begun { turn, person, .. }) => RecordingBegun {
+        Ok(Begun { turn, person, completed, .. }) => RecordingBegun {
             by_person: person.map(|record| counts(changes, &record)),
             recording: Some(Box::new(RecordedTurn { changes: changes.clone(), running: turn })),
-            diagnostics: Vec::new(),
+            diagnostics: completed.iter().map(completion).collect(),
         },
         // It is the same for every turn.
         Err(ChangesError::NoGit) if told_no_git.swap(true, Ordering::Relaxed) => {
@@ -142,6 +142,10 @@ fn uncommitted(changes: &Changes, record: &Record) -> Option<Diagnostic> {
     let error = changes.commit(&record.directory, &record.turn).err()?;
     let message = format!("the changes of this turn are recorded, but not committed: {error}");
     Some(Diagnostic::new(diagnostics::WORKSPACE_UNCOMMITTED, message))
+}
+
+fn completion(completed: &Completed) -> Diagnostic {
+    Diagnostic::new(diagnostics::CHANGES_COMPLETED, undo_text::completed(completed))
 }
 
 fn off(error: &ChangesError) -> Diagnostic {
@@ -166,6 +170,9 @@ fn remarks(record: &Record) -> Vec<Diagnostic> {
     };
     let incomplete = "changed before their first copy was complete; undo leaves them as they are";
     add(diagnostics::CHANGES_INCOMPLETE, incomplete, record.incomplete());
+    let unverified = "contents before this turn from the repository's objects, by size and time of the files alone";
+    let paths = record.unverified.iter().map(ToString::to_string).collect();
+    add(diagnostics::CHANGES_UNVERIFIED, unverified, paths);
     let large = "recorded by hash alone, because of their size; undo leaves them as they are";
     add(diagnostics::CHANGES_LARGE, large, record.large());
     let hidden = "created and ignored by this turn, and too large to be recorded";
@@ -192,8 +199,22 @@ fn remarks(record: &Record) -> Vec<Diagnostic> {
 /// Returns whether CLIs, editors or shells run what a file of a project names. Other members and the person's own
 /// programs may do so without the sandbox of the member that changed it.
 fn names_commands(path: &str) -> bool {
-    const DIRECTORIES: &[&str] = &[".agents", ".claude", ".codex", ".cursor", ".gemini", ".husky"];
-    const FILES: &[&str] = &[".envrc", ".mcp.json", ".pre-commit-config.yaml"];
+    const DIRECTORIES: &[&str] = &[
+        ".agents",
+        ".claude",
+        ".codex",
+        ".cursor",
+        ".gemini",
+        ".husky",
+        ".kilo",
+        ".kilocode",
+        ".kimi",
+        ".kimi-code",
+        ".opencode",
+        ".qwen",
+    ];
+    const FILES: &[&str] =
+        &[".envrc", ".mcp.json", ".pre-commit-config.yaml", "opencode.json", "opencode.jsonc"];
     const EDITORS: &[&str] = &[".vscode/tasks.json", ".vscode/settings.json", ".vscode/mcp.json"];
     let mut parts = path.split('/');
     parts.any(|part| DIRECTORIES.contains(&part) || FILES.contains(&part))
@@ -235,7 +256,12 @@ fn teammate_changes(
             (Author::Agent, None) => {
                 let place =
                     if changes.is_workspace(&record.directory) { ", in its copy" } else { "" };
-                format!("{} (turn {}{place})", record.turn.member, record.turn.turn)
+                let doubt = if record.uncertain.is_empty() {
+                    ""
+                } else {
+                    ", interrupted; some may be a person's"
+                };
+                format!("{} (turn {}{place}{doubt})", record.turn.member, record.turn.turn)
             }
             (Author::Person, None) => "a person".to_owned(),
         };
@@ -267,13 +293,17 @@ fn merge_name(direction: Direction, record: &Record) -> String {
 /// Previews an undo, or carries it out.
 fn undo(changes: &Changes, request: &UndoRequest) -> Result<String, ChangesError> {
     let session = request.session.to_string();
+    let completed = changes.take_completed(&session)?;
+    if !completed.is_empty() {
+        return Ok(completed.iter().map(undo_text::completed).collect::<Vec<_>>().join("\n"));
+    }
     let mut plan = changes.plan_undo(&session, request.turn.map(|turn| turn.0))?;
     plan.takes_shared = request.consent == UndoConsent::Shared;
     let is_refused = !plan.conflicts.is_empty() || plan.is_refused_as_shared();
     if is_refused || request.consent == UndoConsent::Preview {
         let mut text = describe(changes, &plan, LISTED)?;
         if plan.is_refused_as_shared() {
-            text.push_str("/undo shared takes them back too");
+            text.push_str("/undo shared takes these back too");
         } else if plan.changes.is_empty() && plan.conflicts.is_empty() {
             text.push_str(nothing_done(&plan));
         } else if plan.conflicts.is_empty() {

@@ -19,6 +19,8 @@ pub struct Home {
     pub data: PathBuf,
     /// The user's secrets, which no member's text may come from.
     pub secrets: Secrets,
+    /// The user's home directory.
+    pub user: PathBuf,
 }
 
 impl Home {
@@ -42,7 +44,7 @@ impl Home {
         let variable = |name: &str| host_environment.variable(name);
         let private = [configuration.clone(), data.clone()];
         let secrets = Secrets::of_user(Some(home), cwd, variable, &private);
-        Self { configuration, data, secrets }
+        Self { configuration, data, secrets, user: home.clone() }
     }
 }
 

@@ -6,6 +6,9 @@ use std::process::{Command, Stdio};
 use convoke_inspect::HostEnvironment;
 use convoke_session::shared::ProjectOrigin;
 
+use super::home::Home;
+use super::trust::TrustedDirectories;
+
 /// Returns the origin of the project in a directory; `None` without a git repository that has a remote and a commit.
 pub fn of_directory(directory: &Path, host_environment: &HostEnvironment) -> Option<ProjectOrigin> {
     let git = Git::find(host_environment)?;
@@ -16,18 +19,18 @@ pub fn of_directory(directory: &Path, host_environment: &HostEnvironment) -> Opt
     Some(ProjectOrigin { remote, revision, below })
 }
 
-/// The directories of projects on this machine.
+/// The directories of this machine that sessions may use. A session comes from the store, and chooses none of the others.
 #[derive(Debug, Clone, Default)]
 pub struct Places {
     /// Directories of other machines, and those here that have the same files.
     pub mapped: Vec<(PathBuf, PathBuf)>,
-    /// Repositories, which are found by their remote.
-    pub repositories: Vec<PathBuf>,
+    /// Repositories, which are found by their remote, and directories that are found by their path.
+    pub projects: Vec<PathBuf>,
 }
 
 impl Places {
-    /// Finds the directory of a session: a mapped one; one with the same path; or a repository with the same remote. A
-    /// repository must contain the commit that the session began with.
+    /// Finds the directory of a session: a mapped one; one with the same path that the user has named or trusts; or a
+    /// repository with the same remote. One that is not mapped must contain the commit that the session began with.
     pub fn find(
         &self,
         directory: &Path,
@@ -36,26 +39,45 @@ impl Places {
     ) -> Option<PathBuf> {
         let mapped = self.mapped.iter().find_map(|(from, to)| {
             let rest = directory.strip_prefix(from).ok()?;
-            Some(if rest.as_os_str().is_empty() { to.clone() } else { to.join(rest) })
+            Some((to, if rest.as_os_str().is_empty() { to.clone() } else { to.join(rest) }))
         });
-        if let Some(mapped) = mapped {
-            return mapped.is_dir().then_some(mapped);
+        if let Some((root, mapped)) = mapped {
+            return (mapped.is_dir() && is_within(&mapped, root)).then_some(mapped);
         }
+        let is_own = directory.is_dir() && self.is_own(directory, host_environment);
         let Some(origin) = origin else {
-            return directory.is_dir().then(|| directory.to_owned());
+            return is_own.then(|| directory.to_owned());
         };
         let git = Git::find(host_environment)?;
-        let is_origin = |candidate: &Path| candidate.is_dir() && git.has_origin(candidate, origin);
-        if is_origin(directory) {
+        if is_own && git.has_origin(directory, origin) {
             return Some(directory.to_owned());
         }
         let top = |repository: &PathBuf| {
-            let top = git.run(repository, &["rev-parse", "--show-toplevel"])?;
-            let place = Path::new(&top).join(&origin.below);
-            is_origin(&place).then_some(place)
+            let top = PathBuf::from(git.run(repository, &["rev-parse", "--show-toplevel"])?);
+            let place = top.join(&origin.below);
+            let is_it = place.is_dir() && is_within(&place, &top) && git.has_origin(&place, origin);
+            is_it.then_some(place)
         };
-        self.repositories.iter().find_map(top)
+        self.projects.iter().find_map(top)
     }
+
+    /// Returns whether the user of this machine has named a directory, or one above it, or trusts it. One that contains
+    /// the home counts for itself alone: sign-ins and keys lie below it.
+    fn is_own(&self, directory: &Path, host_environment: &HostEnvironment) -> bool {
+        let trusted = TrustedDirectories::load(&Home::new(host_environment)).unwrap_or_default();
+        let named = self.projects.iter().chain(self.mapped.iter().map(|(_, to)| to));
+        let mut roots = named.map(PathBuf::as_path).chain(trusted.iter());
+        roots.any(|root| {
+            let counts_below = !is_within(&host_environment.home, root);
+            is_within(directory, root) && (counts_below || is_within(root, directory))
+        })
+    }
+}
+
+/// Returns whether a directory is another one or below it, whatever links there are.
+fn is_within(directory: &Path, root: &Path) -> bool {
+    let real = |path: &Path| path.canonicalize().ok();
+    real(directory).zip(real(root)).is_some_and(|(directory, root)| directory.starts_with(root))
 }
 
 struct Git(PathBuf);
@@ -160,13 +182,16 @@ mod tests {
         }
         let mut origin = of_directory(&at("laptop/web"), &host).unwrap();
         assert_eq!((&*origin.remote, &*origin.below), ("h/x/shop", "web"));
-        let mut places =
-            Places { repositories: vec![at("other"), at("server")], ..Places::default() };
+        let mut places = Places { projects: vec![at("other"), at("server")], ..Places::default() };
         let gone = at("gone/web");
         let find = |places: &Places, directory: &Path, origin: &ProjectOrigin| {
             places.find(directory, Some(origin), &host)
         };
+        // A directory that nobody has named is not one for sessions.
+        assert_eq!(find(&places, &at("laptop/web"), &origin), None);
+        places.projects.push(at("laptop"));
         assert_eq!(find(&places, &at("laptop/web"), &origin), Some(at("laptop/web")));
+        places.projects.pop();
         // The server does not have the commit.
         assert_eq!(find(&places, &gone, &origin), None);
         origin.revision = of_directory(&at("server"), &host).unwrap().revision;
@@ -175,6 +200,34 @@ mod tests {
         places.mapped = vec![(at("gone"), at("other"))];
         assert_eq!(find(&places, &gone, &origin), Some(at("other/web")));
         assert_eq!(places.find(&at("nowhere"), None, &host), None);
-        assert_eq!(places.find(&at("home/.."), None, &host), None);
+        // No text of the store leads out of a directory.
+        assert_eq!(find(&places, &at("gone/../server"), &origin), None);
+        std::os::unix::fs::symlink(at("laptop"), at("other/link")).unwrap();
+        assert_eq!(find(&places, &at("gone/link"), &origin), None);
+        assert_eq!(places.find(&at("other/../laptop"), None, &host), None);
+        origin.below = "../laptop".to_owned();
+        assert_eq!(find(&places, &at("nowhere"), &origin), None);
+    }
+
+    #[test]
+    fn a_node_that_was_started_in_the_home_serves_nothing_below_it() {
+        let root = tempfile::tempdir().unwrap();
+        let home = root.path().join("home");
+        std::fs::create_dir_all(home.join(".claude")).unwrap();
+        std::fs::create_dir_all(home.join("shop/web")).unwrap();
+        let host = HostEnvironment {
+            environment: std::iter::empty().collect(),
+            home: home.clone(),
+            cwd: home.clone(),
+        };
+        for named in [&home, &root.path().to_owned()] {
+            let places = Places { projects: vec![named.clone()], ..Places::default() };
+            assert_eq!(places.find(named, None, &host).as_ref(), Some(named));
+            assert_eq!(places.find(&home.join(".claude"), None, &host), None);
+            assert_eq!(places.find(&home.join("shop"), None, &host), None);
+        }
+        let places = Places { projects: vec![home.join("shop")], ..Places::default() };
+        assert_eq!(places.find(&home.join("shop/web"), None, &host), Some(home.join("shop/web")));
+        assert_eq!(places.find(&home.join(".claude"), None, &host), None);
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use convoke_agent::command_files::{CommandFiles, TrustedCommands, directories_to};
+use convoke_agent::command_files::{CommandFiles, TrustedCommands};
 use convoke_agent::config::{AgentKind, Catalog};
 use convoke_agent::diagnostics;
 use convoke_agent::sandbox::Secrets;
@@ -35,6 +35,8 @@ pub struct UserConfiguration {
     pub permissions: PermissionFile,
     /// The user's secrets.
     pub secrets: Secrets,
+    /// The user's home directory.
+    pub home: PathBuf,
 }
 
 impl UserConfiguration {
@@ -45,6 +47,7 @@ impl UserConfiguration {
             trusted: TrustedDirectories::load(home)?,
             permissions: home.read_permissions()?,
             secrets: home.secrets.clone(),
+            home: home.user.clone(),
         })
     }
 }
@@ -66,6 +69,8 @@ pub struct Project {
     trusted_commands: CommandFiles,
     /// The user's secrets, which no file of a member may be.
     pub(super) secrets: Secrets,
+    /// The user's home directory.
+    home: PathBuf,
     /// The origin of the text.
     pub origin: Origin,
 }
@@ -143,13 +148,25 @@ impl Project {
         trust: DirectoryTrust,
         origin: Origin,
     ) -> Result<Self, TeamFileReport> {
-        let UserConfiguration { catalog, secrets, .. } = user;
+        let UserConfiguration { catalog, secrets, home, .. } = user;
         let references =
             ProjectReferences { catalog, secrets, directory: &directory, trust, origin };
         match Team::check(&text, &references) {
             Ok(team) => {
-                let (trusted_commands, secrets) = (CommandFiles::default(), secrets.clone());
-                Ok(Self { file, text, team, directory, trust, trusted_commands, secrets, origin })
+                let (secrets, home) = (secrets.clone(), home.clone());
+                let trusted_commands = CommandFiles::default();
+                let project = Self {
+                    file,
+                    text,
+                    team,
+                    directory,
+                    trust,
+                    trusted_commands,
+                    secrets,
+                    home,
+                    origin,
+                };
+                Ok(project)
             }
             Err(errors) => Err(TeamFileReport { file, errors }),
         }
@@ -168,15 +185,17 @@ impl Project {
     /// Reads the files that name commands, in the project and in the working directories of its members.
     pub fn command_files(&self) -> CommandFiles {
         let agents = self.team.members.iter().filter_map(|member| member.agent());
-        let directories = agents.filter_map(|settings| settings.cwd.as_deref()).flat_map(|cwd| {
-            let (root, below) = place_in(&self.directory, &self.directory.join(cwd));
-            // A directory elsewhere counts alone.
-            let is_own = root == self.directory;
-            let directories = directories_to(&below).into_iter();
-            directories.map(move |it| if is_own { it } else { root.join(it) })
-        });
-        let directories: BTreeSet<PathBuf> = directories.chain([PathBuf::new()]).collect();
-        CommandFiles::read(&self.directory, &directories)
+        let places = agents.filter_map(|settings| settings.cwd.as_deref());
+        let places = places.map(|cwd| place_in(&self.directory, &self.directory.join(cwd)));
+        let (own, elsewhere): (Vec<_>, Vec<_>) =
+            places.partition(|(root, _)| *root == self.directory);
+        let below: BTreeSet<PathBuf> = own.into_iter().map(|(_, below)| below).collect();
+        let read = |root: &Path, below| CommandFiles::read(root, &below, Some(&self.home));
+        let mut files = read(&self.directory, below);
+        for (root, below) in elsewhere {
+            files.add(&root, read(&root, [below].into()));
+        }
+        files
     }
 
     /// Returns the files that the trust in the project is for, for turns in a directory.
@@ -187,7 +206,8 @@ impl Project {
         } else {
             self.trusted_commands.within(&root)
         };
-        TrustedCommands { files, below, granted: self.directory.clone() }
+        let (granted, home) = (self.directory.clone(), Some(self.home.clone()));
+        TrustedCommands { files, below, granted, home }
     }
 
     /// Returns the location of an instructions file.

@@ -75,6 +75,7 @@ mod tests {
             trusted: TrustedDirectories::default(),
             permissions: convoke_team::PermissionFile::default(),
             secrets: convoke_agent::sandbox::Secrets::default(),
+            home: "/home/x".into(),
         };
         let (file, text) = ("convoke.toml".to_owned(), TEAM.to_owned());
         let mut project = Project::parse(file, text, "/p".into(), &user, Origin::File).unwrap();

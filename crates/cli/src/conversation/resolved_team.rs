@@ -29,7 +29,7 @@ use convoke_session::file_changes::OwnWorkspace;
 use convoke_session::prompt::InstructionFile;
 use convoke_session::shared::TurnRequirements;
 use convoke_session::{AnyStore, MemberAgent, MemberName, SessionId, TeamAgents};
-use convoke_team::{AgentSettings, PermissionRules, Record, Team, WorkspaceChoice};
+use convoke_team::{AgentSettings, PermissionRules, Record, Team, Trust, WorkspaceChoice};
 
 use super::change_recorder::{Recorder, changes_of};
 use super::home::Home;
@@ -157,8 +157,7 @@ impl AgentResolver<'_> {
         if self.backend != AgentBackend::Agents {
             return Ok(None);
         }
-        let mut left_out = Vec::new();
-        let resolved = self.resolve_agents(&mut left_out)?;
+        let resolved = self.resolve_agents(&mut Vec::new())?;
         let lacking: Vec<MemberName> = resolved
             .into_iter()
             .filter(|(_, resolved)| resolved.definition.needs_command())
@@ -167,11 +166,17 @@ impl AgentResolver<'_> {
         if lacking.is_empty() {
             return Ok(None);
         }
-        let mut why: Vec<String> =
-            lacking.iter().map(|name| format!("the agent of {name} has no command here")).collect();
-        why.extend(left_out.into_iter().map(|diagnostic| diagnostic.message));
+        let directory = self.project.directory.display();
+        let why = match self.project.trust() {
+            Trust::Trusted => "",
+            Trust::Untrusted => &format!(
+                " without trust in {directory}: run `convoke trust {directory}` on that machine, with the same team file"
+            ),
+        };
+        let names: Vec<&str> = lacking.iter().map(MemberName::as_str).collect();
+        let why = format!("the agent of {} has no command{why}", names.join(", "));
         self.elsewhere.extend(lacking);
-        Ok(Some(why.join("; ")))
+        Ok(Some(why))
     }
 
     /// Returns a diagnostic about instruction files that the member's CLI does not get, because the directory

@@ -3,7 +3,9 @@
 use std::fmt::{Display, Write as _};
 use std::path::Path;
 
-use convoke_changes::{Change, Changes, ChangesError, FileDiff, UndoPlan, shown};
+use convoke_changes::{
+    Change, Changes, ChangesError, Completed, Direction, FileDiff, TreePath, UndoPlan, shown,
+};
 use convoke_core::figures::thousands;
 
 /// The paths that a list names, unless all are asked for.
@@ -38,6 +40,10 @@ pub fn describe(changes: &Changes, plan: &UndoPlan, most: usize) -> Result<Strin
         let _ = writeln!(text, "{other} ran at the same time, and these changes may be its own:");
         list(&mut text, paths, shared.paths.len(), most);
     }
+    if !plan.is_redo {
+        text.push_str(&uncertain(&plan.uncertain, most));
+        text.push_str(&unverified(&plan.unverified, most));
+    }
     if !plan.left_alone.is_empty() {
         text.push_str("left as they are:\n");
         let lines = plan.left_alone.iter().map(|left| format!("{}: {}", left.path, left.reason));
@@ -64,6 +70,56 @@ pub fn done(plan: &UndoPlan) -> String {
         None => format!("turn {} ({})", plan.turn.turn, plan.turn.member),
     };
     format!("{subject} is {what}; `undo` again reverses it")
+}
+
+/// Lists the changes of an interrupted turn that may be a person's.
+pub fn uncertain(paths: &[TreePath], most: usize) -> String {
+    let mut text = String::new();
+    if !paths.is_empty() {
+        text.push_str(
+            "the turn was interrupted, and these changes may be yours, made after its end:\n",
+        );
+        list(&mut text, paths.iter(), paths.len(), most);
+    }
+    text
+}
+
+/// Lists the files whose content before a turn is known by their size and time alone.
+pub fn unverified(paths: &[TreePath], most: usize) -> String {
+    let mut text = String::new();
+    if !paths.is_empty() {
+        text.push_str(
+            "contents from the repository's objects, by size and time of the files alone:\n",
+        );
+        list(&mut text, paths.iter(), paths.len(), most);
+    }
+    text
+}
+
+/// Returns the report of an undo or a merge that was interrupted, and is complete now.
+pub fn completed(completed: &Completed) -> String {
+    let Completed { record, direction, left_alone } = completed;
+    let (turn, member) = (record.turn.turn, &record.turn.member);
+    let what = match (&record.applied, direction) {
+        (Some(applied), Direction::Change) => {
+            format!("the merge of the workspace of {}", applied.member)
+        }
+        (Some(applied), Direction::Undo) => {
+            format!("the undo of the merge of the workspace of {}", applied.member)
+        }
+        (Some(applied), Direction::Restore) => {
+            format!("restoring the merge of the workspace of {}", applied.member)
+        }
+        (None, Direction::Restore) => format!("restoring turn {turn} ({member})"),
+        (None, _) => format!("the undo of turn {turn} ({member})"),
+    };
+    let mut text = format!("{what} was interrupted, and is complete now; `undo` reverses it");
+    if !left_alone.is_empty() {
+        text.push_str("\nleft as they are, because they were changed after the interruption:\n");
+        list(&mut text, left_alone.iter(), left_alone.len(), LISTED);
+        text.truncate(text.trim_end().len());
+    }
+    text
 }
 
 /// Returns the report of an undo that has nothing to do.

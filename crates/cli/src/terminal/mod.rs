@@ -164,6 +164,16 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     }
 }
 
+/// Returns a line with its control characters spelled out, for texts whose every character counts.
+pub fn spelled_out(line: &str) -> Cow<'_, str> {
+    let is_control = |c: char| c.is_control() && c != '\t';
+    if !line.contains(is_control) {
+        return Cow::Borrowed(line);
+    }
+    let shown = |c: char| if is_control(c) { c.escape_default().to_string() } else { c.to_string() };
+    Cow::Owned(line.chars().map(shown).collect())
+}
+
 /// Returns the terminal output of some bytes.
 #[cfg(test)]
 pub fn on_terminal(bytes: &[u8]) -> String {

@@ -452,3 +452,107 @@ fn what_a_turn_creates_and_ignores_itself_is_listed_and_undone() {
     project.run(&["undo", "--yes"]);
     assert!(!project.path().join("out").exists());
 }
+
+/// Waits until a condition holds.
+fn wait_until(is_met: impl Fn() -> bool) {
+    while !is_met() {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}
+
+/// Returns the only file of a kind in a directory of the only store.
+fn store_file(
+    project: &TestContext,
+    directory: &str,
+    extension: &str,
+) -> Option<std::path::PathBuf> {
+    let store = fs::read_dir(project.home().join("data/changes/stores")).ok()?.next()?.ok()?;
+    let files = fs::read_dir(store.path().join(directory)).ok()?.flatten();
+    files.map(|entry| entry.path()).find(|it| it.extension().is_some_and(|it| it == extension))
+}
+
+#[test]
+fn after_a_killed_turn_a_persons_work_is_not_taken_for_the_agents() {
+    let project = project("echo agent >> gone; echo x > own; sleep 600");
+    let mut command = project.command(&["run", "Go"]);
+    command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
+    let mut run = command.spawn().unwrap();
+    let own = project.path().join("own");
+    wait_until(|| fs::read(&own).is_ok_and(|text| text == b"x\n"));
+    let written = fs::metadata(&own).unwrap().modified().unwrap();
+    // The turn is seen to run after its changes.
+    wait_until(|| {
+        let file = store_file(&project, "running", "json").unwrap();
+        fs::metadata(file).unwrap().modified().unwrap() > written
+    });
+    run.kill().unwrap();
+    run.wait().unwrap();
+    fs::write(project.path().join("mine"), "hours\n").unwrap();
+    let listed = project.run(&["changes"]);
+    assert!(listed.contains("turn 1, max, interrupted"), "{listed}");
+    let may_be_yours = "these changes may be yours, made after its end:";
+    assert!(listed.contains(may_be_yours) && listed.contains("    mine\n"), "{listed}");
+    let turn = json(&project, &["changes", "--json"])["turns"][0].clone();
+    assert_eq!(
+        (&turn["interrupted"], &turn["uncertain"]),
+        (&true.into(), &serde_json::json!(["mine"]))
+    );
+    let undo = project.run(&["undo", "--yes"]);
+    assert!(undo.contains("exit code: 1") && undo.contains(may_be_yours), "{undo}");
+    assert!(undo.contains("nothing was undone; `--shared`"), "{undo}");
+    assert!(own.exists() && project.path().join("mine").exists());
+    assert_eq!(json(&project, &["undo", "--json"])["uncertain"], serde_json::json!(["mine"]));
+    let undo = project.run(&["undo", "--yes", "--shared"]);
+    assert!(undo.contains("turn 1 (max) is undone"), "{undo}");
+    assert!(!own.exists() && !project.path().join("mine").exists());
+    assert_eq!(fs::read_to_string(project.path().join("gone")).unwrap(), "gone\n");
+}
+
+/// Puts the project back into the middle of an undo whose process was killed.
+fn interrupt_the_undo(project: &TestContext) {
+    let sessions = project.home().join("data/changes/sessions");
+    let session = fs::read_dir(sessions).unwrap().next().unwrap().unwrap().path();
+    let undo = session.join("00000002.json");
+    let record: Value = serde_json::from_slice(&fs::read(&undo).unwrap()).unwrap();
+    assert!(!record["undoes"].is_null(), "{record}");
+    let stores = fs::read_dir(project.home().join("data/changes/stores")).unwrap();
+    let journal = stores.flatten().next().unwrap().path().join("journal");
+    let text =
+        serde_json::json!({"record": record, "staging": journal.join("staging"), "modes": []});
+    fs::write(journal.join("undo.json"), text.to_string()).unwrap();
+    fs::write(journal.join("committed"), "").unwrap();
+    fs::remove_file(undo).unwrap();
+    fs::write(project.path().join("new"), "x\n").unwrap();
+}
+
+#[test]
+fn an_interrupted_undo_is_completed_and_not_reversed_by_the_same_command() {
+    let project = project("echo x > new; echo done");
+    project.run(&["run", "Go"]);
+    let undo = ["undo", "--yes"];
+    project.run(&undo);
+    interrupt_the_undo(&project);
+    let again = project.run(&undo);
+    let completed = "the undo of turn 1 (max) was interrupted, and is complete now";
+    assert!(again.contains(completed) && again.contains("exit code: 0"), "{again}");
+    assert!(!project.path().join("new").exists(), "{again}");
+
+    // Whatever command completes it, the next undo says so first.
+    interrupt_the_undo(&project);
+    project.run(&["sessions", "show", "last", "--turn", "1", "--changes"]);
+    assert!(!project.path().join("new").exists());
+    let report = json(&project, &["undo", "--yes", "--json"]);
+    assert_eq!((&report["completed"], &report["done"]), (&true.into(), &true.into()), "{report}");
+    assert_eq!((&report["redo"], &report["turn"]), (&false.into(), &1.into()), "{report}");
+    assert!(!project.path().join("new").exists());
+
+    interrupt_the_undo(&project);
+    let listed = project.run(&["changes"]);
+    assert!(listed.contains(completed), "{listed}");
+    interrupt_the_undo(&project);
+    let chat = project.run_with_input(&["chat", "--session", "last"], b"/undo yes\n/quit\n");
+    assert!(chat.contains(completed), "{chat}");
+    interrupt_the_undo(&project);
+    let run = project.run(&["run", "--session", "last", "Again"]);
+    assert!(run.contains("changes.completed") && run.contains(completed), "{run}");
+}

@@ -140,6 +140,50 @@ sandbox = "edit-and-network"
     assert!(shown.contains("~ .claude/settings.json"), "{shown}");
 }
 
+/// While a member that may edit works in the same directory, it could plant settings after those of another were compared.
+#[test]
+fn settings_are_not_followed_beside_a_member_that_may_change_them() {
+    for (workspace, sources) in [("shared", "user"), ("own", "user,project,local")] {
+        let team = format!(
+            r#"
+workspace = "{workspace}"
+
+[limits]
+parallel = true
+
+[[member]]
+name = "kim"
+human = true
+
+[[member]]
+name = "low"
+agent = "plain"
+command = "/bin/sh"
+args = ["-c", "echo Fine."]
+sandbox = "edit"
+
+[[member]]
+name = "high"
+agent = "claude"
+sandbox = "edit-and-network"
+"#
+        );
+        let arguments = TestContext::new();
+        let program =
+            CLAUDE.replace(">>arguments", &format!(">>{}/arguments", arguments.path().display()));
+        let own = format!("[agent.claude]\nwritable = [{:?}]\n", arguments.path());
+        let project = TestContext::new().file("convoke.toml", &team).program("claude", &program);
+        std::fs::create_dir_all(project.home().join("config")).unwrap();
+        std::fs::write(project.home().join("config/agents.toml"), own).unwrap();
+        project.output(&["trust", "--yes"], b"");
+        let run = project.run(&["run", "Hello [NEXT: low, high]"]);
+        assert!(run.starts_with("exit code: 0"), "{run}");
+        assert_eq!(run.contains("agent.commands-shared"), workspace == "shared", "{run}");
+        let given = std::fs::read_to_string(arguments.path().join("arguments")).unwrap();
+        assert!(given.contains(&format!("--setting-sources {sources} ")), "{workspace}: {given}");
+    }
+}
+
 #[test]
 fn directories_trusted_by_an_earlier_version_are_asked_about_again() {
     let project = project();

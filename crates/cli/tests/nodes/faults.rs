@@ -59,7 +59,7 @@ macro_rules! surely {
         loop {
             match $request {
                 Ok(answer) => break answer,
-                Err(error) if error.is_disconnected() && begun.elapsed() < TIMEOUT => {
+                Err(error) if error.is_transient() && begun.elapsed() < TIMEOUT => {
                     tokio::time::sleep(Duration::from_millis(100)).await;
                 }
                 Err(error) => panic!("{error}"),
@@ -96,7 +96,7 @@ async fn ask(store: PostgresStore, session: SessionId, turns: u64, pace: Arc<Pac
         // A request whose connection failed may have been carried out.
         while !surely!(is_said(&store, session, &text).await) {
             let said = store.say(session, &message).await;
-            assert!(said.as_ref().map_or_else(StoreError::is_disconnected, |()| true), "{said:?}");
+            assert!(said.as_ref().map_or_else(StoreError::is_transient, |()| true), "{said:?}");
         }
         let begun = Instant::now();
         loop {
@@ -177,7 +177,9 @@ impl Nodes {
     fn node(&mut self, place: usize) -> Node {
         self.started += 1;
         let name = format!("node-{}", self.started);
-        self.machines[place].node(&["--name", &name, "--offer", "worker", "--jobs", "4"])
+        let map = self.machines[place].map_from(&self.machines[0]);
+        let jobs = ["--offer", "worker", "--jobs", "4"];
+        self.machines[place].node(&[&["--name", &*name, "--map", &*map][..], &jobs].concat())
     }
 
     /// Waits until a node runs a turn, and returns its place: the given one, if it does.

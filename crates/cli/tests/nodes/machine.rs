@@ -69,6 +69,11 @@ impl Machine {
         self
     }
 
+    /// Returns the option that has this machine use its own directory for that of another.
+    pub fn map_from(&self, other: &Self) -> String {
+        format!("{}={}", other.path().display(), self.path().display())
+    }
+
     /// Returns what the agent has written to `$LOG`.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.home.path().join("log")).unwrap_or_default()

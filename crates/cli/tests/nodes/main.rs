@@ -55,7 +55,7 @@ async fn a_turn_runs_on_the_machine_that_it_is_pinned_to_and_is_shown_where_it_w
     let cluster = Cluster::start();
     let laptop = Machine::new(&cluster.url()).file("convoke.toml", TEAM);
     let server = Machine::new(&cluster.url()).file("convoke.toml", TEAM);
-    let map = format!("{}={}", laptop.path().display(), server.path().display());
+    let map = server.map_from(&laptop);
     let node = server.node(&[
         "--name",
         "build-server",
@@ -131,18 +131,39 @@ async fn a_team_file_from_the_store_chooses_nothing_that_the_user_of_the_node_ha
 
     // What cannot run without trust is left to others, and said.
     let needy = "[[member]]\nname = \"ada\"\nhuman = true\n[[member]]\nname = \"max\"\nagent = \"acp\"\n\
-                 command = \"/bin/true\"\n";
+                 command = \"/bin/true\"\nnode = \"one\"\n";
     let untrusted = create(&store, needy, &server.path().display().to_string()).await;
     store.say(untrusted, &NewMessage::from_person("ada", "go [NEXT: max]")).await.unwrap();
-    let left = "left to other nodes: the agent of max has no command here; `member.max.command` needs trust";
-    wait_until("it is said", || node.output().contains(left));
+    let directory = server.path().canonicalize().unwrap();
+    let left = format!(
+        "the agent of max has no command without trust in {0}: run `convoke trust {0}` on that machine",
+        directory.display()
+    );
+    wait_until("it is said", || node.output().contains(&format!("left to other nodes: {left}")));
     let turn = store.turns_after(untrusted, TurnId(0), 1).await.unwrap().pop().unwrap();
     assert_eq!((turn.state, turn.attempts), (TurnState::Queued, 0));
+
+    // Whoever waits for the turn is told which node has left it, and why.
+    let laptop = Machine::new(&cluster.url()).file("convoke.toml", needy);
+    let id = untrusted.to_string();
+    let go_on = ["run", "--json", "--session", &id, "--team", "convoke.toml", "--to", "max", "Go"];
+    let mut run = laptop.start(&go_on);
+    run.wait_for(&format!("node `one` cannot run it: {left}"));
+    run.signal(nix::sys::signal::Signal::SIGINT);
+    run.end();
+    let mut run = laptop.start(&["run", "--json", "Go"]);
+    let directory = laptop.path().canonicalize().unwrap();
+    let missing = format!("it has no directory for {}", directory.display());
+    run.wait_for(&format!("node `one` cannot run it: {missing}: start it there"));
+    run.signal(nix::sys::signal::Signal::SIGINT);
+    run.end();
 
     // A directory that is not here is left to others, and said.
     let elsewhere = create(&store, team, "/no/such/directory").await;
     store.say(elsewhere, &NewMessage::from_person("ada", "go [NEXT: max]")).await.unwrap();
-    wait_until("it is said", || node.output().contains("no directory here for /no/such/directory"));
+    wait_until("it is said", || {
+        node.output().contains("it has no directory for /no/such/directory")
+    });
     assert_eq!(node.end(), Some(0));
 }
 
@@ -165,7 +186,8 @@ async fn a_draining_node_ends_its_turns_and_a_second_signal_gives_them_to_others
     node.wait_for("draining");
     // It takes nothing more.
     store.say(two, &NewMessage::from_person("ada", "go [NEXT: max]")).await.unwrap();
-    let other = second.node(&["--name", "second", "--offer", "worker"]);
+    let map = second.map_from(&first);
+    let other = second.node(&["--name", "second", "--offer", "worker", "--map", &map]);
     wait_until("the other node runs it", || other.output().contains("turn 1 of max: done"));
     assert!(!other.output().contains("attempt 2"), "{}", other.output());
     node.signal(nix::sys::signal::Signal::SIGTERM);

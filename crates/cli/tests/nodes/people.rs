@@ -32,7 +32,7 @@ fn machines(cluster: &Cluster) -> (Machine, Machine, String) {
     // Every machine knows the agent by name.
     let laptop = Machine::new(&cluster.url()).file("convoke.toml", TEAM).agent("exit 1");
     let server = Machine::new(&cluster.url()).file("convoke.toml", TEAM);
-    let map = format!("{}={}", laptop.path().display(), server.path().display());
+    let map = server.map_from(&laptop);
     (laptop, server, map)
 }
 

@@ -84,6 +84,37 @@ fn reaches_nothing_but_the_relay(cli: &str, agent: &str) {
 }
 
 #[test]
+fn the_secret_of_the_address_is_in_no_event_and_no_stored_request() {
+    let Some(mut user) = User::new("claude-2.1.325", "claude", "edit") else { return };
+    let server = ModelServer::start(Some("echo address $ANTHROPIC_BASE_URL; env > variables"));
+    user.env = server.environment("claude");
+    let events = user.run(&["run", "--record", "wire", "--json", "Look around."]);
+    let variables = std::fs::read_to_string(user.project.path().join("variables")).unwrap();
+    let address = variables.lines().find_map(|it| it.strip_prefix("ANTHROPIC_BASE_URL=")).unwrap();
+    let secret = address.split('/').find(|it| it.len() == 32).unwrap();
+    let requests = user.run(&["sessions", "show", "last", "--turn", "1", "--request", "--json"]);
+    for shown in [events, requests] {
+        assert!(shown.contains("address http"), "{shown}");
+        assert!(!shown.contains(secret), "{shown}");
+    }
+}
+
+#[test]
+fn a_credential_of_no_known_format_is_in_no_event_and_no_stored_request() {
+    let Some(mut user) = User::new("claude-2.1.325", "claude", "edit") else { return };
+    let server = ModelServer::start(Some("echo the pass is opaque-canary-8842"));
+    user.env = server.environment("claude");
+    user.env.push(("ANTHROPIC_CUSTOM_HEADERS", "X-Corp-Pass: opaque-canary-8842".to_owned()));
+    let events = user.run(&["run", "--record", "wire", "--json", "Look around."]);
+    let requests = user.run(&["sessions", "show", "last", "--turn", "1", "--request", "--json"]);
+    let stored = user.run(&["sessions", "show", "last", "--turn", "1", "--events"]);
+    for shown in [events, requests, stored] {
+        assert!(shown.contains("the pass is [redacted]"), "{shown}");
+        assert!(!shown.contains("opaque-canary"), "{shown}");
+    }
+}
+
+#[test]
 fn claude_2_1_197_reaches_nothing_but_the_relay() {
     reaches_nothing_but_the_relay("claude-2.1.197", "claude");
 }

@@ -9,6 +9,8 @@ use std::time::Duration;
 use convoke_agent::Vendor;
 use convoke_agent::endpoint::measured::{Commands, Conditions};
 use convoke_agent::process::guardian::Guardian;
+use convoke_agent::relayed::{self, Started};
+use convoke_agent::turn_input::Trust;
 use convoke_core::Diagnostic;
 use convoke_files::{Disk, FileKind, Files};
 use convoke_rehearsal::Script;
@@ -91,7 +93,8 @@ pub async fn measure(
             if commands == Commands::Withheld {
                 notes.extend(commands_withheld(&host_environment.cwd));
             }
-            Conditions { commands, as_vendors: true }
+            let as_vendors = is_first_party(vendor, commands, &options.arguments, host_environment);
+            Conditions { commands, as_vendors }
         }
         MeasurePurpose::FindFiles => Conditions { commands: Commands::Withheld, as_vendors: false },
     };
@@ -111,6 +114,28 @@ pub async fn measure(
     let mut captured = capture(options, host_environment).await?;
     captured.as_users(vendor, &user, host_environment);
     captured.measured(notes)
+}
+
+/// Returns whether the program would send its request to its vendor's own server, by its settings and environment.
+fn is_first_party(
+    vendor: Vendor,
+    commands: Commands,
+    arguments: &[OsString],
+    host_environment: &HostEnvironment,
+) -> bool {
+    let arguments: Vec<String> =
+        arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let env: Vec<_> = host_environment.environment.clone().into_iter().collect();
+    let started = Started {
+        vendor,
+        is_adapter: false,
+        arguments: &arguments,
+        env: &env,
+        cwd: &host_environment.cwd,
+        trust: if commands == Commands::Run { Trust::Trusted } else { Trust::Untrusted },
+    };
+    // An endpoint that cannot be relayed is none of these.
+    relayed::endpoint(&started, || None).is_ok_and(|endpoint| endpoint.is_first_party())
 }
 
 /// Returns whether the program may run the commands of a project's own settings: if the user trusts the project, or

@@ -15,14 +15,15 @@ use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
 
-use convoke_agent::event::EventKind;
+use convoke_agent::event::{Event, EventKind};
 use convoke_agent::id::ThreadId;
+use convoke_agent::redaction::{EventRedactor, redact_result};
 use convoke_agent::thread::ThreadStore;
 use convoke_agent::turn::TurnSide;
 use convoke_agent::{Agent, AgentTurn, TurnInput, TurnResult, Vendor};
 use convoke_redact::Redactor;
 use convoke_rehearsal::RequestFeed;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, watch};
 
 use self::ledger::HandedOver;
 pub use self::relaying::RelayingAgent;
@@ -79,7 +80,7 @@ impl Agent for RecordingAgent {
             // A request that came after the end of the last turn belongs to none.
             while feed.take().is_some() {}
             let mut result = {
-                let mut forwarded = pin!(forward(agent.start(turn_input), &side));
+                let mut forwarded = pin!(forward(agent.start(turn_input), &side, None));
                 loop {
                     tokio::select! {
                         biased;
@@ -99,8 +100,14 @@ impl Agent for RecordingAgent {
     }
 }
 
-/// Passes on the events of a turn, and to the turn the answers and the cancellation. Returns its result.
-async fn forward(mut turn: AgentTurn, side: &TurnSide) -> TurnResult {
+/// Passes on the events of a turn, without the secrets that become known while it runs, and to the turn the answers and
+/// the cancellation. Returns its result.
+async fn forward(
+    mut turn: AgentTurn,
+    side: &TurnSide,
+    mut secrets: Option<watch::Receiver<Redactor>>,
+) -> TurnResult {
+    let mut redaction = secrets.as_ref().map(|it| EventRedactor::new(it.borrow().clone()));
     let (canceller, answerer) = (turn.canceller(), turn.answerer());
     let mut is_cancelled = false;
     loop {
@@ -108,8 +115,25 @@ async fn forward(mut turn: AgentTurn, side: &TurnSide) -> TurnResult {
             biased;
             event = turn.next() => match event {
                 Some(event) if matches!(event.kind, EventKind::Finished { .. }) => {}
-                Some(event) => side.send(event).await,
-                None => return turn.result().await,
+                Some(event) => match (&mut redaction, &mut secrets) {
+                    (Some(redaction), Some(secrets)) => {
+                        if secrets.has_changed().unwrap_or(false) {
+                            let known = secrets.borrow_and_update().clone();
+                            send_all(side, redaction.replace(known)).await;
+                        }
+                        send_all(side, redaction.take(event).await).await;
+                    }
+                    _ => side.send(event).await,
+                },
+                None => {
+                    let mut result = turn.result().await;
+                    if let (Some(mut redaction), Some(secrets)) = (redaction, secrets) {
+                        send_all(side, redaction.finish()).await;
+                        let known = secrets.borrow().clone();
+                        redact_result(&mut result, &known).await;
+                    }
+                    return result;
+                }
             },
             (question, answer) = side.answer() => answerer.answer(&question, answer),
             () = side.cancelled(), if !is_cancelled => {
@@ -117,5 +141,11 @@ async fn forward(mut turn: AgentTurn, side: &TurnSide) -> TurnResult {
                 canceller.cancel();
             }
         }
+    }
+}
+
+async fn send_all(side: &TurnSide, events: Vec<Event<'static>>) {
+    for event in events {
+        side.send(event).await;
     }
 }

@@ -61,11 +61,12 @@ impl RelayingAgent {
     ) -> Result<TurnResult, Failure> {
         let private = PrivateDir::create(&self.host.temp_root).map_err(failure)?;
         let (relay, mut exchanges) = self.relayed(&turn_input, &private).await?;
+        self.recording.redactor = self.recording.redactor.and_key(relay.secret());
         let recording = Arc::new(self.recording);
         let handed_over = HandedOver::new(&turn_input, recording.vendor);
         let mut record = TurnRecord::new(recording, handed_over, &turn_input);
         let turn = agent(self.definition, self.host).start(turn_input);
-        let mut forwarded = pin!(forward(turn, side));
+        let mut forwarded = pin!(forward(turn, side, Some(relay.secrets())));
         let mut result = loop {
             tokio::select! {
                 biased;

@@ -60,9 +60,14 @@ pub fn turns(id: SessionId, changes: &[TurnChanges], shown: impl Fn(&Path) -> St
                 @if let Some(repository) = &change.repository { p { (line(repository)) } }
                 @for other in &change.shared_with { p { "At the same time as " (line(other)) } }
                 @for file in &change.files { (self::file(file)) }
+                @if !change.uncertain.is_empty() {
+                    p { "The turn was interrupted. These changes may be yours, made after its end:" }
+                    ul { @for path in &change.uncertain { li.path { (line(path)) } } }
+                }
                 @if change.by == "agent" && !change.undo && !change.files.is_empty() {
-                    @let body = if change.shared_with.is_empty() { json!({"turn": change.turn}) } else { json!({"turn": change.turn, "shared": true}) };
-                    @let label = if change.shared_with.is_empty() { "Undo" } else { "Undo, with what the other may have changed" };
+                    @let is_shared = !change.shared_with.is_empty() || !change.uncertain.is_empty();
+                    @let body = if is_shared { json!({"turn": change.turn, "shared": true}) } else { json!({"turn": change.turn}) };
+                    @let label = if is_shared { "Undo, with what another may have changed" } else { "Undo" };
                     p { (confirmed(label, &format!("/api/sessions/{id}/undo"), &body)) }
                 }
             }

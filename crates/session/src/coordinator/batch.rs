@@ -26,7 +26,7 @@ use crate::diagnostics;
 use crate::event::{FailedTurn, SessionEventKind, StopReason};
 use crate::event_queue::Observer;
 use crate::file_changes::{ChangeCounts, ChangedBy, Recording, TurnDirectory};
-use crate::id::{AttemptRef, ThreadId, TurnId};
+use crate::id::{AttemptRef, MemberName, ThreadId, TurnId};
 use crate::progress::Progress;
 use crate::routing::conversation::Conversation;
 use crate::routing::route;
@@ -102,8 +102,9 @@ impl<S: Store> Coordinator<S> {
         }
         let mut prepared = Vec::new();
         let mut failed = Vec::new();
+        let members: Vec<MemberName> = batch.iter().map(|turn| turn.member.clone()).collect();
         for turn in batch {
-            match self.prepare(turn).await? {
+            match self.prepare(turn, &members).await? {
                 Ok(ready) => prepared.push(ready),
                 Err(unprepared) => failed.push(self.refuse(&next, unprepared).await?),
             }
@@ -132,7 +133,6 @@ impl<S: Store> Coordinator<S> {
         unprepared: Unprepared,
     ) -> Result<FailedTurn, CoordinatorError> {
         let Unprepared { mut turn, failure } = unprepared;
-        self.guard.count_turn();
         let mut commit = self.commit_of(next);
         let at = commit.at;
         turn.state = TurnState::Failed;
@@ -140,6 +140,7 @@ impl<S: Store> Coordinator<S> {
         turn.ended_at = Some(at);
         commit.turns.push(turn.clone());
         self.commit(commit).await?;
+        self.guard.count_turn();
         let result = TurnResult::failed(failure);
         let outcome = result.verdict.clone();
         let result = AttemptResult::new(at, result, "", &mut Vec::new());
@@ -160,13 +161,15 @@ impl<S: Store> Coordinator<S> {
             if batch.running.is_empty() {
                 commit.offer = prepared.first().map(|ready| self.offer_of(&ready.turn));
             }
-            prepared.iter().for_each(|_| self.guard.count_turn());
             for ready in &prepared {
                 commit.contents.extend(ready.contents.iter().cloned());
                 commit.turns.push(ready.turn.clone());
                 commit.attempts.push(ready.attempt.clone());
             }
             self.commit(commit).await?;
+            for _ in &prepared {
+                self.guard.count_turn();
+            }
         }
         self.conversation = next;
         for ready in prepared {

@@ -46,7 +46,7 @@ impl<S: Store> Coordinator<S> {
             match Box::pin(self.send_all()).await {
                 Err(CoordinatorError::Store(error)) if self.sharing.is_some() => match error {
                     StoreError::LeaseLost { .. } => self.lose_hold(),
-                    error if error.is_disconnected() => {
+                    error if error.is_transient() => {
                         self.wait_for_store(&mut unreachable, error).await?;
                     }
                     error => return Err(error.into()),
@@ -137,7 +137,7 @@ impl<S: Store> Coordinator<S> {
         sent: Result<T, CoordinatorError>,
     ) -> Result<T, CoordinatorError> {
         let is_unknown = matches!(&sent, Err(CoordinatorError::Store(error))
-            if error.is_disconnected() || matches!(error, StoreError::LeaseLost { .. }));
+            if error.is_transient() || matches!(error, StoreError::LeaseLost { .. }));
         if !is_unknown {
             self.unsent.pop_front();
         }

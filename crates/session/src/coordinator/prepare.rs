@@ -37,10 +37,11 @@ pub(super) struct Unprepared {
 }
 
 impl<S: Store> Coordinator<S> {
-    /// Assembles the prompt of a turn. O(window).
+    /// Assembles the prompt of a turn; `beside` are the members whose turns run at the same time. O(window).
     pub(super) async fn prepare(
         &mut self,
         mut turn: Turn,
+        beside: &[MemberName],
     ) -> Result<Result<PreparedTurn, Unprepared>, CoordinatorError> {
         let team = self.team_agents.team();
         let found =
@@ -75,7 +76,9 @@ impl<S: Store> Coordinator<S> {
             _ => member_agent.cwd.clone(),
         };
         let mut diagnostics = workspaces.diagnostics;
-        diagnostics.extend(member_agent.check_trust().await);
+        let beside = beside.iter().filter(|name| **name != turn.member);
+        let beside = beside.filter_map(|name| Some((name, self.team_agents.member_agent(name)?)));
+        diagnostics.extend(member_agent.check_trust(beside).await);
         member_agent.readable = workspaces.readable;
         input.workspaces = workspaces.text;
         let asked = team.changes;

@@ -20,7 +20,7 @@ use crate::event_queue::Observer;
 use crate::follow::{Follower, interrupted};
 use crate::id::{MemberName, SessionId, TurnId};
 use crate::routing::conversation::Conversation;
-use crate::shared::{NodeState, QuestionId, SharedState, TurnOffer, TurnRequirements};
+use crate::shared::{QuestionId, SharedState, TurnOffer, unclaimable};
 use crate::store::postgres::{Attendance, Commits, PostgresStore, SessionLease};
 use crate::store::{Holder, SessionHold as _, Store, StoreError};
 use crate::turn::TurnState;
@@ -38,6 +38,8 @@ pub(super) struct Sharing {
     follower: Option<Follower>,
     /// The announced commits; `None` until they are needed.
     commits: Option<Commits>,
+    /// The offer with which the conversation continues here when the session is held.
+    resumed: Option<TurnOffer>,
     /// The offer that was reported to the person, and why no node takes it.
     told: Option<(TurnId, Option<String>)>,
     /// Reports to other machines that a person can answer here; `None` if there is none.
@@ -46,7 +48,7 @@ pub(super) struct Sharing {
 
 impl Sharing {
     pub(super) fn new(store: PostgresStore) -> Self {
-        Self { store, follower: None, commits: None, told: None, attendance: None }
+        Self { store, follower: None, commits: None, resumed: None, told: None, attendance: None }
     }
 
     /// Returns whether a message is in the inbox of a session.
@@ -59,12 +61,17 @@ impl Sharing {
         Ok(messages.iter().any(|(_, message)| is_it(&message.content)))
     }
 
-    /// Waits until a session may have changed.
+    /// Begins to listen, before the session is read: what is committed after that is announced.
+    async fn listen(&mut self) -> Result<(), StoreError> {
+        if self.commits.is_none() {
+            self.commits = Some(self.store.listen().await?);
+        }
+        Ok(())
+    }
+
+    /// Waits until a session may have changed since it was read.
     async fn changed(&mut self, session: SessionId) -> Result<(), StoreError> {
-        let commits = match &mut self.commits {
-            Some(commits) => commits,
-            None => self.commits.insert(self.store.listen().await?),
-        };
+        let Some(commits) = &mut self.commits else { return Ok(()) };
         match timeout(LOOK, commits.wait_for(session)).await {
             Ok(Err(error)) => {
                 self.commits = None;
@@ -99,26 +106,6 @@ impl Next {
             (None, _) => Self::Claim(None),
         }
     }
-}
-
-/// Returns why no node takes a turn; `None` if one can.
-fn unclaimable(nodes: &[NodeState], requirements: &TurnRequirements) -> Option<String> {
-    let TurnRequirements { agent, node } = requirements;
-    let is_named = |standing: &&NodeState| {
-        let is_it = |name: &String| *name == standing.name || standing.offer.labels.contains(name);
-        node.as_ref().is_none_or(is_it)
-    };
-    let ready = nodes.iter().filter(|node| node.is_alive && !node.offer.is_draining);
-    let named: Vec<&NodeState> = ready.filter(is_named).collect();
-    let name = node.as_ref().map_or_else(String::new, |node| format!(" `{node}`"));
-    if named.is_empty() {
-        return Some(format!("no node{name} is ready"));
-    }
-    let offers = |standing: &&NodeState| standing.offer.agents.contains(agent);
-    (!named.iter().any(offers)).then(|| match node {
-        Some(node) => format!("node `{node}` does not offer {agent}"),
-        None => format!("no node offers {agent}"),
-    })
 }
 
 impl<S: Store> Coordinator<S> {
@@ -170,8 +157,19 @@ impl<S: Store> Coordinator<S> {
         }
         if let Some(sharing) = &mut self.sharing {
             (sharing.follower, sharing.told) = (None, None);
+            if let Some(offer) = sharing.resumed.take() {
+                self.resume_guard(offer);
+            }
         }
         Ok(())
+    }
+
+    /// Continues the counts of a conversation. A process that was lost after the offered turn did not count it.
+    fn resume_guard(&mut self, offer: TurnOffer) {
+        self.guard = offer.guard;
+        if !self.waiting().iter().any(|turn| turn.id == offer.turn) {
+            self.guard.count_turn();
+        }
     }
 
     /// Waits before an unreachable store is asked again, and tells the person once. Fails after [`RECONNECT_LIMIT`], or
@@ -293,7 +291,7 @@ impl<S: Store> Coordinator<S> {
                 Ok(Some(stop)) => return Ok(stop),
                 Ok(None) => {}
                 Err(CoordinatorError::Store(error))
-                    if matches!(error, StoreError::LeaseLost { .. }) || error.is_disconnected() =>
+                    if matches!(error, StoreError::LeaseLost { .. }) || error.is_transient() =>
                 {
                     self.lose_hold();
                 }
@@ -355,14 +353,14 @@ impl<S: Store> Coordinator<S> {
         loop {
             match self.follow_once(is_asked_for).await {
                 Ok(Next::Claim(offer)) => {
-                    if let Some(offer) = offer.filter(|_| !is_asked_for) {
-                        self.guard = offer.guard;
+                    if let Some(sharing) = &mut self.sharing {
+                        sharing.resumed = offer.filter(|_| !is_asked_for);
                     }
                     return Ok(None);
                 }
                 Ok(Next::Stop(stop)) => return Ok(Some(stop)),
                 Ok(Next::Wait) => (is_asked_for, unreachable) = (false, None),
-                Err(CoordinatorError::Store(error)) if error.is_disconnected() => {
+                Err(CoordinatorError::Store(error)) if error.is_transient() => {
                     self.wait_for_store(&mut unreachable, error).await?;
                 }
                 Err(error) => return Err(error),
@@ -377,6 +375,7 @@ impl<S: Store> Coordinator<S> {
     /// Reports new events, and waits for more unless there is something to do.
     async fn follow_once(&mut self, is_asked_for: bool) -> Result<Next, CoordinatorError> {
         self.update_attendance().await;
+        self.listen().await?;
         self.catch_up().await?;
         self.send_interjected().await?;
         while let Ok((question, answer)) = self.answers.try_recv() {
@@ -405,8 +404,9 @@ impl<S: Store> Coordinator<S> {
             self.catch_up().await?;
             return Ok(next);
         }
-        if let Some(TurnOffer { turn, member, requirements, .. }) = offer {
-            let problem = unclaimable(&sharing.store.nodes().await?, &requirements);
+        if let Some(offer) = offer {
+            let problem = unclaimable(&sharing.store.nodes().await?, self.session, &offer);
+            let TurnOffer { turn, member, requirements, .. } = offer;
             let told = Some((turn, problem.clone()));
             if std::mem::replace(&mut sharing.told, told.clone()) != told {
                 let node = requirements.node;
@@ -460,7 +460,7 @@ impl<S: Store> Coordinator<S> {
             }
             match self.look_for_work().await {
                 Ok(true) => return Ok(()),
-                Err(CoordinatorError::Store(error)) if error.is_disconnected() => {
+                Err(CoordinatorError::Store(error)) if error.is_transient() => {
                     tokio::time::sleep(LOOK).await;
                 }
                 other => {
@@ -472,6 +472,7 @@ impl<S: Store> Coordinator<S> {
 
     async fn look_for_work(&mut self) -> Result<bool, CoordinatorError> {
         self.update_attendance().await;
+        self.listen().await?;
         self.catch_up().await?;
         let Some(sharing) = &mut self.sharing else { return Ok(false) };
         let standing = sharing.store.shared_state(self.session).await?;
@@ -491,21 +492,33 @@ impl<S: Store> Coordinator<S> {
             if self.sharing.is_none() || self.hold.is_some() {
                 std::future::pending::<()>().await;
             }
-            let session = self.session;
-            let told = match self.catch_up().await {
-                Ok(()) => match &mut self.sharing {
-                    Some(sharing) => sharing.changed(session).await.map_err(Into::into),
-                    None => Ok(()),
-                },
-                Err(error) => Err(error),
-            };
-            match told {
+            match self.report_changes().await {
                 Ok(()) => {}
-                Err(CoordinatorError::Store(error)) if error.is_disconnected() => {
+                Err(CoordinatorError::Store(error)) if error.is_transient() => {
                     tokio::time::sleep(LOOK).await;
                 }
                 Err(error) => return error,
             }
+        }
+    }
+}
+
+impl<S: Store> Coordinator<S> {
+    /// Reports what is new, and waits until there may be more.
+    async fn report_changes(&mut self) -> Result<(), CoordinatorError> {
+        self.listen().await?;
+        self.catch_up().await?;
+        let session = self.session;
+        if let Some(sharing) = &mut self.sharing {
+            sharing.changed(session).await?;
+        }
+        Ok(())
+    }
+
+    async fn listen(&mut self) -> Result<(), StoreError> {
+        match &mut self.sharing {
+            Some(sharing) => sharing.listen().await,
+            None => Ok(()),
         }
     }
 }
@@ -523,11 +536,7 @@ impl Coordinator<PostgresStore> {
         let mut coordinator =
             Self::reopen(store, session, Some(lease), team_agents, observer).await?;
         if let Some(offer) = offer {
-            coordinator.guard = offer.guard;
-            // Its process ended after the turn, before it offered the next one.
-            if !coordinator.waiting().iter().any(|turn| turn.id == offer.turn) {
-                coordinator.guard.count_turn();
-            }
+            coordinator.resume_guard(offer);
         }
         // The people are at other machines.
         coordinator.controls.set_attended(false);

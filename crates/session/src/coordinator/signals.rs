@@ -58,6 +58,10 @@ async fn carry_out(
     let mut commits = None;
     let mut given: Vec<TurnSignal> = Vec::new();
     loop {
+        // What is asked after that is announced.
+        if commits.is_none() {
+            commits = store.listen().await.ok();
+        }
         match store.signals(session).await {
             Ok(signals) => {
                 for signal in signals {
@@ -73,9 +77,6 @@ async fn carry_out(
         }
         if has_asking_agents {
             look_for_people(&store, session, &controls).await;
-        }
-        if commits.is_none() {
-            commits = store.listen().await.ok();
         }
         let announced = async {
             match &mut commits {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use convoke_agent::Agent;
 use convoke_agent::command_files::TrustedCommands;
-use convoke_agent::diagnostics::AGENT_COMMANDS_CHANGED;
+use convoke_agent::diagnostics::{AGENT_COMMANDS_CHANGED, AGENT_COMMANDS_SHARED};
 use convoke_agent::permission::Approvals;
 use convoke_agent::turn_input::{Permissions, Trust, TurnInput};
 use convoke_core::Diagnostic;
@@ -88,9 +88,23 @@ impl MemberAgent {
         }
     }
 
-    /// Takes trust away if a file that it is for has changed, and returns the reason.
-    pub(super) async fn check_trust(&mut self) -> Option<Diagnostic> {
+    /// Takes trust away if a file that it is for has changed, or could change while the turn runs, and returns the reason.
+    /// `beside` are the agents that run at the same time.
+    pub(super) async fn check_trust<'a>(
+        &mut self,
+        beside: impl Iterator<Item = (&'a MemberName, &'a Self)>,
+    ) -> Option<Diagnostic> {
         let trusted = self.trusted_commands.clone().filter(|_| self.trust == Trust::Trusted)?;
+        let shares = |other: &Self| other.may_write && other.workspace.is_none();
+        let writer = beside.filter(|_| self.workspace.is_none()).find(|(_, it)| shares(it));
+        if let Some((name, _)) = writer {
+            self.trust = Trust::Untrusted;
+            let message = format!(
+                "{name} may change files that name commands in the same directory at the same time; the agent is \
+                 started as in a directory that is not trusted"
+            );
+            return Some(Diagnostic::new(AGENT_COMMANDS_SHARED, message));
+        }
         let cwd = self.cwd.clone();
         let check = tokio::task::spawn_blocking(move || trusted.check(&cwd));
         let changed = match check.await {

@@ -400,7 +400,9 @@ impl<S: Store> Coordinator<S> {
         let Some(turn) = next.queue.remove(turn) else {
             return Ok(Err("the question was dropped from the queue".to_owned()));
         };
-        match self.prepare(turn).await? {
+        let running: Vec<MemberName> =
+            batch.running.values().map(|running| running.turn.member.clone()).collect();
+        match self.prepare(turn, &running).await? {
             Ok(ready) => {
                 self.begin(batch, next, vec![ready]).await?;
                 Ok(Ok(()))

@@ -433,8 +433,9 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Returns whether the connection to the database failed, so that it is unknown what was written.
-    pub fn is_disconnected(&self) -> bool {
+    /// Returns whether the same request may succeed later: the connection to the database failed, so that it is unknown
+    /// what was written, or the database gave up the transaction.
+    pub fn is_transient(&self) -> bool {
         let Self::Database(error) = self else { return false };
         match error.downcast_ref::<sqlx::Error>() {
             Some(
@@ -444,9 +445,11 @@ impl StoreError {
                 | sqlx::Error::PoolTimedOut
                 | sqlx::Error::WorkerCrashed,
             ) => true,
-            // The server is shutting down, was killed, or is starting; or the connection failed.
+            // The server is shutting down, was killed, or is starting; or the connection failed; or the transaction
+            // was given up for another one, or because its process was stopped in it.
             Some(sqlx::Error::Database(error)) => error.code().is_some_and(|code| {
-                matches!(&*code, "57P01" | "57P02" | "57P03") || code.starts_with("08")
+                matches!(&*code, "57P01" | "57P02" | "57P03" | "40001" | "40P01" | "25P03")
+                    || code.starts_with("08")
             }),
             _ => false,
         }
@@ -455,7 +458,7 @@ impl StoreError {
     /// Returns whether it is an error of a server, or of the way to it.
     pub fn is_of_server(&self) -> bool {
         let Self::Database(error) = self else { return false };
-        self.is_disconnected()
+        self.is_transient()
             || match error.downcast_ref::<sqlx::Error>() {
                 Some(sqlx::Error::Database(error)) => {
                     error.try_downcast_ref::<sqlx::postgres::PgDatabaseError>().is_some()

@@ -105,8 +105,8 @@ impl Agent for Asking {
             tool: "Bash".to_owned(),
             summary: "make x".to_owned(),
             input: "{\"command\":\"make x\"}".to_owned(),
-            diff: None,
             is_command: true,
+            ..PermissionQuestion::default()
         };
         tokio::spawn(async move {
             let decided = turn_input.approvals.decide(&question);

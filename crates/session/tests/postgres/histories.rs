@@ -3,9 +3,10 @@
 use std::sync::{Arc, Mutex};
 
 use convoke_session::conformance::{commit, new_session};
-use convoke_session::store::postgres::PostgresStore;
+use convoke_session::shared::NodeOffer;
+use convoke_session::store::postgres::{PostgresStore, SessionLease};
 use convoke_session::store::{Holder, SessionHold as _};
-use convoke_session::{Head, Millis, SessionId, Store as _, StoreError};
+use convoke_session::{Head, Millis, NewMessage, SessionId, Store as _, StoreError};
 use stateright::semantics::{ConsistencyTester as _, LinearizabilityTester, SequentialSpec};
 
 use super::cluster::Cluster;
@@ -23,6 +24,8 @@ struct LeasedSession {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Operation {
     Claim(u32),
+    /// A claim of whatever is offered, as a node does it.
+    ClaimOffered(u32),
     Commit(u32, u64),
     Release(u32),
     /// The database's clock passes the end of the lease.
@@ -44,8 +47,12 @@ impl SequentialSpec for LeasedSession {
 
     fn invoke(&mut self, operation: &Operation) -> Answer {
         match operation {
-            Operation::Claim(_) if self.owner.is_some() && !self.has_ended => Answer::Held,
-            Operation::Claim(process) => {
+            Operation::Claim(_) | Operation::ClaimOffered(_)
+                if self.owner.is_some() && !self.has_ended =>
+            {
+                Answer::Held
+            }
+            Operation::Claim(process) | Operation::ClaimOffered(process) => {
                 (self.owner, self.has_ended) = (Some(*process), false);
                 Answer::Done
             }
@@ -68,6 +75,12 @@ impl SequentialSpec for LeasedSession {
                 Answer::Done
             }
         }
+    }
+
+    fn is_valid_step(&mut self, operation: &Operation, answer: &Answer) -> bool {
+        // A node skips a session that another process is writing at the moment.
+        let is_skipped = matches!((operation, answer), (Operation::ClaimOffered(_), Answer::Held));
+        is_skipped || self.invoke(operation) == *answer
     }
 }
 
@@ -101,6 +114,26 @@ impl Process {
         self.history.lock().unwrap().on_return(self.number, answer).unwrap();
     }
 
+    /// Claims the session, in one way or the other.
+    async fn claim(&mut self) -> Option<SessionLease> {
+        let holder = Holder { pid: self.number, host: "here".to_owned(), since: Millis(0) };
+        if self.random(2) == 0 {
+            self.invoke(Operation::ClaimOffered(self.number));
+            let offer = NodeOffer::default();
+            let claim = self.store.claim_offered("any", &offer, &[], &holder);
+            return claim.await.unwrap().map(|(session, lease)| {
+                assert_eq!(session, self.session);
+                lease
+            });
+        }
+        self.invoke(Operation::Claim(self.number));
+        match self.store.hold(self.session, holder).await {
+            Ok(held) => Some(held),
+            Err(StoreError::Held { .. }) => None,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
     async fn run(mut self, steps: usize) {
         let mut lease = None;
         for _ in 0..steps {
@@ -115,16 +148,8 @@ impl Process {
                 continue;
             }
             let Some(held) = lease.take() else {
-                self.invoke(Operation::Claim(self.number));
-                let holder = Holder { pid: self.number, host: "here".to_owned(), since: Millis(0) };
-                match self.store.hold(self.session, holder).await {
-                    Ok(held) => {
-                        self.answer(Answer::Done);
-                        lease = Some(held);
-                    }
-                    Err(StoreError::Held { .. }) => self.answer(Answer::Held),
-                    Err(error) => panic!("{error}"),
-                }
+                lease = self.claim().await;
+                self.answer(if lease.is_some() { Answer::Done } else { Answer::Held });
                 continue;
             };
             if self.random(3) == 0 {
@@ -166,6 +191,8 @@ async fn what_processes_did_at_the_same_time_is_explained_by_one_order() {
     for round in 0..12 {
         let new = new_session();
         stores[0].create(new.clone()).await.unwrap();
+        // A message is what nodes claim the session for. Nobody takes it out.
+        stores[0].say(new.id, &NewMessage::from_person("ada", "go")).await.unwrap();
         let history: History =
             Arc::new(Mutex::new(LinearizabilityTester::new(LeasedSession::default())));
         let processes = stores.iter().zip(0..).map(|(store, number)| {
@@ -185,6 +212,7 @@ async fn what_processes_did_at_the_same_time_is_explained_by_one_order() {
         let history = history.lock().unwrap().clone();
         assert!(history.is_consistent(), "{history:?}");
         commits += stores[0].session(new.id).await.unwrap().head.0;
+        sqlx::raw_sql("DELETE FROM offer").execute(&pool).await.unwrap();
     }
     assert!(commits > 0, "nothing was committed");
 }

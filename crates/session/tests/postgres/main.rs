@@ -178,6 +178,16 @@ async fn two_processes_create_the_tables_once_and_foreign_tables_are_refused() {
     assert!(migrated.nodes().await.unwrap().is_empty());
     assert_eq!(migrated.cancel_turns(new_session().id).await.unwrap(), 0);
     assert!(!migrated.is_attended(new_session().id).await.unwrap());
+    // An offer of the third format may have no lease, and is claimed all the same.
+    let new = new_session();
+    migrated.create(new.clone()).await.unwrap();
+    migrated.say(new.id, &sharing::says("go")).await.unwrap();
+    let older = "DELETE FROM lease; UPDATE convoke_store SET format = 3";
+    sqlx::raw_sql(older).execute(&pool).await.unwrap();
+    let migrated = PostgresStore::open(&url, None).await.unwrap();
+    let offer = sharing::offers("claude");
+    let claimed = migrated.claim_offered("any", &offer, &[], &holder(1)).await.unwrap();
+    assert_eq!(claimed.map(|(session, _)| session), Some(new.id));
     sqlx::raw_sql("UPDATE convoke_store SET format = 99").execute(&pool).await.unwrap();
     let refused = PostgresStore::open(&url, None).await.unwrap_err();
     assert!(matches!(refused, StoreError::DatabaseVersion { found: 99, .. }), "{refused}");

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use convoke_session::conformance::new_session;
 use convoke_session::shared::{NodeOffer, ProjectOrigin};
-use convoke_session::store::Holder;
 use convoke_session::store::postgres::PostgresStore;
+use convoke_session::store::{Holder, SessionHold as _};
 use convoke_session::{
     Coordinator, CoordinatorError, MessageNumber, Millis, NewMessage, NewSession, SessionId,
     StopReason, Store, StoreError, TurnId, TurnState,
@@ -178,11 +178,12 @@ async fn the_oldest_turn_is_claimed_first_and_no_session_waits_for_another() {
     for session in &sessions[..2] {
         one.say(*session, &says("more")).await.unwrap();
     }
+    let excluded: Vec<_> = sessions.iter().map(|session| (*session, None)).collect();
     let (h1, h2, h3) = (holder(1), holder(2), holder(3));
     let claims = tokio::join!(
         one.claim_offered("a", &offer, &[], &h1),
         two.claim_offered("b", &offer, &[], &h2),
-        two.claim_offered("c", &offer, &sessions, &h3),
+        two.claim_offered("c", &offer, &excluded, &h3),
     );
     let (a, b, c) = (claims.0.unwrap(), claims.1.unwrap(), claims.2.unwrap());
     assert!(c.is_none());
@@ -192,6 +193,72 @@ async fn the_oldest_turn_is_claimed_first_and_no_session_waits_for_another() {
     different.dedup();
     assert_eq!(claimed, different);
     assert!(!claimed.is_empty());
+}
+
+/// Writers lock the lease before the offer. A claim that waited for the lease with the offer locked would wait for ever.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_waits_for_no_writer_and_takes_the_next_session() {
+    let cluster = Cluster::start();
+    let store = node(&cluster).await;
+    let (busy, free) = (session(), session());
+    for new in [&busy, &free] {
+        store.create(new.clone()).await.unwrap();
+        store.say(new.id, &says("go [NEXT: max]")).await.unwrap();
+    }
+    let pool = sqlx::PgPool::connect(&cluster.url()).await.unwrap();
+    for locked in ["lease", "offer"] {
+        let mut writer = pool.begin().await.unwrap();
+        let lock = format!("SELECT 1 FROM {locked} WHERE session = $1 FOR SHARE");
+        let lock = sqlx::query(sqlx::AssertSqlSafe(lock)).bind(busy.id.to_string());
+        assert_eq!(lock.execute(&mut *writer).await.unwrap().rows_affected(), 1);
+        let (offer, holder) = (offers("claude"), holder(1));
+        let claim = store.claim_offered("laptop", &offer, &[], &holder);
+        let claimed = tokio::time::timeout(Duration::from_mins(1), claim).await;
+        let (session, lease) = claimed.expect("it waits").unwrap().unwrap();
+        assert_eq!(session, free.id, "{locked}");
+        writer.rollback().await.unwrap();
+        lease.release().await;
+    }
+}
+
+/// What is committed between the first look and the beginning of listening would be seen two seconds later.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_listens_before_it_looks() {
+    type Looks = fn(Coordinator<PostgresStore>) -> tokio::task::JoinHandle<()>;
+    let cluster = Cluster::start();
+    let store = node(&cluster).await;
+    let new = session();
+    store.create(new.clone()).await.unwrap();
+    let pool = sqlx::PgPool::connect(&cluster.url()).await.unwrap();
+    let count = async |what: &'static str| -> i64 {
+        let count = format!("SELECT COUNT(*) FROM pg_stat_activity WHERE {what}");
+        sqlx::query_scalar(sqlx::AssertSqlSafe(count)).fetch_one(&pool).await.unwrap()
+    };
+    let looks: [Looks; 3] = [
+        |mut reader| tokio::spawn(async move { reader.wake().await.unwrap() }),
+        |mut reader| tokio::spawn(async move { drop(reader.run().await.unwrap()) }),
+        |mut reader| tokio::spawn(async move { drop(reader.watch().await) }),
+    ];
+    for look in looks {
+        let there = node(&cluster).await;
+        let observer = Box::new(Seen::default());
+        let reader = Coordinator::open(there.clone(), new.id, team(&[]), observer).await.unwrap();
+        let mut blocking = pool.begin().await.unwrap();
+        let lock = "LOCK TABLE session IN ACCESS EXCLUSIVE MODE";
+        sqlx::raw_sql(lock).execute(&mut *blocking).await.unwrap();
+        let looking = look(reader);
+        while count("wait_event_type = 'Lock' AND query LIKE '%FROM session%'").await == 0 {
+            assert!(!looking.is_finished());
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        assert_eq!(count("query = 'LISTEN \"convoke\"'").await, 1);
+        looking.abort();
+        blocking.rollback().await.unwrap();
+        there.close().await;
+        while count("query = 'LISTEN \"convoke\"'").await > 0 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -34,6 +34,8 @@ pub struct Preset {
     pub(crate) servers_option: Option<&'static str>,
     /// The option of the port on which the program talks to itself.
     pub(crate) port_option: Option<&'static str>,
+    /// The files and directories of a project that it applies and that cannot be withheld.
+    pub(crate) followed: &'static [&'static str],
     /// The variable that names a file of default settings, and those without which the program's tools fail in the
     /// sandbox.
     pub(crate) confined_defaults: Option<(&'static str, &'static str)>,
@@ -65,6 +67,7 @@ const BASE: Preset = Preset {
     endpoint: None,
     servers_option: None,
     port_option: None,
+    followed: &[],
     confined_defaults: None,
     scans_last_block: false,
     reports_errors_as_text: false,
@@ -113,6 +116,13 @@ pub static PRESETS: [Preset; 8] = [
         env: &[("COPILOT_AUTO_UPDATE", "false")],
         endpoint: Some(&COPILOT),
         servers_option: Some("--additional-mcp-config"),
+        followed: &[
+            ".github/copilot",
+            ".github/hooks",
+            ".github/mcp.json",
+            ".mcp.json",
+            ".vscode/mcp.json",
+        ],
         reports_errors_as_text: true,
         ..BASE
     },
@@ -142,6 +152,15 @@ pub static PRESETS: [Preset; 8] = [
         env: &[("KILO_DISABLE_AUTOUPDATE", "1")],
         endpoint: Some(&KILO),
         port_option: Some("--port"),
+        followed: &[
+            ".kilo",
+            ".kilocode",
+            ".opencode",
+            "kilo.json",
+            "kilo.jsonc",
+            "opencode.json",
+            "opencode.jsonc",
+        ],
         ..BASE
     },
     Preset {
@@ -152,6 +171,7 @@ pub static PRESETS: [Preset; 8] = [
         state: &[".kimi-code"],
         variables: &["KIMI_*", "MOONSHOT_*"],
         endpoint: Some(&KIMI),
+        followed: &[".kimi", ".kimi-code", ".mcp.json"],
         ..BASE
     },
     Preset {
@@ -165,6 +185,7 @@ pub static PRESETS: [Preset; 8] = [
         variables: ANY_MODEL,
         endpoint: Some(&OPENCODE),
         port_option: Some("--port"),
+        followed: &[".opencode", "opencode.json", "opencode.jsonc"],
         env: &[("OPENCODE_DISABLE_AUTOUPDATE", "1"), ("OPENCODE_DISABLE_LSP_DOWNLOAD", "1")],
         ..BASE
     },
@@ -177,6 +198,7 @@ pub static PRESETS: [Preset; 8] = [
         state: &[".qwen"],
         variables: &["DASHSCOPE_*", "OPENAI_*", "QWEN_*"],
         endpoint: Some(&QWEN),
+        followed: &[".qwen"],
         // It runs commands in a terminal of their own, and the sandbox opens none.
         confined_defaults: Some((
             "QWEN_CODE_SYSTEM_DEFAULTS_PATH",

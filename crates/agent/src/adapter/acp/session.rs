@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -112,6 +112,8 @@ enum Asked {
 
 #[derive(Debug)]
 struct Options {
+    /// The tool call.
+    call: String,
     allow: Option<String>,
     refuse: Option<String>,
 }
@@ -385,7 +387,8 @@ impl Session {
         };
         // Never by position: the first option of some is "always".
         let refuse = of_kind("reject_once").or_else(|| of_kind("reject_always"));
-        let options = Options { allow: of_kind("allow_once"), refuse };
+        let call = params["toolCall"]["toolCallId"].as_str().unwrap_or_default().to_owned();
+        let options = Options { call, allow: of_kind("allow_once"), refuse };
         let is_ours = params["sessionId"].as_str() == self.id.as_deref();
         if self.is_cancelling
             || !is_ours
@@ -470,7 +473,7 @@ impl Session {
             summary: format!("write {}", change.path.display()),
             input: json!({ "path": change.path }).to_string(),
             diff: Some(change.diff.clone()).filter(|diff| !diff.is_empty()),
-            is_command: false,
+            ..PermissionQuestion::default()
         };
         let allowed = Allowed::Change(change.path.clone(), change.content.clone());
         let ruling = Ruling::new(self.settings.permit.as_ref(), Permit::refuses_changes);
@@ -485,8 +488,9 @@ impl Session {
             tool: "terminal".to_owned(),
             summary: text.clone(),
             input: json!({ "command": text, "cwd": line.cwd }).to_string(),
-            diff: None,
+            directory: line.cwd.clone(),
             is_command: true,
+            ..PermissionQuestion::default()
         };
         let ruling = Ruling::new(self.settings.permit.as_ref(), Permit::refuses_commands);
         self.decide(question, Asked::Command(line), &Allowed::Command(text), ruling, sink)
@@ -526,6 +530,8 @@ impl Session {
                 if is_allowed {
                     self.allowed.extend(allowed);
                     self.note_missing_option(&options, sink);
+                } else {
+                    self.reader.end_refused(&options.call, sink);
                 }
                 return answer(id, options, decision);
             }
@@ -544,6 +550,7 @@ impl Session {
     /// Reports a call that is allowed and cannot be: what is allowed here holds once.
     fn note_missing_option(&mut self, options: &Options, sink: &mut Sink<'_>) {
         if options.allow.is_none() {
+            self.reader.end_refused(&options.call, sink);
             self.deny("a call: the agent offers no option that allows it once", sink);
         }
     }
@@ -558,13 +565,20 @@ impl Session {
         let is_titled = self.settings.title_is_command && call.kind.as_deref() == Some("execute");
         let titled = call.title().filter(|_| is_titled).map(str::to_owned);
         let command = call.command().or(titled);
+        let paths = |is_meant: bool| {
+            let paths = call.paths().filter(|_| is_meant).map(Path::to_owned);
+            paths.collect::<Vec<PathBuf>>()
+        };
         PermissionQuestion {
+            reads: paths(call.kind.as_deref() == Some("read")),
+            changes: paths(call.changes_files()),
             id: id.to_string(),
             tool: call.tool().to_owned(),
             is_command: command.is_some(),
             summary: command.unwrap_or_else(|| call.summary()),
             input: call.input_text(),
             diff: call.diff(),
+            ..PermissionQuestion::default()
         }
     }
 

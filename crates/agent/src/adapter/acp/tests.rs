@@ -53,7 +53,8 @@ impl Played {
         };
         let real = cwd.canonicalize().unwrap();
         let (hidden, shown) = (vec![real.join(".ssh")], vec![real.clone()]);
-        let reach = Reach { hidden, shown, kept: vec![real.join("settings")] };
+        let kept = vec![real.join("settings")];
+        let reach = Reach { hidden, shown, kept, ..Reach::default() };
         let guardian = Guardian::from_program("/bin/false");
         session.equip(HostAccess { launch: &launch, guardian: &guardian, reach: &reach }).unwrap();
         let mut played = Self { dir, session, events: Vec::new() };

@@ -1,7 +1,7 @@
 //! Questions of Claude Code: `can_use_tool` on standard output, answered on standard input.
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use convoke_files::{Disk, FileKind, Files as _};
 use serde::Deserialize;
@@ -107,7 +107,7 @@ impl Questions {
 }
 
 /// Tools that do more than read. Those of MCP servers are among them.
-const ACTING: &[&str] = &["Bash", "Edit", "MultiEdit", "NotebookEdit", "Write"];
+pub(in crate::adapter) const ACTING: &[&str] = &["Bash", "Edit", "MultiEdit", "NotebookEdit", "Write"];
 const MCP_TOOLS: &str = "mcp__";
 
 /// Returns the rules of settings that would answer in place of a person. As rules to ask they count more than as rules to
@@ -135,6 +135,9 @@ fn question(id: &str, request: &Request) -> PermissionQuestion {
         (None, Some(path)) => format!("{tool_name} {path}"),
         (None, None) => format!("{tool_name} {}", description.as_deref().unwrap_or_default()),
     };
+    let paths: Vec<PathBuf> = path.map(PathBuf::from).into_iter().collect();
+    let (reads, changes) =
+        if tool_name == "Read" { (paths, Vec::new()) } else { (Vec::new(), paths) };
     PermissionQuestion {
         id: id.to_owned(),
         tool: tool_name.clone(),
@@ -142,6 +145,9 @@ fn question(id: &str, request: &Request) -> PermissionQuestion {
         input: input.to_string(),
         diff: path.and_then(|path| diff(tool_name, Path::new(path), input)),
         is_command: command.is_some(),
+        reads,
+        changes,
+        ..PermissionQuestion::default()
     }
 }
 

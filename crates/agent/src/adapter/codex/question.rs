@@ -1,10 +1,15 @@
 //! Questions of Codex's `app-server`: requests of the server, each answered in its own form.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
+use std::task::{Context, Poll};
 
+use convoke_core::Diagnostic;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::single::{Dropped, SingleQuestions};
+use crate::diagnostics;
 use crate::event::{Event, EventKind};
 use crate::permission::{AnsweredBy, PermissionAnswer, PermissionQuestion};
 use crate::process::Decision;
@@ -22,6 +27,10 @@ pub(in crate::adapter) struct Questions {
     open: HashMap<String, Form>,
     /// The changes of a patch, by the id of its item: the question itself does not hold them.
     changes: HashMap<String, Vec<Change>>,
+    /// The questions that wait to be put, if the server keeps one only.
+    single: Option<SingleQuestions>,
+    /// Reports of questions that were dropped.
+    pub(in crate::adapter) notes: Vec<Diagnostic>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -41,18 +50,39 @@ struct Change {
     diff: String,
 }
 
+impl Change {
+    fn paths(&self) -> impl Iterator<Item = PathBuf> {
+        let moved = self.kind["move_path"].as_str();
+        [Some(self.path.as_str()), moved].into_iter().flatten().map(PathBuf::from)
+    }
+}
+
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Line {
     method: String,
     params: Value,
+    result: Value,
 }
 
 impl Questions {
-    /// Records the changes of a patch, and questions that were withdrawn.
+    /// Reads the server's name from its first response.
+    pub(in crate::adapter) fn greet(&mut self, line: &[u8]) {
+        let line: Line = serde_json::from_slice(line).unwrap_or_default();
+        let keeps_one = line.result["userAgent"].as_str().is_some_and(SingleQuestions::are_of);
+        self.single = keeps_one.then(SingleQuestions::default);
+    }
+
+    /// Records the changes of a patch, the end of a response, and questions that were withdrawn.
     pub(in crate::adapter) fn notice(&mut self, line: &[u8], sink: &mut Sink<'_>) {
         let holds = |words: &[u8]| memchr::memmem::find(line, words).is_some();
-        if holds(b"\"serverRequest/resolved\"") {
+        if let Some(single) = &mut self.single
+            && holds(b"\"thread/tokenUsage/updated\"")
+        {
+            let line: Line = serde_json::from_slice(line).unwrap_or_default();
+            let tokens = line.params["tokenUsage"]["total"]["totalTokens"].as_u64();
+            single.count(thread(&line.params), tokens.unwrap_or_default());
+        } else if holds(b"\"serverRequest/resolved\"") {
             let line: Line = serde_json::from_slice(line).unwrap_or_default();
             let id = line.params["requestId"].to_string();
             if self.open.remove(&id).is_some() {
@@ -75,7 +105,7 @@ impl Questions {
 
     /// Reports a question. Returns whether a person can answer it.
     pub(in crate::adapter) fn ask(&mut self, id: &str, line: &[u8], sink: &mut Sink<'_>) -> bool {
-        let Line { method, params } = serde_json::from_slice(line).unwrap_or_default();
+        let Line { method, params, .. } = serde_json::from_slice(line).unwrap_or_default();
         let (form, question) = match method.as_str() {
             "item/commandExecution/requestApproval" => (Form::Decision, command(id, &params)),
             "item/fileChange/requestApproval" => (Form::Decision, self.patch(id, &params)),
@@ -86,13 +116,54 @@ impl Questions {
             }
             _ => return false,
         };
+        if let (Some(single), Form::Decision) = (&mut self.single, form) {
+            if let Some(dropped) = single.take(thread(&params), question) {
+                self.drop_question(dropped, sink);
+            }
+        } else {
+            sink(Event::own(EventKind::PermissionAsked { question, expires_at: 0 }));
+        }
         self.open.insert(id.to_owned(), form);
-        sink(Event::own(EventKind::PermissionAsked { question, expires_at: 0 }));
         true
+    }
+
+    /// Drops a question that another one replaced. It must not be answered: the answer would be taken for one to the other.
+    fn drop_question(&mut self, dropped: Dropped, sink: &mut Sink<'_>) {
+        let Dropped { question, was_put } = dropped;
+        let PermissionQuestion { id, summary, .. } = question;
+        self.open.remove(&id);
+        let message = format!("codex asked about another call at once and dropped: {summary}");
+        self.notes.push(Diagnostic::new(diagnostics::PERMISSION_DROPPED, message));
+        if was_put {
+            let (answer, by) = (PermissionAnswer::Never, AnsweredBy::Withdrawn);
+            sink(Event::own(EventKind::PermissionAnswered { id, answer, by }));
+        }
+    }
+
+    /// Waits until a question is due.
+    pub(in crate::adapter) fn poll_due(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        self.single.as_mut().map_or(Poll::Pending, |single| single.poll_due(context))
+    }
+
+    /// Puts the questions that are due.
+    pub(in crate::adapter) fn put_due(&mut self, sink: &mut Sink<'_>) {
+        let due = self.single.iter_mut().flat_map(SingleQuestions::due);
+        for question in due {
+            sink(Event::own(EventKind::PermissionAsked { question, expires_at: 0 }));
+        }
+    }
+
+    /// Returns the lines that end the questions which were not put: the program does not end with an open one.
+    pub(in crate::adapter) fn cancel_waiting(&mut self) -> Vec<u8> {
+        let waiting = self.single.as_ref().map_or_else(Vec::new, SingleQuestions::waiting);
+        waiting.iter().flat_map(|id| self.answer(id, Decision::Withdrawn)).collect()
     }
 
     /// Returns the line that answers a question.
     pub(in crate::adapter) fn answer(&mut self, id: &str, decision: Decision) -> Vec<u8> {
+        if let Some(single) = &mut self.single {
+            single.answered(id);
+        }
         let result = match (self.open.remove(id), decision) {
             (None, _) => return Vec::new(),
             (Some(Form::Decision), Decision::Allowed) => json!({ "decision": "accept" }),
@@ -117,7 +188,8 @@ impl Questions {
             summary: format!("change {}", paths.join(", ")),
             input: json!({ "diff": diff }).to_string(),
             diff: Some(diff),
-            is_command: false,
+            changes: changes.iter().flat_map(Change::paths).collect(),
+            ..PermissionQuestion::default()
         }
     }
 }
@@ -138,6 +210,10 @@ pub(in crate::adapter) fn refusal(id: &str, method: &str) -> Vec<u8> {
     format!("{{\"id\":{id},\"result\":{result}}}\n").into_bytes()
 }
 
+fn thread(params: &Value) -> &str {
+    params["threadId"].as_str().unwrap_or_default()
+}
+
 fn command(id: &str, params: &Value) -> PermissionQuestion {
     let command = params["command"].as_str().unwrap_or_default();
     PermissionQuestion {
@@ -146,8 +222,9 @@ fn command(id: &str, params: &Value) -> PermissionQuestion {
         summary: without_shell(command),
         input: json!({ "command": command, "cwd": params["cwd"], "reason": params["reason"] })
             .to_string(),
-        diff: None,
+        directory: params["cwd"].as_str().map(PathBuf::from),
         is_command: true,
+        ..PermissionQuestion::default()
     }
 }
 
@@ -158,8 +235,7 @@ fn mcp_tool(id: &str, params: &Value) -> PermissionQuestion {
         tool: format!("mcp {server}"),
         summary: params["message"].as_str().unwrap_or_default().to_owned(),
         input: params["_meta"]["tool_params"].to_string(),
-        diff: None,
-        is_command: false,
+        ..PermissionQuestion::default()
     }
 }
 

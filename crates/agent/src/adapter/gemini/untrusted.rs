@@ -16,10 +16,18 @@ use convoke_files::{Disk, FileKind, Files};
 use crate::adapter::{Context, NESTED};
 use crate::diagnostics;
 use crate::env_file;
-use crate::verdict::{Failure, FailureReason};
+use crate::verdict::Failure;
 
 /// Files that the program applies and that cannot be withheld.
-const FOLLOWED: &[&str] = &[".gemini/settings.json", ".gemini/commands", ".gemini/policies"];
+const FOLLOWED: &[&str] = &[
+    ".gemini/agents",
+    ".gemini/commands",
+    ".gemini/extensions",
+    ".gemini/hooks",
+    ".gemini/policies",
+    ".gemini/settings.json",
+    ".gemini/skills",
+];
 
 /// The maximum number of names in a `.env`; more are refused.
 const MOST_NAMES: usize = 1000;
@@ -98,9 +106,5 @@ fn read(path: &Path) -> Result<Option<String>, Failure> {
 }
 
 fn untrusted(path: &Path) -> Failure {
-    let path = path.display();
-    let message = format!(
-        "gemini would apply `{path}`; review it, then trust the directory with `convoke trust`"
-    );
-    Failure::new(FailureReason::Untrusted, message)
+    super::super::would_apply("gemini", path)
 }

@@ -8,13 +8,31 @@ use caps::{CapSet, Capability};
 const PASSING_LANDLOCK: [Capability; 3] =
     [Capability::CAP_SYS_PTRACE, Capability::CAP_SYS_ADMIN, Capability::CAP_PERFMON];
 
-/// Drops these capabilities. Landlock has forbidden new privileges by then, so that no program which
-/// this process becomes or starts gets them back.
-pub fn restrict() -> Result<(), CapsError> {
-    for capability in PASSING_LANDLOCK {
-        for set in [CapSet::Inheritable, CapSet::Effective, CapSet::Permitted] {
-            caps::drop(None, set, capability)?;
-        }
+/// The capabilities that a confined program of root keeps: those for files and processes of its own. Others reach the kernel,
+/// its devices and its network.
+const KEPT: [Capability; 10] = [
+    Capability::CAP_CHOWN,
+    Capability::CAP_DAC_OVERRIDE,
+    Capability::CAP_FOWNER,
+    Capability::CAP_FSETID,
+    Capability::CAP_KILL,
+    Capability::CAP_NET_BIND_SERVICE,
+    Capability::CAP_SETFCAP,
+    Capability::CAP_SETGID,
+    Capability::CAP_SETPCAP,
+    Capability::CAP_SETUID,
+];
+
+/// Drops capabilities: of a confined program all but a few. Landlock has forbidden new privileges by then, so that no
+/// program which this process becomes or starts gets them back.
+pub fn restrict(is_confined: bool) -> Result<(), CapsError> {
+    let is_dropped = |it: &Capability| {
+        if is_confined { !KEPT.contains(it) } else { PASSING_LANDLOCK.contains(it) }
+    };
+    for set in [CapSet::Inheritable, CapSet::Effective, CapSet::Permitted] {
+        let mut left = caps::read(None, set)?;
+        left.retain(|capability| !is_dropped(capability));
+        caps::set(None, set, &left)?;
     }
     Ok(())
 }

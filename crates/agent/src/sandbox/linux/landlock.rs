@@ -186,7 +186,8 @@ impl Rights {
             Writes::Beneath { .. } => Self {
                 handled: AccessFs::from_all(abi),
                 read: AccessFs::from_read(abi),
-                write: AccessFs::from_write(abi),
+                // No devices: they lead past the files.
+                write: AccessFs::from_write(abi) & !(AccessFs::MakeChar | AccessFs::MakeBlock),
             },
         }
     }

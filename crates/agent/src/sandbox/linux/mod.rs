@@ -17,9 +17,9 @@ pub fn filters_calls() -> bool {
 /// Restricts this process, and what it becomes and starts.
 pub fn restrict(policy: &Policy) -> io::Result<()> {
     landlock::restrict(policy).map_err(io::Error::other)?;
-    capabilities::restrict().map_err(io::Error::other)?;
+    capabilities::restrict(policy.scoped).map_err(io::Error::other)?;
     if !seccomp::is_there() {
         return Ok(());
     }
-    seccomp::restrict(&policy.network, policy.unix_sockets).map_err(io::Error::other)
+    seccomp::restrict(policy).map_err(io::Error::other)
 }

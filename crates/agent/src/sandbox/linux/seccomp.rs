@@ -1,5 +1,5 @@
 //! A filter of system calls, for what the rules of Landlock let through: Unix sockets that are files, UDP and raw
-//! sockets, Multipath TCP, and data that is sent with a connection's first packet.
+//! sockets, Multipath TCP, data that is sent with a connection's first packet, limits of other processes, and keyrings.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use seccompiler::{
     SeccompFilter, SeccompRule, TargetArch, apply_filter,
 };
 
-use crate::sandbox::policy::Network;
+use crate::sandbox::policy::{Network, Policy};
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
@@ -21,13 +21,20 @@ const X32: i64 = 0x4000_0000;
 const SOCKET_TYPE: u64 = 0xf;
 
 /// Filters this process, and what it becomes and starts.
-pub fn restrict(network: &Network, unix_sockets: bool) -> Result<(), seccompiler::Error> {
-    let mut rules = match network {
+pub fn restrict(policy: &Policy) -> Result<(), seccompiler::Error> {
+    let mut rules = match &policy.network {
         Network::Open => Rules::new(),
         Network::Ports { udp, .. } => sockets(*udp)?,
     };
-    if !unix_sockets {
+    if !policy.unix_sockets {
         close_unix_sockets(&mut rules)?;
+    }
+    if policy.scoped {
+        apply_filter(&compile(limits()?, libc::EPERM)?)?;
+        // The keyrings of the kernel are those of the user's session.
+        let keyrings = [libc::SYS_add_key, libc::SYS_keyctl, libc::SYS_request_key];
+        let keyrings = keyrings.map(|call| (call, Vec::new())).into();
+        apply_filter(&compile(keyrings, libc::ENOSYS)?)?;
     }
     if rules.is_empty() {
         return Ok(());
@@ -56,6 +63,13 @@ fn close_unix_sockets(rules: &mut Rules) -> Result<(), BackendError> {
         rules.entry(libc::SYS_socketpair).or_default().push(pair);
     }
     Ok(())
+}
+
+/// A process without memory or files ends, whoever it belongs to. Its own limits a process sets as those of process 0.
+fn limits() -> Result<Rules, BackendError> {
+    let of_another = argument(0, SeccompCmpOp::Ne, 0);
+    let is_set = SeccompCondition::new(2, SeccompCmpArgLen::Qword, SeccompCmpOp::Ne, 0);
+    Ok(BTreeMap::from([(libc::SYS_prlimit64, vec![rule([of_another, is_set])?])]))
 }
 
 fn sockets(udp: bool) -> Result<Rules, BackendError> {

@@ -82,6 +82,13 @@ impl Tools {
         })
     }
 
+    /// Ends a call that was refused: not every agent reports its end.
+    pub fn refuse(&mut self, id: &str, sink: &mut Sink<'_>) {
+        if let Some(call) = self.calls.get_mut(id) {
+            call.finish(false, &Value::from("refused"), sink);
+        }
+    }
+
     /// Reports the calls that were announced and never described.
     pub fn end(&mut self, sink: &mut Sink<'_>) {
         let mut calls: Vec<&mut Call> =
@@ -200,6 +207,11 @@ impl Call {
         self.content.iter().filter(|content| content["type"] == "diff")
     }
 
+    /// Returns the id of the call.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
     /// Returns the name of the tool, if the agent reports it.
     pub fn tool(&self) -> &str {
         self.name.as_deref().or(self.kind.as_deref()).unwrap_or("tool")
@@ -271,6 +283,11 @@ impl Call {
         diffs.filter_map(|diff| {
             Some((diff["path"].as_str()?.into(), diff["newText"].as_str()?.into()))
         })
+    }
+
+    /// Returns whether the call changes the files that it names.
+    pub fn changes_files(&self) -> bool {
+        matches!(self.kind.as_deref(), Some("edit" | "delete" | "move"))
     }
 
     /// Returns the files that the call names.

@@ -16,10 +16,11 @@ use self::workspace::WorkspaceCommand;
 use super::sessions::{parse_turn, write_json};
 use crate::conversation::change_recorder::{changes_of, counts};
 use crate::conversation::sessions::{find, open_store};
-use crate::conversation::undo_text::{LISTED, change_lines};
+use crate::conversation::undo_progress::progress;
+use crate::conversation::undo_text::{self, LISTED, change_lines, uncertain, unverified};
 use crate::host_environment;
 use crate::outcome::{Outcome, UsageError};
-use crate::terminal::{Paint, stdout};
+use crate::terminal::{Paint, stderr, stdout};
 
 /// Shows what each turn changed in the working directory, and what you changed between two turns.
 #[derive(Debug, Args)]
@@ -58,7 +59,10 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let session = runtime
         .block_on(async { find(&open_store(&host_environment).await?, &arguments.id).await })?;
-    let changes = changes_of(&host_environment);
+    let changes = changes_of(&host_environment).with_progress(progress());
+    for completed in changes.take_completed(&session.to_string())? {
+        writeln!(stderr(), "convoke: {}", undo_text::completed(&completed))?;
+    }
     let mut records = changes.records(&session.to_string())?;
     if let Some(turn) = arguments.turn {
         records.retain(|record| record.turn.turn == turn.0);
@@ -124,6 +128,11 @@ fn list(changes: &Changes, records: &[Record], most: usize) -> anyhow::Result<()
             writeln!(out, "  {repository}")?;
         }
         for line in change_lines(changes, &record.directory, &record.changes, most)? {
+            writeln!(out, "  {line}")?;
+        }
+        let doubts =
+            [uncertain(&record.uncertain, most), unverified(&record.unverified, most)].concat();
+        for line in doubts.lines() {
             writeln!(out, "  {line}")?;
         }
     }
@@ -219,6 +228,8 @@ fn record_json(changes: &Changes, records: &[Record], record: &Record) -> anyhow
         "repository": record.repository.as_ref().map(ToString::to_string),
         "merged": record.applied.as_ref().map(|applied| &applied.member),
         "interrupted": record.interrupted,
+        "uncertain": record.uncertain.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "unverified": record.unverified.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "directory": record.directory,
         "files": files,
     }))

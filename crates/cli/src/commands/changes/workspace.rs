@@ -13,7 +13,8 @@ use crate::commands::completions;
 use crate::commands::sessions::write_json;
 use crate::conversation::change_recorder::changes_of;
 use crate::conversation::sessions::{find_to_change, open_store};
-use crate::conversation::undo_text::{LISTED, change_lines};
+use crate::conversation::undo_progress::progress;
+use crate::conversation::undo_text::{self, LISTED, change_lines};
 use crate::host_environment;
 use crate::outcome::{Outcome, UsageError};
 use crate::terminal::{stderr, stdout};
@@ -106,6 +107,10 @@ fn usage<T>(result: Result<T, ChangesError>) -> anyhow::Result<T> {
 impl Apply {
     fn run(&self) -> anyhow::Result<Outcome> {
         let (changes, session) = self.owner.open()?;
+        let changes = changes.with_progress(progress());
+        for completed in changes.take_completed(&session)? {
+            writeln!(stderr(), "convoke: {}", undo_text::completed(&completed))?;
+        }
         let plan = usage(changes.plan_apply(&session, &self.owner.member))?;
         let is_refused = !plan.conflicts.is_empty();
         let has_work = !plan.changes.is_empty();

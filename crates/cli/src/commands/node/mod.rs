@@ -10,11 +10,12 @@ use std::time::Duration;
 
 use clap::Args;
 use convoke_agent::id::now;
-use convoke_session::shared::NodeOffer;
+use convoke_session::shared::{LeftTurn, NodeOffer};
 use convoke_session::store::Holder;
 use convoke_session::store::postgres::{NodeRegistration, PostgresStore};
 use convoke_session::{AnyStore, StoreError};
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
 
 use self::offered::offered;
 use self::shown::Shown;
@@ -49,7 +50,7 @@ pub struct Arguments {
     /// A directory of another machine, and the one here with the same files
     #[arg(long, value_name = "FROM=TO", value_parser = mapping)]
     map: Vec<(PathBuf, PathBuf)>,
-    /// A git repository of this machine; sessions find it by its remote [default: the working directory]
+    /// A git repository of this machine; sessions find it by its remote [default without --map: the working directory]
     #[arg(long, value_name = "DIR", value_parser = directory)]
     project: Vec<PathBuf>,
     /// The maximum number of turns at the same time
@@ -101,8 +102,8 @@ async fn serve(arguments: Arguments) -> anyhow::Result<Outcome> {
         )
         .into());
     };
-    let mut repositories = arguments.project;
-    for repository in &repositories {
+    let mut projects = arguments.project;
+    for repository in &projects {
         if origin::of_directory(repository, &host_environment).is_none() {
             return Err(UsageError(format!(
                 "no session finds --project {}: it is no git repository with a commit and a remote `origin`",
@@ -115,8 +116,8 @@ async fn serve(arguments: Arguments) -> anyhow::Result<Outcome> {
     let name = arguments.name.clone().unwrap_or_else(|| holder.host.clone());
     let mut offer = offered(&arguments.offer, &host_environment)?;
     offer.labels.clone_from(&arguments.label);
-    if repositories.is_empty() {
-        repositories.push(host_environment.cwd.clone());
+    if projects.is_empty() && arguments.map.is_empty() {
+        projects.push(host_environment.cwd.clone());
     }
     let registration = register(&shared, &name, &offer, &holder).await?;
     let shown = Shown::new(arguments.json);
@@ -126,17 +127,21 @@ async fn serve(arguments: Arguments) -> anyhow::Result<Outcome> {
         shared: shared.clone(),
         name,
         offer,
-        places: Places { mapped: arguments.map, repositories },
+        places: Places { mapped: arguments.map, projects },
         host_environment: Arc::new(host_environment),
         holder,
         shown,
         most: arguments.jobs.into(),
         answers: Mutex::default(),
+        left: watch::Sender::default(),
     };
     let ended = take_turns(turns, &shared, &registration).await;
     // A database that is gone removes the node when its time is over.
-    let _ = shared.remove_node(&registration).await;
-    shared.close().await;
+    let left = async {
+        let _ = shared.remove_node(&registration).await;
+        shared.close().await;
+    };
+    let _ = tokio::time::timeout(shared.lease_duration(), left).await;
     ended?;
     shown.note("ended")?;
     Ok(Outcome::Done)
@@ -168,41 +173,65 @@ async fn take_turns(
 ) -> anyhow::Result<()> {
     let mut terminations = signal(SignalKind::terminate())?;
     let mut interrupts = signal(SignalKind::interrupt())?;
-    let mut offer = turns.offer.clone();
     let shown = turns.shown;
-    let mut is_away = false;
-    let mut beats = tokio::time::interval(shared.lease_duration() / 3);
-    let (draining, is_draining) = tokio::sync::watch::channel(false);
+    let (draining, is_draining) = watch::channel(false);
+    let beats = Beats {
+        shared,
+        registration,
+        offer: turns.offer.clone(),
+        left: turns.left.subscribe(),
+        draining: is_draining.clone(),
+        shown,
+    };
+    let mut beating = std::pin::pin!(beats.run());
     let mut taking = std::pin::pin!(turns.take(is_draining));
     loop {
         tokio::select! {
             ended = &mut taking => return ended,
+            ended = &mut beating => return ended,
             _ = terminations.recv() => {}
             _ = interrupts.recv() => {}
-            _ = beats.tick() => {
-                // Its turns have leases of their own.
-                match shared.beat_node(registration, &offer).await {
-                    Ok(true) => shown.reach(&mut is_away, None)?,
-                    Ok(false) => anyhow::bail!("another process has the name of this node"),
-                    Err(error) => shown.reach(&mut is_away, Some(&error.to_string()))?,
-                }
-                continue;
-            }
         }
         if draining.send_replace(true) {
             // Dropping the turns ends their agents; other nodes run them again.
             shown.note("ending now; running turns are offered to other nodes")?;
             return Ok(());
         }
-        offer.is_draining = true;
         shown
             .note("draining: running turns end, no new ones are taken; a second signal ends now")?;
-        let _: Result<bool, _> = shared.beat_node(registration, &offer).await;
     }
 }
 
-/// Returns whether a node runs the turns of a member with these settings.
-fn is_offered(offer: &NodeOffer, name: &str, settings: &convoke_team::AgentSettings) -> bool {
-    let is_named = |node: &String| node == name || offer.labels.contains(node);
-    offer.agents.contains(&settings.agent) && settings.node.as_ref().is_none_or(is_named)
+/// The heartbeats of a node, with what it offers. Its turns have leases of their own.
+struct Beats<'n> {
+    shared: &'n PostgresStore,
+    registration: &'n NodeRegistration,
+    offer: NodeOffer,
+    left: watch::Receiver<Vec<LeftTurn>>,
+    draining: watch::Receiver<bool>,
+    shown: Shown,
+}
+
+impl Beats<'_> {
+    /// Sends heartbeats until another process has the name of the node.
+    async fn run(mut self) -> anyhow::Result<()> {
+        let lease = self.shared.lease_duration();
+        let mut is_away = false;
+        loop {
+            self.offer.left.clone_from(&self.left.borrow_and_update());
+            self.offer.is_draining = *self.draining.borrow_and_update();
+            let beat = self.shared.beat_node(self.registration, &self.offer);
+            match tokio::time::timeout(lease, beat).await {
+                Ok(Ok(true)) => self.shown.reach(&mut is_away, None)?,
+                Ok(Ok(false)) => anyhow::bail!("another process has the name of this node"),
+                Ok(Err(error)) => self.shown.reach(&mut is_away, Some(&error.to_string()))?,
+                Err(_) => self.shown.reach(&mut is_away, Some("it does not answer"))?,
+            }
+            tokio::select! {
+                () = tokio::time::sleep(lease / 3) => {}
+                Ok(()) = self.left.changed() => {}
+                Ok(()) = self.draining.changed() => {}
+            }
+        }
+    }
 }

@@ -7,17 +7,18 @@ use std::time::{Duration, Instant};
 
 use convoke_agent::permission::SessionAnswers;
 use convoke_inspect::HostEnvironment;
-use convoke_session::shared::NodeOffer;
-use convoke_session::store::Holder;
+use convoke_session::shared::{LeftTurn, NodeOffer, TurnRequirements};
 use convoke_session::store::postgres::{Commits, PostgresStore, SessionLease};
+use convoke_session::store::{Holder, SessionHold as _};
 use convoke_session::{
-    AnyStore, Coordinator, CoordinatorError, Session, SessionId, Store as _, StoreError,
+    AnyStore, Coordinator, CoordinatorError, Session, SessionId, Store as _, StoreError, TurnId,
 };
+use convoke_team::AgentSettings;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use super::LOOK;
 use super::shown::Shown;
-use super::{LOOK, is_offered};
 use crate::conversation::node_team::NodeTeam;
 use crate::conversation::origin::Places;
 
@@ -27,6 +28,13 @@ const EXCLUDED: Duration = Duration::from_mins(1);
 const MOST_EXCLUDED: usize = 1000;
 /// The most sessions whose answers are remembered.
 const MOST_REMEMBERED: usize = 1000;
+
+/// The most turns left to other nodes that people are told of, and the characters of the reason.
+const MOST_REPORTED: usize = 64;
+const LONGEST_PROBLEM: usize = 500;
+
+/// The turns that are left to other nodes, and since when.
+type Excluded = HashMap<(SessionId, Option<TurnId>), Instant>;
 
 /// Claims and runs turns.
 pub(super) struct Turns {
@@ -42,23 +50,21 @@ pub(super) struct Turns {
     pub(super) most: usize,
     /// The answers that people gave for each session, which hold for its next turns.
     pub(super) answers: Mutex<HashMap<SessionId, SessionAnswers>>,
+    /// The turns that were left to other nodes, as people are told.
+    pub(super) left: watch::Sender<Vec<LeftTurn>>,
 }
 
-/// The outcome of a claimed session.
-enum Taken {
-    /// It was let go, after a turn or because its next turn is another machine's.
-    Done,
-    /// It cannot run here.
-    Impossible(String),
-}
+/// A claimed session, and the turn that is left to other nodes, if there is one.
+type Taken = (SessionId, anyhow::Result<Option<LeftTurn>>);
 
 impl Turns {
     /// Runs turns until it is asked to stop and the running ones have ended. Dropping it earlier terminates the agents.
     pub(super) async fn take(self, mut draining: watch::Receiver<bool>) -> anyhow::Result<()> {
         let this = Arc::new(self);
-        let mut running: JoinSet<(SessionId, anyhow::Result<Taken>)> = JoinSet::new();
-        let mut excluded: HashMap<SessionId, Instant> = HashMap::new();
-        let mut commits: Option<Commits> = None;
+        let mut running: JoinSet<Taken> = JoinSet::new();
+        let mut excluded = Excluded::new();
+        // Before the first look: what is offered after that is announced.
+        let mut commits = this.shared.listen().await.ok();
         loop {
             let is_draining = *draining.borrow_and_update();
             if is_draining && running.is_empty() {
@@ -70,13 +76,13 @@ impl Turns {
                     Ok(Some((session, lease))) => {
                         let taking = Arc::clone(&this);
                         running.spawn(async move {
-                            (session, Box::pin(taking.run(session, lease)).await)
+                            (session, Box::pin(taking.run_or_leave(session, lease)).await)
                         });
                         continue;
                     }
                     Ok(None) => {}
                     // The heartbeats of the node say so.
-                    Err(error) if error.is_disconnected() => {}
+                    Err(error) if error.is_transient() => {}
                     Err(error) => return Err(error.into()),
                 }
             }
@@ -89,68 +95,89 @@ impl Turns {
         }
     }
 
+    /// Claims a session. A claim whose answer is lost ends with its lease.
     async fn claim(
         &self,
-        excluded: &HashMap<SessionId, Instant>,
+        excluded: &Excluded,
     ) -> Result<Option<(SessionId, SessionLease)>, StoreError> {
-        let excluded: Vec<SessionId> = excluded.keys().copied().collect();
-        self.shared.claim_offered(&self.name, &self.offer, &excluded, &self.holder).await
+        let excluded: Vec<_> = excluded.keys().copied().collect();
+        let claim = self.shared.claim_offered(&self.name, &self.offer, &excluded, &self.holder);
+        tokio::time::timeout(self.shared.lease_duration(), claim).await.unwrap_or(Ok(None))
     }
 
-    /// Waits until a session has changed.
+    /// Waits until a session may have changed.
     async fn announced(&self, commits: &mut Option<Commits>) {
-        let listener = match commits {
-            Some(listener) => listener,
-            None => match self.shared.listen().await {
-                Ok(listener) => commits.insert(listener),
-                Err(_) => return std::future::pending().await,
-            },
-        };
-        if listener.next().await.is_err() {
-            *commits = None;
-            std::future::pending::<()>().await;
+        if let Some(listener) = commits {
+            if listener.wait().await.is_err() {
+                *commits = None;
+            }
+            return;
+        }
+        match self.shared.listen().await {
+            Ok(listener) => *commits = Some(listener),
+            Err(_) => std::future::pending().await,
         }
     }
 
     /// Notes the end of a turn.
-    fn note(
-        &self,
-        (session, taken): (SessionId, anyhow::Result<Taken>),
-        excluded: &mut HashMap<SessionId, Instant>,
-    ) -> anyhow::Result<()> {
-        let why = match taken {
-            Ok(Taken::Done) => return Ok(()),
-            Ok(Taken::Impossible(why)) => why,
-            Err(error) => {
-                let store = match error.downcast_ref::<CoordinatorError>() {
-                    Some(CoordinatorError::Store(error)) => Some(error),
-                    _ => error.downcast_ref::<StoreError>(),
-                };
-                let lost = |error: &StoreError| {
-                    matches!(error, StoreError::LeaseLost { .. }) || error.is_disconnected()
-                };
-                let why = format!("{error:#}");
-                if store.is_some_and(lost) {
-                    return Ok(self.shown.failed(session, &why)?);
-                }
-                why
-            }
+    fn note(&self, (session, taken): Taken, excluded: &mut Excluded) -> anyhow::Result<()> {
+        let left = match taken {
+            Ok(left) => left,
+            Err(error) => return Ok(self.shown.failed(session, &format!("{error:#}"))?),
         };
+        self.left.send_if_modified(|all| {
+            let before = all.clone();
+            all.retain(|earlier| earlier.session != session);
+            all.extend(left.clone());
+            all.drain(..all.len().saturating_sub(MOST_REPORTED));
+            *all != before
+        });
+        let Some(LeftTurn { turn, problem, .. }) = left else { return Ok(()) };
         if excluded.len() < MOST_EXCLUDED {
-            excluded.insert(session, Instant::now());
+            excluded.insert((session, turn), Instant::now());
         }
-        Ok(self.shown.failed(session, &why)?)
+        Ok(self.shown.failed(session, &problem)?)
     }
 
-    /// Runs the next turn of a claimed session.
-    async fn run(&self, id: SessionId, lease: SessionLease) -> anyhow::Result<Taken> {
+    /// Runs the next turn of a claimed session. Returns the turn if it cannot run here; fails if the session was lost.
+    async fn run_or_leave(
+        &self,
+        session: SessionId,
+        lease: SessionLease,
+    ) -> anyhow::Result<Option<LeftTurn>> {
+        let lost = lease.lost();
+        let duration = self.shared.lease_duration();
+        let ran = tokio::select! {
+            ran = self.run(session, lease) => ran,
+            // What hangs with its connection is ended.
+            () = async { lost.await; tokio::time::sleep(duration).await } => {
+                Err(StoreError::LeaseLost { session }.into())
+            }
+        };
+        let (problem, is_error) = match ran {
+            Ok(None) => return Ok(None),
+            Ok(Some(problem)) => (problem, false),
+            Err(error) if is_lost(&error) => return Err(error),
+            Err(error) => (format!("{error:#}"), true),
+        };
+        let offer = self.shared.shared_state(session).await?.offer;
+        let is_own =
+            offer.as_ref().is_some_and(|it| self.offer.meets(&self.name, &it.requirements));
+        let problem = problem.chars().take(LONGEST_PROBLEM).collect();
+        let left = LeftTurn { session, turn: offer.map(|offer| offer.turn), problem };
+        Ok((is_own || is_error).then_some(left))
+    }
+
+    /// Runs the next turn of a claimed session. Returns the problem if no turn ran for it.
+    async fn run(&self, id: SessionId, lease: SessionLease) -> anyhow::Result<Option<String>> {
         let session = self.store.session(id).await?;
         let resolved = if let Some(directory) = self.place(&session).await? {
             self.resolve(&session, &directory).await
         } else {
             let directory = &session.began.directory;
             Err(anyhow::anyhow!(
-                "no directory here for {directory}: pass --map {directory}=DIR, or --project DIR with its repository"
+                "it has no directory for {directory}: start it there, with --map {directory}=DIR, or with \
+                 --project DIR for its repository"
             ))
         };
         let (team, problem) = match resolved {
@@ -165,15 +192,15 @@ impl Turns {
         let coordinator = Coordinator::of_claim(shared, id, lease, team_agents, observer).await?;
         let has_run = coordinator.run_claimed().await?;
         drop(keep);
-        Ok(match problem {
-            Some(why) if !has_run => Taken::Impossible(why),
-            _ => Taken::Done,
-        })
+        Ok(problem.filter(|_| !has_run))
     }
 
     /// Resolves the agents that the node offers.
     async fn resolve(&self, session: &Session, directory: &Path) -> anyhow::Result<NodeTeam> {
-        let is_offered = |settings: &_| is_offered(&self.offer, &self.name, settings);
+        let is_offered = |settings: &AgentSettings| {
+            let (agent, node) = (settings.agent.clone(), settings.node.clone());
+            self.offer.meets(&self.name, &TurnRequirements { agent, node })
+        };
         let host = &self.host_environment;
         let answers = self.answers_of(session.began.id);
         NodeTeam::resolve(session, directory, &self.store, host, &is_offered, answers).await
@@ -196,4 +223,13 @@ impl Turns {
         let find = move || places.find(&directory, origin.as_ref(), &host);
         Ok(tokio::task::spawn_blocking(find).await?)
     }
+}
+
+/// Returns whether a turn ended because another process may have its session, or the store could not be reached.
+fn is_lost(error: &anyhow::Error) -> bool {
+    let error = match error.downcast_ref::<CoordinatorError>() {
+        Some(CoordinatorError::Store(error)) => Some(error),
+        _ => error.downcast_ref::<StoreError>(),
+    };
+    error.is_some_and(|error| matches!(error, StoreError::LeaseLost { .. }) || error.is_transient())
 }

@@ -4,6 +4,7 @@
 
 use std::collections::VecDeque;
 use std::io::{BufRead, IsTerminal as _, Read as _, stdin};
+use std::time::{Duration, Instant};
 
 use convoke_agent::permission::PermissionAnswer;
 use convoke_server::{SessionRequest, interject};
@@ -16,6 +17,8 @@ use crate::conversation::Conversation;
 
 /// The maximum size of a line.
 const LINE_LIMIT: u64 = 64 << 10;
+/// The time for which a question must be visible before a line answers it: its beginning may have been typed for another.
+const UNREAD: Duration = Duration::from_millis(700);
 /// The maximum number of queued lines; a program that writes more waits.
 const LINES_WAITING: usize = 64;
 
@@ -23,8 +26,10 @@ const LINES_WAITING: usize = 64;
 pub(in crate::commands) struct Answers {
     form: Form,
     lines: Option<Receiver<Line>>,
-    /// The questions that wait, the oldest first.
+    /// The questions that wait, the oldest first: the one that a person is shown.
     open: VecDeque<String>,
+    /// The time since which it is shown.
+    shown: Option<Instant>,
     /// The page of the conversation, through which people can take part.
     page: Option<SessionPage>,
     /// Whether a message of the page was queued.
@@ -54,6 +59,8 @@ pub(super) enum LineResult {
     Done,
     /// It was not an answer.
     NotUnderstood,
+    /// It was typed before its question can have been read.
+    TooEarly,
     /// It answered a question that is not open.
     NotOpen,
 }
@@ -89,7 +96,7 @@ impl Answers {
                 coordinator.controls().set_attended(false);
             }
         }
-        Self { form, lines, open: VecDeque::new(), page, has_interjected: false }
+        Self { form, lines, open: VecDeque::new(), shown: None, page, has_interjected: false }
     }
 
     /// Reads nothing: standard input has another reader.
@@ -101,7 +108,7 @@ impl Answers {
             conversation.coordinator.controls().set_attended(false);
         }
         let (form, open) = (Form::Word, VecDeque::new());
-        Self { form, lines: None, open, page, has_interjected: false }
+        Self { form, lines: None, open, shown: None, page, has_interjected: false }
     }
 
     /// Returns the page.
@@ -116,12 +123,16 @@ impl Answers {
 
     /// Records an event.
     pub(super) fn note(&mut self, event: &SessionEventKind) {
+        let before = self.open.front().cloned();
         match event {
             SessionEventKind::PermissionAsked { question, answers, .. } if !answers.is_empty() => {
                 self.open.push_back(question.id.clone());
             }
             SessionEventKind::PermissionAnswered { id, .. } => self.open.retain(|it| it != id),
             _ => {}
+        }
+        if self.open.front() != before.as_ref() {
+            self.shown = Some(Instant::now());
         }
     }
 
@@ -175,6 +186,9 @@ impl Answers {
                     "n" | "never" | "no" => PermissionAnswer::Never,
                     _ => return LineResult::NotUnderstood,
                 };
+                if self.shown.is_some_and(|shown| shown.elapsed() < UNREAD) {
+                    return LineResult::TooEarly;
+                }
                 controls.answer(id, answer);
                 LineResult::Done
             }

@@ -1,13 +1,13 @@
 //! The terminal output of a run: headings, streamed replies, and a live status line for the running agent.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::time::Instant;
 
 use convoke_agent::diagnostics::SANDBOX_PARTIAL;
 use convoke_agent::event::{EventKind, Received, TextPart};
-use convoke_agent::permission::PermissionQuestion;
+use convoke_agent::permission::{AnsweredBy, PermissionAnswer, PermissionQuestion};
 use convoke_core::marker::Intent;
 use convoke_core::{Diagnostic, Severity};
 use convoke_inspect::diagnostics::RELAY_HOST_REFUSED;
@@ -23,7 +23,7 @@ use super::text::FlowingText;
 use super::totals::Requests;
 use crate::figures::{count, dollars, number, seconds};
 use crate::requests::{retry, tokens};
-use crate::terminal::{Paint, clear_line, printable};
+use crate::terminal::{Paint, clear_line, printable, spelled_out};
 
 /// The layout of the output.
 #[derive(Debug, Clone, Copy)]
@@ -60,7 +60,38 @@ pub(super) struct View<W> {
     partial: HashSet<String>,
     /// The turn that the last heading is about.
     headed: Option<TurnId>,
+    /// The questions that wait for an answer, of which the first is shown. It is typed where the live line would be.
+    questions: VecDeque<AskedQuestion>,
+    has_line_after_prompt: bool,
 }
+
+/// A question of a member's agent.
+#[derive(Clone)]
+struct AskedQuestion {
+    member: MemberName,
+    question: PermissionQuestion,
+    answers: Vec<PermissionAnswer>,
+}
+
+impl AskedQuestion {
+    fn new(member: &MemberName, question: &PermissionQuestion, answers: &[PermissionAnswer]) -> Self {
+        let (member, question) = (member.clone(), question.clone());
+        Self { member, question, answers: answers.to_vec() }
+    }
+
+    /// Returns the tool and the beginning of what it would do.
+    fn in_short(&self) -> String {
+        let PermissionQuestion { tool, summary, .. } = &self.question;
+        let first = summary.split('\n').next().unwrap_or_default();
+        let end = first.floor_char_boundary(IN_SHORT.min(first.len()));
+        let cut = if end < summary.len() { " …" } else { "" };
+        let first = format!("{}{cut}", spelled_out(&first[..end]));
+        if first.starts_with(&**tool) { first } else { format!("{tool}: {first}") }
+    }
+}
+
+/// The bytes of a question that are repeated beside its answers.
+const IN_SHORT: usize = 60;
 
 /// A running agent.
 struct RunningAgent {
@@ -96,6 +127,8 @@ impl<W: Write> View<W> {
             at_work: Vec::new(),
             queue: Vec::new(),
             live: false,
+            questions: VecDeque::new(),
+            has_line_after_prompt: false,
             called: Vec::new(),
             speakers: HashMap::new(),
             partial: HashSet::new(),
@@ -119,6 +152,7 @@ impl<W: Write> View<W> {
         for at_work in &mut self.at_work {
             at_work.text.break_line(&mut self.out)?;
         }
+        self.has_line_after_prompt = true;
         writeln!(self.out, "{line}")
     }
 
@@ -138,16 +172,63 @@ impl<W: Write> View<W> {
         self.line(&format!("  {code} {}", paint.faint(&message)))
     }
 
-    /// Shows a permission question.
-    fn ask(&mut self, member: &MemberName, question: &PermissionQuestion) -> io::Result<()> {
-        let paint = self.layout.paint;
-        let PermissionQuestion { tool, summary, diff, .. } = question;
-        let asks = format!("? {member} asks before it uses {}:", printable(tool));
-        self.line(&format!("  {}", paint.warning(&asks)))?;
-        for line in summary.lines().chain(diff.iter().flat_map(|diff| diff.lines())) {
-            self.line(&format!("    {}", printable(line)))?;
+    /// Shows a permission question, unless another one waits: an answer is to the one that was shown last.
+    fn ask(&mut self, asked: AskedQuestion) -> io::Result<()> {
+        if asked.answers.is_empty() {
+            // A rule, an earlier answer or the sandbox has answered it.
+            return self.show_question(&asked);
         }
-        self.line("    once, session or never? (o/s/n)")
+        self.questions.push_back(asked);
+        if self.questions.len() == 1 { self.show_next_question() } else { Ok(()) }
+    }
+
+    fn show_next_question(&mut self) -> io::Result<()> {
+        let Some(asked) = self.questions.front().cloned() else { return Ok(()) };
+        self.show_question(&asked)?;
+        self.prompt_again()
+    }
+
+    fn show_question(&mut self, asked: &AskedQuestion) -> io::Result<()> {
+        let paint = self.layout.paint;
+        let AskedQuestion { member, question, .. } = asked;
+        let PermissionQuestion { tool, summary, diff, directory, .. } = question;
+        let place = directory.as_ref().map(|it| format!(" in {}", it.display()));
+        let asks = format!("? {member} asks before it uses {tool}{}:", place.unwrap_or_default());
+        self.line(&format!("  {}", paint.warning(&spelled_out(&asks))))?;
+        for line in summary.split('\n').chain(diff.iter().flat_map(|diff| diff.split('\n'))) {
+            self.line(&format!("    {}", spelled_out(line)))?;
+        }
+        Ok(())
+    }
+
+    /// Shows which question the next line answers, after something else was shown.
+    fn prompt_again(&mut self) -> io::Result<()> {
+        let Some(asked) = self.questions.front() else { return Ok(()) };
+        let count = asked.question.diff.as_ref().map_or(0, |diff| diff.lines().count());
+        let lines = if count > 0 { format!(", {count} lines") } else { String::new() };
+        let what = asked.in_short();
+        let words: Vec<&str> = asked.answers.iter().map(|answer| answer.as_str()).collect();
+        let answers = words.join("/");
+        self.line(&format!("    {what}{lines}: {answers}?"))?;
+        self.has_line_after_prompt = false;
+        Ok(())
+    }
+
+    /// Shows the answer to a question, and the next one.
+    fn answer(&mut self, id: &str, answer: PermissionAnswer, by: AnsweredBy) -> io::Result<()> {
+        let found = self.questions.iter().position(|asked| asked.question.id == id);
+        let asked = found.and_then(|at| self.questions.remove(at));
+        let may = if answer.allows() { "may" } else { "may not" };
+        let (answer, by) = (answer.as_str(), by.as_str());
+        if let Some(asked) = asked {
+            let line = format!("  {} {may}: {} ({answer}, {by})", asked.member, asked.in_short());
+            let line = self.layout.paint.faint(&line);
+            self.line(&line)?;
+        } else {
+            let line = self.layout.paint.faint(&format!("  {may} ({answer}, {by})"));
+            self.line(&line)?;
+        }
+        if found == Some(0) { self.show_next_question() } else { Ok(()) }
     }
 
     /// Shows an event in quiet output: replies, errors and losses only.
@@ -169,8 +250,15 @@ impl<W: Write> View<W> {
                 EventKind::Warning(diagnostic) => self.diagnostic(diagnostic),
                 _ => Ok(()),
             },
-            SessionEventKind::PermissionAsked { member, question, .. } => {
-                self.ask(member, question)
+            SessionEventKind::PermissionAsked { member, question, answers, .. }
+                if !answers.is_empty() =>
+            {
+                self.ask(AskedQuestion::new(member, question, answers))
+            }
+            SessionEventKind::PermissionAnswered { id, answer, by, .. }
+                if self.questions.iter().any(|asked| asked.question.id == *id) =>
+            {
+                self.answer(id, *answer, *by)
             }
             _ => Ok(()),
         }
@@ -228,14 +316,11 @@ impl<W: Write> View<W> {
                 self.begin(*turn, member, &about)?;
             }
             SessionEventKind::Agent { turn, event, .. } => self.agent(*turn, event)?,
-            SessionEventKind::PermissionAsked { member, question, .. } => {
-                self.ask(member, question)?;
+            SessionEventKind::PermissionAsked { member, question, answers, .. } => {
+                self.ask(AskedQuestion::new(member, question, answers))?;
             }
-            SessionEventKind::PermissionAnswered { member, answer, by, .. } => {
-                let may = if answer.allows() { "was allowed" } else { "was refused" };
-                let line = format!("  {member} {may} ({}, {})", answer.as_str(), by.as_str());
-                let line = self.layout.paint.faint(&line);
-                self.line(&line)?;
+            SessionEventKind::PermissionAnswered { id, answer, by, .. } => {
+                self.answer(id, *answer, *by)?;
             }
             SessionEventKind::TurnEnded { turn, member, state, result, elapsed, .. } => {
                 let elapsed = seconds(*elapsed);
@@ -302,6 +387,9 @@ impl<W: Write> View<W> {
             }
             _ => {}
         }
+        if self.has_line_after_prompt {
+            self.prompt_again()?;
+        }
         self.out.flush()
     }
 
@@ -309,7 +397,7 @@ impl<W: Write> View<W> {
     pub(super) fn tick(&mut self) -> io::Result<()> {
         let Some(columns) = self.layout.columns else { return Ok(()) };
         let is_free = self.at_work.iter().all(|at_work| at_work.text.is_at_line_start());
-        if self.at_work.is_empty() || !is_free {
+        if self.at_work.is_empty() || !is_free || !self.questions.is_empty() {
             return Ok(());
         }
         let parts: Vec<String> = self.at_work.iter().map(RunningAgent::line).collect();
@@ -591,6 +679,57 @@ mod tests {
         let layout = Layout { paint: Paint::Plain, columns, parallel: false, quiet: None };
         act(&mut View::new(&mut out, layout));
         on_terminal(&out).replace('\u{1b}', "ESC")
+    }
+
+    #[test]
+    fn the_live_line_gives_way_to_a_question_until_it_is_answered() {
+        let asked = |id: &str, answers: &[PermissionAnswer]| SessionEventKind::PermissionAsked {
+            turn: TurnId(1),
+            member: "max".into(),
+            question: PermissionQuestion {
+                id: id.to_owned(),
+                tool: "Bash".to_owned(),
+                summary: "make".to_owned(),
+                ..PermissionQuestion::default()
+            },
+            answers: answers.to_vec(),
+            expires_at: 0,
+        };
+        let answered = |id: &str| SessionEventKind::PermissionAnswered {
+            turn: TurnId(1),
+            member: "max".into(),
+            id: id.to_owned(),
+            answer: PermissionAnswer::Once,
+            by: AnsweredBy::Person,
+        };
+        let screen = shown(Some(60), |view| {
+            view.show(&started(1, "max")).unwrap();
+            // Answered by a rule.
+            view.show(&asked("1", &[])).unwrap();
+            view.show(&answered("1")).unwrap();
+            view.show(&asked("2", &PermissionAnswer::OFFERED)).unwrap();
+            view.tick().unwrap();
+        });
+        let asks = "make\n    Bash: make: once/session/never?\n";
+        assert!(screen.ends_with(asks), "{screen}");
+        assert_eq!(screen.matches("once/session/never").count(), 1);
+        // One at a time, and the answer is to the one that was shown last.
+        let screen = shown(Some(60), |view| {
+            view.show(&started(1, "max")).unwrap();
+            view.show(&asked("2", &PermissionAnswer::OFFERED)).unwrap();
+            view.show(&asked("3", &PermissionAnswer::OFFERED_ONCE)).unwrap();
+            view.show(&answered("2")).unwrap();
+        });
+        let (first, second) = screen.split_once("max may: Bash: make (once, person)\n").unwrap();
+        assert_eq!(first.matches("asks before").count(), 1, "{screen}");
+        assert!(second.ends_with("make\n    Bash: make: once/never?\n"), "{screen}");
+        let screen = shown(Some(60), |view| {
+            view.show(&started(1, "max")).unwrap();
+            view.show(&asked("2", &PermissionAnswer::OFFERED)).unwrap();
+            view.show(&answered("2")).unwrap();
+            view.tick().unwrap();
+        });
+        assert!(screen.contains("max works"), "{screen}");
     }
 
     #[test]

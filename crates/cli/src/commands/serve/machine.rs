@@ -21,7 +21,7 @@ use crate::commands::sessions::{cache, transfer};
 use crate::conversation::change_recorder::changes_of;
 use crate::conversation::project::find_team_file;
 use crate::conversation::sessions::Here;
-use crate::conversation::undo_text::{LISTED, describe, done, nothing_done};
+use crate::conversation::undo_text::{self, LISTED, describe, done, nothing_done};
 use crate::conversation::{self, Conversation, ConversationOptions, Rehearse};
 
 /// The machine of a page.
@@ -106,8 +106,15 @@ impl Host for Machine {
     fn undo(&self, request: UndoRequest) -> HostFuture<String> {
         let changes = changes_of(&self.host_environment);
         blocking(move || {
-            let turn = request.turn.map(|turn| turn.0);
-            let mut plan = changes.plan_undo(&request.session.to_string(), turn)?;
+            let (turn, session) = (request.turn.map(|turn| turn.0), request.session.to_string());
+            let completed = changes.take_completed(&session)?;
+            if !completed.is_empty() {
+                anyhow::bail!(
+                    "{}",
+                    completed.iter().map(undo_text::completed).collect::<Vec<_>>().join("\n")
+                );
+            }
+            let mut plan = changes.plan_undo(&session, turn)?;
             plan.takes_shared = request.consent == UndoConsent::Shared;
             let is_preview = request.consent == UndoConsent::Preview;
             if !plan.conflicts.is_empty() || (!is_preview && plan.is_refused_as_shared()) {
@@ -206,6 +213,7 @@ fn turn_changes(
             .collect(),
         merged: record.applied.as_ref().map(|applied| applied.member.clone()),
         interrupted: record.interrupted,
+        uncertain: record.uncertain.iter().map(ToString::to_string).collect(),
         directory: record.directory.clone(),
         is_workspace: changes.is_workspace(&record.directory),
         files: files.collect(),

@@ -21,8 +21,8 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// A commit: the session and its head. `None` after commits may have been missed.
 type Announced = Option<(SessionId, Head)>;
 
-/// The commits of all processes, as they happen. After a lost connection some may be missing, so that a reader reads
-/// again from what it has seen last.
+/// The commits of all processes, as they happen. A reader listens first and reads then, so that it misses none. After a
+/// lost connection some may be missing, and it reads again from what it has seen last.
 #[derive(Debug)]
 pub struct Commits(Receiver<Announced>);
 
@@ -36,9 +36,17 @@ impl Commits {
         }
     }
 
-    /// Waits until a session may have changed.
+    /// Waits until a session may have changed. The caller then reads it, and with it all that was announced so far.
     pub async fn wait_for(&mut self, session: SessionId) -> Result<(), StoreError> {
         while self.next().await?.is_some_and(|(changed, _)| changed != session) {}
+        self.0 = self.0.resubscribe();
+        Ok(())
+    }
+
+    /// Waits until any session may have changed. The caller then reads them, and with them all that was announced so far.
+    pub async fn wait(&mut self) -> Result<(), StoreError> {
+        self.next().await?;
+        self.0 = self.0.resubscribe();
         Ok(())
     }
 }
@@ -53,6 +61,12 @@ struct Listening {
     task: AbortHandle,
 }
 
+impl Listening {
+    fn subscribe(&self) -> Option<Commits> {
+        (!self.task.is_finished()).then(|| Commits(self.commits.subscribe()))
+    }
+}
+
 impl Drop for Listening {
     fn drop(&mut self) {
         self.task.abort();
@@ -62,29 +76,25 @@ impl Drop for Listening {
 impl Announcements {
     /// Begins to listen, with the connection that there is or a new one.
     pub(super) async fn listen(&self, pool: &PgPool) -> Result<Commits, StoreError> {
-        if let Some(commits) = self.subscribe() {
+        let known = self.lock().as_ref().and_then(Listening::subscribe);
+        if let Some(commits) = known {
             return Ok(commits);
         }
         let listener = connect(pool).await?;
+        let mut listening = self.lock();
         // Another task may have been faster.
-        if let Some(commits) = self.subscribe() {
+        if let Some(commits) = listening.as_ref().and_then(Listening::subscribe) {
             return Ok(commits);
         }
         let (commits, receiver) = channel(BEHIND);
         let task = tokio::spawn(pass_on(listener, pool.clone(), commits.clone())).abort_handle();
-        *self.lock() = Some(Listening { commits, task });
+        *listening = Some(Listening { commits, task });
         Ok(Commits(receiver))
     }
 
     /// Ends the connection.
     pub(super) fn close(&self) {
         *self.lock() = None;
-    }
-
-    fn subscribe(&self) -> Option<Commits> {
-        let listening = self.lock();
-        let listening = listening.as_ref().filter(|listening| !listening.task.is_finished())?;
-        Some(Commits(listening.commits.subscribe()))
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Listening>> {

@@ -22,7 +22,9 @@ impl PostgresStore {
              WHERE id = $1 AND removed_at IS NULL \
              AND (SELECT COUNT(*) FROM inbox WHERE session = $1) < $3 RETURNING number), \
              offered AS (INSERT INTO offer (session, since) SELECT $1, clock_timestamp() FROM added \
-             ON CONFLICT (session) DO UPDATE SET since = offer.since RETURNING since) \
+             ON CONFLICT (session) DO UPDATE SET since = offer.since RETURNING since), \
+             claimable AS (INSERT INTO lease (session, epoch, until, pid, host, since) \
+             SELECT $1, 0, '-infinity', 0, '', 0 FROM added ON CONFLICT DO NOTHING) \
              SELECT added.number FROM added, offered, session, pg_notify($4, $1 || ' ' || session.head) \
              WHERE session.id = $1",
         )

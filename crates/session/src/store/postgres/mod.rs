@@ -149,14 +149,14 @@ impl PostgresStore {
         let mut written = tokio::time::timeout_at(deadline, self.commit(session, commit.clone()));
         loop {
             match written.await.map_err(|_| lost())? {
-                Err(error) if error.is_disconnected() => {}
+                Err(error) if error.is_transient() => {}
                 other => return other,
             }
             loop {
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 match tokio::time::timeout_at(deadline, self.own_head(session)).await {
                     Err(_) => return Err(lost()),
-                    Ok(Err(error)) if error.is_disconnected() => {}
+                    Ok(Err(error)) if error.is_transient() => {}
                     Ok(Err(error)) => return Err(error),
                     Ok(Ok(head)) if head == on => break,
                     Ok(Ok(_)) => return Ok(on.next()),

@@ -18,13 +18,17 @@ const SET_OFFER: &str = "INSERT INTO offer (session, since, turn, member, agent,
      guard = excluded.guard";
 
 impl PostgresStore {
-    /// Claims the session whose offer is the oldest of those that a node can take, in one statement. Sessions of other
-    /// processes that claim at the same time are skipped. The claim has the time of the database, not that of the holder.
+    /// Claims the session whose offer is the oldest of those that a node can take, in one statement. The claim has the
+    /// time of the database, not that of the holder.
+    ///
+    /// The excluded sessions are left alone for as long as the same turn is offered.
+    /// It waits for no other process: writers lock the lease before the offer, and would wait for it in turn. A session
+    /// whose offer or lease is locked is skipped.
     pub async fn claim_offered(
         &self,
         node: &str,
         offered: &NodeOffer,
-        excluded: &[SessionId],
+        excluded: &[(SessionId, Option<TurnId>)],
         holder: &Holder,
     ) -> Result<Option<(SessionId, SessionLease)>, StoreError> {
         let fence = &self.writer.fence;
@@ -33,28 +37,31 @@ impl PostgresStore {
         let agents: Vec<Vec<u8>> = offered.agents.iter().map(bytes).collect();
         let names: Vec<Vec<u8>> =
             offered.labels.iter().map(bytes).chain([node.as_bytes().to_vec()]).collect();
-        let excluded: Vec<String> = excluded.iter().map(ToString::to_string).collect();
+        let (sessions, turns): (Vec<String>, Vec<Option<i64>>) = excluded
+            .iter()
+            .map(|(session, turn)| (session.to_string(), turn.map(|turn| sql(turn.0))))
+            .unzip();
         let claimed_at = tokio::time::Instant::now();
         let claimed: Option<(String, i64)> = sqlx::query_as(
-            "WITH next AS (SELECT offer.session FROM offer WHERE (turn IS NULL \
-             OR (agent = ANY($1) AND (node IS NULL OR node = ANY($2))) \
+            "WITH next AS (SELECT offer.session FROM offer JOIN lease ON lease.session = offer.session \
+             WHERE (turn IS NULL OR (agent = ANY($1) AND (node IS NULL OR node = ANY($2))) \
              OR EXISTS (SELECT 1 FROM inbox WHERE inbox.session = offer.session)) \
-             AND offer.session <> ALL($3) AND NOT EXISTS (SELECT 1 FROM lease \
-             WHERE lease.session = offer.session AND until > clock_timestamp()) \
+             AND NOT EXISTS (SELECT 1 FROM UNNEST($3, $7) AS excluded (session, turn) \
+             WHERE excluded.session = offer.session AND excluded.turn IS NOT DISTINCT FROM offer.turn) \
+             AND lease.until < clock_timestamp() \
              ORDER BY offer.since LIMIT 1 FOR UPDATE SKIP LOCKED) \
-             INSERT INTO lease (session, epoch, until, pid, host, since) \
-             SELECT session, 1, clock_timestamp() + make_interval(secs => $4), $5, $6, \
-             (EXTRACT(EPOCH FROM clock_timestamp()) * 1000)::BIGINT FROM next \
-             ON CONFLICT (session) DO UPDATE SET epoch = lease.epoch + 1, until = excluded.until, \
-             pid = excluded.pid, host = excluded.host, since = excluded.since, stopped = NULL \
-             WHERE lease.until < clock_timestamp() RETURNING session, epoch",
+             UPDATE lease SET epoch = lease.epoch + 1, \
+             until = clock_timestamp() + make_interval(secs => $4), pid = $5, host = $6, \
+             since = (EXTRACT(EPOCH FROM clock_timestamp()) * 1000)::BIGINT, stopped = NULL \
+             FROM next WHERE lease.session = next.session RETURNING lease.session, lease.epoch",
         )
         .bind(agents)
         .bind(names)
-        .bind(excluded)
+        .bind(sessions)
         .bind(fence.duration().as_secs_f64())
         .bind(i64::from(holder.pid))
         .bind(holder.host.as_bytes())
+        .bind(turns)
         .fetch_optional(&self.writer.pool)
         .await?;
         let Some((session, epoch)) = claimed else { return Ok(None) };

@@ -5,11 +5,14 @@ use sqlx::postgres::{PgConnection, PgPool};
 use crate::store::StoreError;
 
 /// The format of the tables. A change of `schema.sql` is a new format, with a migration to it.
-const FORMAT: i64 = 3;
+const FORMAT: i64 = 4;
 const SCHEMA: &str = include_str!("schema.sql");
 /// The migrations: the format that each begins with, and its statements.
-const MIGRATIONS: &[(i64, &str)] =
-    &[(1, include_str!("to-format-2.sql")), (2, include_str!("to-format-3.sql"))];
+const MIGRATIONS: &[(i64, &str)] = &[
+    (1, include_str!("to-format-2.sql")),
+    (2, include_str!("to-format-3.sql")),
+    (3, include_str!("to-format-4.sql")),
+];
 /// The key of the lock under which the tables are created: `Conv`.
 const LOCK: i64 = 0x436F_6E76;
 

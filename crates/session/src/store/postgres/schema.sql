@@ -1,4 +1,4 @@
--- Format 3 of a store in PostgreSQL: the tables of `sqlite/schema.sql`. Texts that people and agents wrote are
+-- Format 4 of a store in PostgreSQL: the tables of `sqlite/schema.sql`. Texts that people and agents wrote are
 -- BYTEA, because a TEXT cannot contain U+0000.
 CREATE TABLE session (
     id          TEXT COLLATE "C" PRIMARY KEY,
@@ -54,7 +54,7 @@ CREATE TABLE attendance (
     PRIMARY KEY (session, process)
 );
 
--- The sessions that go on, each with its next turn. Without a turn any process can go on.
+-- The sessions that go on, each with its next turn. Without a turn any process can go on. Each has a row in `lease`.
 CREATE TABLE offer (
     session     TEXT COLLATE "C" PRIMARY KEY,
     since       TIMESTAMPTZ NOT NULL,

@@ -1,0 +1,80 @@
+//! Tool calls that have not finished, so that every call has an end.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+
+use crate::event::{Event, EventKind};
+
+/// The maximum number of calls that are known.
+const MOST: usize = 1 << 12;
+
+/// The tool calls of a turn: those that are open, in order, and the ids of those that have finished.
+#[derive(Debug, Default)]
+pub(super) struct OpenTools {
+    open: Vec<OpenTool>,
+    finished: HashSet<String>,
+}
+
+#[derive(Debug)]
+struct OpenTool {
+    sub_agent: Option<String>,
+    id: String,
+}
+
+impl OpenTools {
+    /// Records an event. Returns whether it says something new: some programs report the end of a refused call twice.
+    pub(super) fn note(&mut self, event: &Event<'_>) -> bool {
+        match &event.kind {
+            EventKind::ToolStarted { id, .. } if self.open.len() < MOST => {
+                let sub_agent = event.sub_agent.as_deref().map(str::to_owned);
+                self.open.push(OpenTool { sub_agent, id: id.clone().into_owned() });
+                self.finished.remove(&**id);
+            }
+            EventKind::ToolFinished { id, .. } => {
+                self.open.retain(|open| open.id != **id);
+                return self.finished.len() >= MOST
+                    || self.finished.insert(id.clone().into_owned());
+            }
+            _ => {}
+        }
+        true
+    }
+
+    /// Ends the open calls with their turn.
+    pub(super) fn end(&mut self) -> impl Iterator<Item = Event<'static>> {
+        self.open.drain(..).map(OpenTool::end)
+    }
+}
+
+impl OpenTool {
+    fn end(self) -> Event<'static> {
+        let output = Cow::Borrowed("the turn ended before the tool");
+        let kind = EventKind::ToolFinished { id: Cow::Owned(self.id), ok: false, output };
+        Event::new(self.sub_agent.map(Cow::Owned), kind)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_that_have_not_finished_end_with_the_turn() {
+        let mut tools = OpenTools::default();
+        for id in ["1", "2", "3"] {
+            let (name, input) = ("Bash".into(), "{}".into());
+            tools.note(&Event::own(EventKind::ToolStarted { id: id.into(), name, input }));
+        }
+        let finished = EventKind::ToolFinished { id: "2".into(), ok: true, output: "".into() };
+        let finished = Event::own(finished);
+        assert!(tools.note(&finished));
+        assert!(!tools.note(&finished), "it has one end");
+        let ends: Vec<_> = tools.end().map(|event| event.kind).collect();
+        let ids = ends.iter().filter_map(|kind| match kind {
+            EventKind::ToolFinished { id, ok: false, .. } => Some(&**id),
+            _ => None,
+        });
+        assert_eq!(ids.collect::<Vec<_>>(), ["1", "3"]);
+        assert_eq!(tools.end().count(), 0);
+    }
+}
