@@ -422,7 +422,8 @@ print "io_uring: ", ($made >= 0 ? "open" : $! == $ENOSYS ? "refused" : "other: $
 #[test]
 fn an_agent_of_root_makes_no_devices_and_keeps_the_capabilities_for_its_files() {
     // chown, dac_override, fowner, fsetid, kill, setgid, setuid, setpcap, net_bind_service, setfcap
-    const KEPT: u64 = 1 | 1 << 1 | 1 << 3 | 1 << 4 | 1 << 5 | 1 << 6 | 1 << 7 | 1 << 8 | 1 << 10 | 1 << 31;
+    const KEPT: u64 =
+        1 | 1 << 1 | 1 << 3 | 1 << 4 | 1 << 5 | 1 << 6 | 1 << 7 | 1 << 8 | 1 << 10 | 1 << 31;
     for permissions in ["read-only", "edit", "edit-and-network"] {
         let stage = Stage::new();
         let script = "mknod $TMPDIR/device c 1 3 || echo none; grep CapEff /proc/self/status";

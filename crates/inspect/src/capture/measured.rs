@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use convoke_agent::Vendor;
+use convoke_agent::adapter::FOLLOWED_BY_GEMINI;
 use convoke_agent::endpoint::measured::{Commands, Conditions};
 use convoke_agent::process::guardian::Guardian;
 use convoke_agent::relayed::{self, Started};
@@ -140,7 +141,7 @@ fn is_first_party(
 
 /// Returns whether the program may run the commands of a project's own settings: if the user trusts the project, or
 /// the program asks for trust itself. Commands that cannot be withheld from the program are an error.
-fn commands(
+pub(super) fn commands(
     vendor: Vendor,
     user: &UserHome,
     host_environment: &HostEnvironment,
@@ -156,8 +157,7 @@ fn commands(
             let is_untrusted =
                 found.any(|it| it.code == convoke_explain::diagnostics::FOLDER_UNTRUSTED);
             // Trust is supplied, and with it the commands of the project's own settings.
-            let followed = [".gemini/settings.json", ".gemini/commands", ".gemini/policies"];
-            let mut followed = followed.into_iter().map(|name| cwd.join(name));
+            let mut followed = FOLLOWED_BY_GEMINI.iter().map(|name| cwd.join(name));
             match followed.find(|path| is_untrusted && path.exists()) {
                 Some(path) => Err(CaptureError::Untrusted { agent: vendor, path }),
                 None => Ok(Commands::Run),
@@ -182,8 +182,8 @@ impl UserHome {
 }
 
 /// Reports that a project's commands were not run, if it has any.
-fn commands_withheld(cwd: &Path) -> Option<Diagnostic> {
-    let servers = Some(cwd.join(".mcp.json")).filter(|path| path.is_file());
+pub(super) fn commands_withheld(cwd: &Path) -> Option<Diagnostic> {
+    let servers = cwd.ancestors().map(|above| above.join(".mcp.json")).find(|path| path.is_file());
     let has_hooks = |path: &PathBuf| {
         let text = Disk.read(path, FileKind::Configuration).unwrap_or_default();
         let settings = serde_json::from_slice::<Value>(&text).unwrap_or_default();
