@@ -376,10 +376,7 @@ impl<W: Write> View<W> {
                 let paint = self.layout.paint;
                 self.line(&format!(
                     "  {}",
-                    paint.faint(&format!(
-                        "{by} set the team task: {}",
-                        printable(&task.replace('\n', " "))
-                    ))
+                    paint.faint(&format!("{by} set the team task: {}", printable(task)))
                 ))?;
             }
             SessionEventKind::Opened { interrupted, .. } => {
