@@ -4,7 +4,6 @@
 //! conversation can answer one.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -203,7 +202,8 @@ impl Approvals {
         // Rules are for a directory, and the same command does something else in another one.
         let has_rule = question.is_command && question.directory.is_none();
         let rule = self.rules.answer(&question.summary);
-        let rule = rule.filter(|rule| has_rule || (question.is_command && *rule == RuleAnswer::Never));
+        let rule =
+            rule.filter(|rule| has_rule || (question.is_command && *rule == RuleAnswer::Never));
         match rule {
             Some(RuleAnswer::Never) => return Some((PermissionAnswer::Never, AnsweredBy::Rule)),
             Some(RuleAnswer::Allow) => return Some((PermissionAnswer::Once, AnsweredBy::Rule)),

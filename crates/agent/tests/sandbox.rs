@@ -118,7 +118,8 @@ exit(syscall($ptrace, 16, int($ARGV[0]), 0, 0) < 0);
 /// Limits the open files of a process, 0 for its own, to as many as any program needs.
 const LIMIT: &str = r#"
 my $prlimit = `uname -m` =~ /aarch64/ ? 261 : 302;
-exit(syscall($prlimit, int($ARGV[0]), 7, pack("QQ", 64, 64), 0) < 0);
+my $limits = pack("QQ", 64, 64);
+exit(syscall($prlimit, int($ARGV[0]), 7, $limits, 0) < 0);
 "#;
 
 /// Asks for the id of the keyring of its session.
@@ -422,7 +423,8 @@ print "io_uring: ", ($made >= 0 ? "open" : $! == $ENOSYS ? "refused" : "other: $
 #[test]
 fn an_agent_of_root_makes_no_devices_and_keeps_the_capabilities_for_its_files() {
     // chown, dac_override, fowner, fsetid, kill, setgid, setuid, setpcap, net_bind_service, setfcap
-    const KEPT: u64 = 1 | 1 << 1 | 1 << 3 | 1 << 4 | 1 << 5 | 1 << 6 | 1 << 7 | 1 << 8 | 1 << 10 | 1 << 31;
+    const KEPT: u64 =
+        1 | 1 << 1 | 1 << 3 | 1 << 4 | 1 << 5 | 1 << 6 | 1 << 7 | 1 << 8 | 1 << 10 | 1 << 31;
     for permissions in ["read-only", "edit", "edit-and-network"] {
         let stage = Stage::new();
         let script = "mknod $TMPDIR/device c 1 3 || echo none; grep CapEff /proc/self/status";

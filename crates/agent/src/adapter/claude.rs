@@ -10,8 +10,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use convoke_core::Diagnostic;
-use convoke_files::{Disk, FileKind, Files as _};
 use convoke_files::limit::read_named_text;
+use convoke_files::{Disk, FileKind, Files as _};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -221,7 +221,8 @@ fn has_silencing_agents(context: &Context<'_>) -> bool {
     let agents = projects.chain(own).map(|directory| directory.join("agents"));
     agents.into_iter().any(|agents| {
         let names = Disk.names(&agents).unwrap_or_default();
-        let texts = names.iter().map(|name| Disk.read_text(&agents.join(name), FileKind::Configuration));
+        let texts =
+            names.iter().map(|name| Disk.read_text(&agents.join(name), FileKind::Configuration));
         // What cannot be read may have one.
         texts.into_iter().any(|text| text.map_or(true, |text| text.contains("permissionMode")))
     })

@@ -58,7 +58,9 @@ impl SignIn {
         let link = self.directory.join(FILE);
         let target = Path::new("..").join(FILE);
         match std::fs::symlink_metadata(&link) {
-            Ok(_) if std::fs::read_link(&link).is_ok_and(|found| found == target) => return Ok(false),
+            Ok(_) if std::fs::read_link(&link).is_ok_and(|found| found == target) => {
+                return Ok(false);
+            }
             Ok(found) if found.is_file() && self.is_newer(&link)? => {
                 std::fs::rename(&link, &self.file)?;
                 return make_link(&target, &link).map(|()| true);
@@ -130,7 +132,8 @@ mod tests {
     }
 
     const OLD: &str = r#"{"oauth": {"accessToken": "old", "organizationUuid": "a"}}"#;
-    const NEW: &str = r#"{"oauth": {"accessToken": "new", "expiresAt": 9, "organizationUuid": "a"}}"#;
+    const NEW: &str =
+        r#"{"oauth": {"accessToken": "new", "expiresAt": 9, "organizationUuid": "a"}}"#;
 
     fn text(path: &Path) -> String {
         std::fs::read_to_string(path).unwrap()

@@ -169,7 +169,8 @@ pub fn spelled_out(line: &str) -> Cow<'_, str> {
     if !line.contains(is_control) {
         return Cow::Borrowed(line);
     }
-    let shown = |c: char| if is_control(c) { c.escape_default().to_string() } else { c.to_string() };
+    let shown =
+        |c: char| if is_control(c) { c.escape_default().to_string() } else { c.to_string() };
     Cow::Owned(line.chars().map(shown).collect())
 }
 

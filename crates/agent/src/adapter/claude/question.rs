@@ -107,7 +107,8 @@ impl Questions {
 }
 
 /// Tools that do more than read. Those of MCP servers are among them.
-pub(in crate::adapter) const ACTING: &[&str] = &["Bash", "Edit", "MultiEdit", "NotebookEdit", "Write"];
+pub(in crate::adapter) const ACTING: &[&str] =
+    &["Bash", "Edit", "MultiEdit", "NotebookEdit", "Write"];
 const MCP_TOOLS: &str = "mcp__";
 
 /// Returns the rules of settings that would answer in place of a person. As rules to ask they count more than as rules to

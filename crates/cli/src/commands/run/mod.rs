@@ -388,7 +388,9 @@ impl Show {
             (LineResult::NotUnderstood, OutputForm::Person(_)) => {
                 "that was no answer; type once, session or never"
             }
-            (LineResult::TooEarly, _) => "that was typed before the question was shown; type it again",
+            (LineResult::TooEarly, _) => {
+                "that was typed before the question was shown; type it again"
+            }
             (LineResult::NotUnderstood, OutputForm::Program) => {
                 "a line of standard input was no answer; write {\"type\": \"permission\", \"id\": ID, \"answer\": \
                  \"once\"}, or \"session\", or \"never\""

@@ -74,7 +74,11 @@ struct AskedQuestion {
 }
 
 impl AskedQuestion {
-    fn new(member: &MemberName, question: &PermissionQuestion, answers: &[PermissionAnswer]) -> Self {
+    fn new(
+        member: &MemberName,
+        question: &PermissionQuestion,
+        answers: &[PermissionAnswer],
+    ) -> Self {
         let (member, question) = (member.clone(), question.clone());
         Self { member, question, answers: answers.to_vec() }
     }
