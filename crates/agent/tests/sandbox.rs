@@ -123,11 +123,11 @@ exit(syscall($prlimit, int($ARGV[0]), 7, $limits, 0) < 0);
 "#;
 
 /// Asks for the id of the keyring of its session.
-const KEYRING: &str = r#"
+const KEYRING: &str = r"
 my $keyctl = `uname -m` =~ /aarch64/ ? 219 : 250;
 use Errno;
 exit(syscall($keyctl, 0, -3, 0) < 0 && $! == Errno::ENOSYS());
-"#;
+";
 
 impl Stage {
     fn new() -> Self {
