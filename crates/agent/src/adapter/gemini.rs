@@ -8,7 +8,7 @@
 mod home;
 mod inert;
 mod output;
-mod untrusted;
+pub(super) mod untrusted;
 
 use std::ffi::OsString;
 

@@ -30,6 +30,7 @@ pub(crate) use self::codex::SQLITE_DIRECTORY as CODEX_SQLITE_DIRECTORY;
 pub use self::codex::key_variable as codex_key_variable;
 pub(crate) use self::codex::provider as codex_provider;
 pub(crate) use self::diff::unified;
+pub use self::gemini::untrusted::FOLLOWED as FOLLOWED_BY_GEMINI;
 pub(crate) use self::git::split_header as split_git_header;
 pub use self::one_shot::OneShot;
 pub use self::stand_in::{Script, StandIn, Step};

@@ -58,6 +58,13 @@ pub fn arguments(
     Ok(arguments)
 }
 
+/// Returns the arguments with which Claude Code runs no commands of settings, to be put before the user's.
+pub fn without_commands(home: &Path) -> Result<Vec<OsString>, EndpointError> {
+    let path = home.join("withheld.json");
+    std::fs::write(&path, json!({"disableAllHooks": true}).to_string()).map_err(at(&path))?;
+    Ok(vec!["--strict-mcp-config".into(), "--settings".into(), path.into()])
+}
+
 /// Writes settings that override those of the user and of the project, which can name another server.
 fn claude_settings(
     conditions: Conditions,

@@ -178,6 +178,11 @@ impl ModelEndpoint {
         Ok(pointed)
     }
 
+    /// Returns whether the CLI takes it for its vendor's own server, and sends it another request than to a gateway.
+    pub fn is_first_party(&self) -> bool {
+        !matches!(self.pointer, Pointer::ClaudeSettings { is_first_party: false, .. })
+    }
+
     /// Returns the beginnings of the user agents of the CLI's own requests; empty if all are its own.
     ///
     /// Claude Code passes the address to the shells of its tools.

@@ -62,6 +62,42 @@ fn capture<'a>(options: &[&'a str]) -> Vec<&'a str> {
     [&["capture"], options, &COMMAND[..]].concat()
 }
 
+/// Writes its arguments and calls no model.
+const CLAUDE: &str = "#!/bin/bash\necho \"$*\" >>\"$0.seen\"\nexit 1\n";
+
+#[test]
+fn the_commands_of_a_project_are_run_only_where_the_user_trusts_it() {
+    let hooks =
+        r#"{"hooks": {"SessionStart": [{"hooks": [{"type": "command", "command": "x"}]}]}}"#;
+    let context = TestContext::new()
+        .file(".claude/settings.json", hooks)
+        .file(".gemini/settings.json", "{}")
+        .own_program("claude", CLAUDE)
+        .own_program("gemini", CLAUDE);
+    let home = context.path().join("home");
+    std::fs::create_dir(&home).expect("a home");
+    let context = context.env("HOME", &home.to_string_lossy());
+    let project = context.path().display().to_string();
+    let ran = |options: &[&str], program: &str| {
+        let seen = context.path().join(format!("bin/{program}.seen"));
+        let _ = std::fs::remove_file(&seen);
+        let arguments = [&["capture"], options, &["--", program, "hello"]].concat();
+        let output = context.output(&arguments, b"");
+        let said = String::from_utf8(output.stderr).expect("UTF-8");
+        (std::fs::read_to_string(seen).unwrap_or_default(), said)
+    };
+    let withheld = "--strict-mcp-config --settings";
+    let (arguments, _) = ran(&[], "claude");
+    assert!(arguments.contains(withheld) && arguments.contains("withheld.json"), "{arguments}");
+    assert!(!ran(&["--trust"], "claude").0.contains(withheld));
+    let (arguments, said) = ran(&[], "gemini");
+    assert!(arguments.is_empty() && said.contains("would follow"), "{arguments} {said}");
+    assert!(!ran(&["--trust"], "gemini").0.is_empty());
+    let trusted = format!(r#"{{"projects": {{"{project}": {{"hasTrustDialogAccepted": true}}}}}}"#);
+    std::fs::write(home.join(".claude.json"), trusted).expect("a file");
+    assert!(!ran(&[], "claude").0.contains(withheld));
+}
+
 #[test]
 fn each_part_is_shown_with_its_size_and_its_owner() {
     insta::assert_snapshot!(context().run(&capture(&[])));

@@ -228,6 +228,16 @@ fn a_version_that_nobody_knows_is_tried_and_what_changed_is_named() {
 }
 
 #[test]
+fn flags_that_only_some_turns_need_are_tried_too() {
+    for flag in ["--append-system-prompt-file", "--model"] {
+        let script = UNKNOWN_CLAUDE.replace("--include-partial-messages", flag);
+        let context = machine().own_program("claude", &script).env("ANTHROPIC_API_KEY", "x");
+        let shown = examine(&context, &["--agent", "claude"]);
+        assert!(shown.contains(&format!("does not take `{flag}` any more")), "{shown}");
+    }
+}
+
+#[test]
 fn a_version_that_was_measured_is_tried_only_when_asked_for() {
     let script = UNKNOWN_CLAUDE.replace("9.9.9", "2.1.325");
     let context = machine().own_program("claude", &script).env("ANTHROPIC_API_KEY", "x");

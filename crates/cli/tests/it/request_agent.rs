@@ -71,6 +71,27 @@ fn standard_output_is_the_body_with_the_users_own_paths() {
 }
 
 #[test]
+fn a_gateway_in_the_settings_of_claude_is_not_taken_for_its_vendor() {
+    let script = "#!/bin/bash\nenv >\"$0.seen\"\nexit 1\n";
+    let mark = "_CLAUDE_CODE_ASSUME_FIRST_PARTY_BASE_URL=1";
+    for (settings, is_first_party) in [
+        (r#"{"env": {"ANTHROPIC_BASE_URL": "https://gateway.example"}}"#, false),
+        (r#"{"env": {"ANTHROPIC_BASE_URL": "https://api.anthropic.com"}}"#, true),
+        ("{}", true),
+    ] {
+        let context = TestContext::new()
+            .file("package.json", r#"{"name": "@anthropic-ai/claude-code", "version": "2.1.325"}"#)
+            .file("home/.claude/settings.json", settings)
+            .own_program("claude", script);
+        let home = context.path().join("home").display().to_string();
+        let context = context.env("HOME", &home);
+        context.output(&["request", "--agent", "claude", "hello"], b"");
+        let seen = std::fs::read_to_string(context.path().join("bin/claude.seen")).expect("it ran");
+        assert_eq!(seen.contains(mark), is_first_party, "{settings}: {seen}");
+    }
+}
+
+#[test]
 fn the_program_gets_the_configuration_and_no_credentials() {
     let context = context();
     context.output(&["request", "--agent", "codex", "hello"], b"");

@@ -7,8 +7,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use convoke_agent::Vendor;
+use convoke_agent::adapter::FOLLOWED_BY_GEMINI;
 use convoke_agent::endpoint::measured::{Commands, Conditions};
 use convoke_agent::process::guardian::Guardian;
+use convoke_agent::relayed::{self, Started};
+use convoke_agent::turn_input::Trust;
 use convoke_core::Diagnostic;
 use convoke_files::{Disk, FileKind, Files};
 use convoke_rehearsal::Script;
@@ -91,7 +94,8 @@ pub async fn measure(
             if commands == Commands::Withheld {
                 notes.extend(commands_withheld(&host_environment.cwd));
             }
-            Conditions { commands, as_vendors: true }
+            let as_vendors = is_first_party(vendor, commands, &options.arguments, host_environment);
+            Conditions { commands, as_vendors }
         }
         MeasurePurpose::FindFiles => Conditions { commands: Commands::Withheld, as_vendors: false },
     };
@@ -113,9 +117,31 @@ pub async fn measure(
     captured.measured(notes)
 }
 
+/// Returns whether the program would send its request to its vendor's own server, by its settings and environment.
+fn is_first_party(
+    vendor: Vendor,
+    commands: Commands,
+    arguments: &[OsString],
+    host_environment: &HostEnvironment,
+) -> bool {
+    let arguments: Vec<String> =
+        arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let env: Vec<_> = host_environment.environment.clone().into_iter().collect();
+    let started = Started {
+        vendor,
+        is_adapter: false,
+        arguments: &arguments,
+        env: &env,
+        cwd: &host_environment.cwd,
+        trust: if commands == Commands::Run { Trust::Trusted } else { Trust::Untrusted },
+    };
+    // An endpoint that cannot be relayed is none of these.
+    relayed::endpoint(&started, || None).is_ok_and(|endpoint| endpoint.is_first_party())
+}
+
 /// Returns whether the program may run the commands of a project's own settings: if the user trusts the project, or
 /// the program asks for trust itself. Commands that cannot be withheld from the program are an error.
-fn commands(
+pub(super) fn commands(
     vendor: Vendor,
     user: &UserHome,
     host_environment: &HostEnvironment,
@@ -131,8 +157,7 @@ fn commands(
             let is_untrusted =
                 found.any(|it| it.code == convoke_explain::diagnostics::FOLDER_UNTRUSTED);
             // Trust is supplied, and with it the commands of the project's own settings.
-            let followed = [".gemini/settings.json", ".gemini/commands", ".gemini/policies"];
-            let mut followed = followed.into_iter().map(|name| cwd.join(name));
+            let mut followed = FOLLOWED_BY_GEMINI.iter().map(|name| cwd.join(name));
             match followed.find(|path| is_untrusted && path.exists()) {
                 Some(path) => Err(CaptureError::Untrusted { agent: vendor, path }),
                 None => Ok(Commands::Run),
@@ -157,8 +182,8 @@ impl UserHome {
 }
 
 /// Reports that a project's commands were not run, if it has any.
-fn commands_withheld(cwd: &Path) -> Option<Diagnostic> {
-    let servers = Some(cwd.join(".mcp.json")).filter(|path| path.is_file());
+pub(super) fn commands_withheld(cwd: &Path) -> Option<Diagnostic> {
+    let servers = cwd.ancestors().map(|above| above.join(".mcp.json")).find(|path| path.is_file());
     let has_hooks = |path: &PathBuf| {
         let text = Disk.read(path, FileKind::Configuration).unwrap_or_default();
         let settings = serde_json::from_slice::<Value>(&text).unwrap_or_default();

@@ -11,7 +11,7 @@ use std::time::Duration;
 use convoke_agent::Vendor;
 use convoke_agent::adapter::Preset;
 use convoke_agent::adapter::acp::TypedStart;
-use convoke_agent::endpoint::measured::{self as measured_start, Conditions};
+use convoke_agent::endpoint::measured::{self as measured_start, Commands, Conditions};
 use convoke_agent::endpoint::{self, EndpointError, ModelServer};
 use convoke_agent::process::guardian::Guardian;
 use convoke_agent::process::{Dialogue, PrivateDir};
@@ -113,8 +113,12 @@ fn split_prompt(mut words: Vec<String>, stdin: &str) -> (Vec<String>, String) {
 /// The start of a captured program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Start {
-    /// As the user would type it, and it runs to its end.
-    Typed,
+    /// As the user would type it, and it runs to its end. The commands that a project's files name are run if the user
+    /// trusts the project, here or in the program itself.
+    Typed {
+        /// Whether the user trusts the project here.
+        is_trusted: bool,
+    },
     /// So that its first request is the one that it would send for its user; then it is stopped.
     Measured(Conditions),
 }
@@ -182,8 +186,24 @@ pub async fn capture(
             let arguments = started.args.into_iter().map(OsString::from).collect();
             (arguments, Vec::new(), Box::new(started.session) as Box<dyn Dialogue>)
         }
-        (CapturedAgent::Cli(vendor), Start::Typed) => {
-            (endpoint::headless(vendor, arguments), Vec::new(), one_shot())
+        (CapturedAgent::Cli(vendor), Start::Typed { is_trusted }) => {
+            let own = UserHome::new(vendor, host_environment);
+            let withheld = if is_trusted {
+                None
+            } else if measured::commands(vendor, &own, host_environment)? == Commands::Withheld {
+                measured::commands_withheld(&host_environment.cwd)
+            } else {
+                None
+            };
+            let mut given = match &withheld {
+                Some(_) => {
+                    measured_start::without_commands(home.path()).map_err(CaptureError::Endpoint)?
+                }
+                None => Vec::new(),
+            };
+            notes.extend(withheld);
+            given.extend_from_slice(arguments);
+            (endpoint::headless(vendor, &given), Vec::new(), one_shot())
         }
         (CapturedAgent::Cli(vendor), Start::Measured(conditions)) => {
             let users = &host_environment.environment;
@@ -210,7 +230,7 @@ pub async fn capture(
     };
     let enough = async {
         match options.start {
-            Start::Typed => std::future::pending().await,
+            Start::Typed { .. } => std::future::pending().await,
             Start::Measured(_) => {
                 if !server.has_model_calls(1, options.time_limit).await {
                     std::future::pending::<()>().await;

@@ -231,6 +231,8 @@ fn find_skills(directory: &Path, depth: usize, found: &mut Vec<PathBuf>) {
             return;
         }
         match kind {
+            // Codex installs skills of its own there.
+            EntryKind::Directory if name == ".system" => {}
             EntryKind::Directory if depth > 0 => find_skills(&path, depth - 1, found),
             EntryKind::File | EntryKind::Symlink
                 if path.extension().is_some_and(|it| it == "md") =>

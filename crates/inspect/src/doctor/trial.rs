@@ -121,6 +121,14 @@ async fn once(
         },
     };
     let mut turn_input = TurnInput::new("Say something.", &work);
+    // The turns of a team have both, and flags of their own for them.
+    turn_input.system = Some("Reply in one sentence.".to_owned());
+    turn_input.model = match vendor {
+        Vendor::Claude => Some("sonnet".to_owned()),
+        Vendor::Gemini => Some("gemini-2.5-pro".to_owned()),
+        // Its model is a setting, which it takes by any name.
+        Vendor::Codex => None,
+    };
     turn_input.limits.turn = TIME_LIMIT;
     turn_input.limits.silence = SILENCE;
     let seen = trial(definition, host, turn_input, gone).await.map_err(|it| it.message)?;

@@ -18,8 +18,8 @@ use crate::diagnostics;
 use crate::env_file;
 use crate::verdict::Failure;
 
-/// Files that the program applies and that cannot be withheld.
-const FOLLOWED: &[&str] = &[
+/// Files of a project that Gemini CLI applies and that cannot be withheld.
+pub const FOLLOWED: &[&str] = &[
     ".gemini/agents",
     ".gemini/commands",
     ".gemini/extensions",

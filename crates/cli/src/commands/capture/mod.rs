@@ -57,6 +57,9 @@ pub struct Arguments {
     /// Run the command with your own sign-in, and record what it sends on its way to its real model
     #[arg(long, conflicts_with_all = ["home", "script", "diff"])]
     live: bool,
+    /// Run the commands that the project's own files name (hooks, MCP servers)
+    #[arg(long)]
+    trust: bool,
     /// The script of the model's answers
     #[arg(long, value_name = "FILE")]
     script: Option<PathBuf>,
@@ -153,7 +156,7 @@ fn capture_options(arguments: &Arguments) -> anyhow::Result<CaptureOptions> {
         environment: environment.collect::<Result<_, _>>()?,
         configuration_from: arguments.home.clone(),
         directory: None,
-        start: Start::Typed,
+        start: Start::Typed { is_trusted: arguments.trust },
         script: script.map_err(|error| UsageError(with_causes(&error)))?.unwrap_or_default(),
         time_limit: Duration::from_secs(arguments.timeout),
         guardian: Guardian::this_program()?,
