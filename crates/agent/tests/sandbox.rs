@@ -118,15 +118,16 @@ exit(syscall($ptrace, 16, int($ARGV[0]), 0, 0) < 0);
 /// Limits the open files of a process, 0 for its own, to as many as any program needs.
 const LIMIT: &str = r#"
 my $prlimit = `uname -m` =~ /aarch64/ ? 261 : 302;
-exit(syscall($prlimit, int($ARGV[0]), 7, pack("QQ", 64, 64), 0) < 0);
+my $limits = pack("QQ", 64, 64);
+exit(syscall($prlimit, int($ARGV[0]), 7, $limits, 0) < 0);
 "#;
 
 /// Asks for the id of the keyring of its session.
-const KEYRING: &str = r#"
+const KEYRING: &str = r"
 my $keyctl = `uname -m` =~ /aarch64/ ? 219 : 250;
 use Errno;
 exit(syscall($keyctl, 0, -3, 0) < 0 && $! == Errno::ENOSYS());
-"#;
+";
 
 impl Stage {
     fn new() -> Self {

@@ -215,11 +215,11 @@ impl Reach {
     pub(crate) fn stops(&self, question: &PermissionQuestion) -> bool {
         let mut real = RealPaths::default();
         let mut resolve = |path: &PathBuf| real.resolve(&lexical(&self.cwd.join(path)));
-        let mut read = question.reads.iter().map(&mut resolve);
+        let mut read = question.files.reads.iter().map(&mut resolve);
         if read.any(|path| !self.shows(&path)) {
             return true;
         }
-        let mut changed = question.changes.iter().map(&mut resolve);
+        let mut changed = question.files.changes.iter().map(&mut resolve);
         changed.any(|path| {
             let is_inside = self.changed.iter().any(|root| path.starts_with(root));
             !is_inside || !self.shows(&path) || !self.lets_change(&path)
