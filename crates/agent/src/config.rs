@@ -58,7 +58,7 @@ impl AgentKind {
 pub struct Definition {
     /// The kind of agent.
     pub kind: AgentKind,
-    /// The ACP agent that is known by this name.
+    /// The built-in ACP agent; `None` for every other agent.
     pub preset: Option<&'static Preset>,
     /// The program; `None` for the default.
     pub command: Option<String>,

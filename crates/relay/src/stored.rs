@@ -47,7 +47,7 @@ pub(crate) fn credentials(headers: &HeaderMap, target: &PathAndQuery) -> Vec<Str
     let secrets = given.flat_map(|(name, value)| {
         let value = value.to_str().unwrap_or_default();
         let cookies = value.split(';').filter_map(|cookie| Some(cookie.split_once('=')?.1));
-        // A scheme such as `Bearer` stands before the secret.
+        // A scheme such as `Bearer` precedes the secret.
         let secret = value.rsplit(' ').next().filter(|_| name != COOKIE);
         secret
             .into_iter()

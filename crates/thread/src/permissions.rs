@@ -16,9 +16,9 @@ use convoke_files::{EntryKind, Files};
 const OPEN: &str = "<permissions instructions>";
 const CLOSE: &str = "</permissions instructions>";
 
-/// The most prefixes that are listed.
+/// The maximum number of prefixes that are listed.
 const MAX_PREFIXES: usize = 100;
-/// The most characters of that list.
+/// The maximum number of characters of that list.
 const MAX_PREFIX_CHARS: usize = 5000;
 
 /// The approval policy: when the user is asked.

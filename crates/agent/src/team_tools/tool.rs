@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-/// The most messages that `read_context` returns.
+/// The maximum number of messages that `read_context` returns.
 pub const MOST_READ: usize = 50;
 
 /// A tool.

@@ -61,10 +61,10 @@ pub enum ConfigError {
         /// The expected values.
         expected: String,
     },
-    /// A profile that is not there.
+    /// The profile is not configured.
     #[error("the profile `{0}` is not in config.toml: add [profiles.{0}] or name another")]
     UnknownProfile(String),
-    /// A provider that is not there.
+    /// The provider is not configured.
     #[error("the provider `{0}` is not known: add [model_providers.{0}] or name another")]
     UnknownProvider(String),
 }

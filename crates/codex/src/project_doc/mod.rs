@@ -167,7 +167,7 @@ pub struct Ignored {
 /// The result of the discovery.
 #[derive(Debug, Clone, Default)]
 pub struct ProjectDocs {
-    /// The directories that were looked at, root first.
+    /// The searched directories, root first.
     pub chain: Vec<PathBuf>,
     /// The documents that are sent, in order.
     pub documents: Vec<Document>,

@@ -67,7 +67,7 @@ pub struct Entry<'a> {
 }
 
 impl Entry<'_> {
-    /// Returns the bytes of the text that it takes up.
+    /// Returns the number of bytes that it takes up in the text.
     pub fn kept_bytes(&self) -> u64 {
         self.range.end - self.range.start
     }

@@ -16,7 +16,7 @@ impl ResponseItem {
         out.into_text()
     }
 
-    /// Writes the item, and with each of its texts where it came from.
+    /// Writes the item, with the source of each of its texts.
     pub(crate) fn write(&self, out: &mut JsonWriter, sources: &mut Sources<'_>, ids: Ids) {
         out.object();
         self.write_fields(out, sources);
