@@ -118,7 +118,7 @@ async fn credentials_never_leave_their_node() {
     assert!(announcements > 0);
     let in_files = FILES.iter().flat_map(|(_, _, canaries)| canaries.iter().copied());
     for canary in VARIABLES.iter().map(|(_, value)| *value).chain(in_files) {
-        let bytes: String = canary.bytes().map(|byte| format!("{byte:02x}")).collect();
+        let bytes = convoke_core::figures::hexadecimal(canary.as_bytes());
         let found = texts.iter().find(|text| text.contains(canary) || text.contains(&bytes));
         assert!(found.is_none(), "{canary} has left its node: {found:?}");
     }
