@@ -145,11 +145,11 @@ exit($done < 0);
 "#;
 
 /// Asks for the id of the keyring of its session.
-const KEYRING: &str = r#"
+const KEYRING: &str = r"
 my $keyctl = `uname -m` =~ /aarch64/ ? 219 : 250;
 use Errno;
 exit(syscall($keyctl, 0, -3, 0) < 0 && $! == Errno::ENOSYS());
-"#;
+";
 
 impl Stage {
     fn new() -> Self {
