@@ -58,7 +58,7 @@ impl AgentKind {
 pub struct Definition {
     /// The kind of agent.
     pub kind: AgentKind,
-    /// The ACP agent that is known by this name.
+    /// The built-in ACP agent; `None` for every other agent.
     pub preset: Option<&'static Preset>,
     /// The program; `None` for the default.
     pub command: Option<String>,
@@ -105,6 +105,7 @@ pub struct Api {
 
 /// Codex's protocols.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Protocol {
     /// `app-server`: streams text, takes system text of any size, and stops cleanly when asked.
     #[default]

@@ -3,7 +3,7 @@
 convoke_core::diagnostic_codes! {
     AGENT_EVENT_UNKNOWN = "agent.event-unknown", Note,
         "An agent sent an event of an unknown kind; it was stored and skipped.",
-        "Nothing is lost; update Convoke if the agent was updated.";
+        "Update Convoke if the agent was updated; the event is stored with the turn, and is no part of the reply.";
     AGENT_NOTICE = "agent.notice", Note,
         "An agent reported a problem, or another mode, and continued.",
         "Read the agent's message.";

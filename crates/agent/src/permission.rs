@@ -31,18 +31,24 @@ pub struct PermissionQuestion {
     pub diff: Option<String>,
     /// The directory that the command would run in, if it is not the working directory of the member.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub directory: Option<PathBuf>,
+    pub directory: Option<Box<PathBuf>>,
     /// Whether the summary is a command for a shell.
     #[serde(skip)]
     pub is_command: bool,
     /// Whether part of it is too long to be shown. A yes to it counts once.
     #[serde(skip)]
     pub is_cut: bool,
-    /// The files that the tool would read.
+    /// The files that the tool would read and change.
     #[serde(skip)]
+    pub files: Box<TouchedFiles>,
+}
+
+/// The files of a tool call, as far as they are known.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TouchedFiles {
+    /// The files that it would read.
     pub reads: Vec<PathBuf>,
-    /// The files that the tool would change.
-    #[serde(skip)]
+    /// The files that it would change.
     pub changes: Vec<PathBuf>,
 }
 
@@ -230,7 +236,7 @@ impl Approvals {
         let PermissionQuestion { tool, summary, input, diff, directory, is_command, .. } = question;
         // Agents describe the same command in other words. The input of a change may be its path alone.
         let content = (!is_command).then(|| (input.clone(), diff.clone()));
-        (self.member.clone(), tool.clone(), summary.clone(), directory.clone(), content)
+        (self.member.clone(), tool.clone(), summary.clone(), directory.as_deref().cloned(), content)
     }
 
     /// Removes the directory of a question that is the member's own.
@@ -238,7 +244,7 @@ impl Approvals {
         let Some(reach) = &self.reach else { return };
         let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let own = real(&reach.cwd);
-        question.directory.take_if(|directory| real(&own.join(&*directory)) == own);
+        question.directory.take_if(|directory| real(&own.join(&**directory)) == own);
     }
 }
 
@@ -301,7 +307,7 @@ mod tests {
         assert_eq!(decide(&approvals.clone(), "ls"), session);
         // In another directory it is another command.
         let elsewhere = |command: &str| {
-            let directory = Some("/elsewhere".into());
+            let directory = Some(Box::new("/elsewhere".into()));
             PermissionQuestion { directory, ..question(command) }
         };
         for command in ["cargo test", "ls"] {

@@ -50,16 +50,16 @@ pub struct TurnInput {
     pub thread: Option<ThreadId>,
     /// The tools with which the agent reaches its team; `None` if it has none.
     pub team_tools: Option<TeamTools>,
-    /// The time until which the turn may run; `None` for no such time.
+    /// The lease of the turn; `None` if it needs none.
     pub lease: Option<Lease>,
 }
 
-/// The time until which a turn may run, which its caller extends. When it is over, the guardian ends the agent, even if
-/// this process is stopped.
+/// A deadline that the caller keeps extending. When it expires, the guardian terminates the agent, even if this process
+/// is stopped.
 #[derive(Debug, Clone)]
 pub struct Lease {
     until: watch::Receiver<Instant>,
-    /// Whether the guardian has ended the agent. It may not have heard of the last extension.
+    /// Whether the guardian has terminated the agent, possibly because the last extension did not reach it.
     has_ended: Arc<AtomicBool>,
 }
 
@@ -74,7 +74,7 @@ impl Lease {
         self.until.borrow_and_update().saturating_duration_since(Instant::now())
     }
 
-    /// Returns whether it is over, or was for the guardian.
+    /// Returns whether the lease has expired, here or for the guardian.
     pub fn is_over(&self) -> bool {
         self.has_ended.load(Ordering::Relaxed) || *self.until.borrow() <= Instant::now()
     }

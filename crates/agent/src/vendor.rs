@@ -1,10 +1,13 @@
 //! Facts about each vendor's CLI, measured on the versions named here.
 
+use std::ffi::OsString;
 use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
 
+use convoke_files::{Disk, FileKind, Files as _};
 use serde::Serialize;
+use serde_json::Value;
 
 /// An agent CLI that Convoke knows.
 ///
@@ -91,6 +94,46 @@ impl Vendor {
     }
 }
 
+impl Vendor {
+    /// Returns the secrets in the sign-in files of all CLIs of a user, each with its name, for a redactor.
+    pub fn stored_secrets(environment: &[(OsString, OsString)]) -> Vec<(OsString, OsString)> {
+        let variable = |name: &str| {
+            let found = environment.iter().rev().find(|(key, _)| key == name);
+            found.map(|(_, value)| Path::new(value))
+        };
+        let mut secrets = Vec::new();
+        for facts in Self::ALL.map(Self::facts) {
+            let moved = facts.directory_variable.and_then(variable).map(Path::to_owned);
+            let in_home = || Some(variable("HOME")?.join(facts.directory));
+            let Some(directory) = moved.or_else(in_home) else { continue };
+            for file in facts.sign_in.credentials {
+                let text = Disk.read_text(&directory.join(file), FileKind::Configuration);
+                let value = text.ok().and_then(|text| serde_json::from_str(&text).ok());
+                collect_texts("", &value.unwrap_or_default(), &mut secrets);
+            }
+        }
+        secrets
+    }
+}
+
+/// Collects the texts of a value, each with its name.
+fn collect_texts(name: &str, value: &Value, texts: &mut Vec<(OsString, OsString)>) {
+    match value {
+        Value::String(text) => texts.push((name.into(), text.into())),
+        Value::Array(values) => {
+            for it in values {
+                collect_texts(name, it, texts);
+            }
+        }
+        Value::Object(fields) => {
+            for (name, it) in fields {
+                collect_texts(name, it, texts);
+            }
+        }
+        _ => {}
+    }
+}
+
 /// The sign-in status that a program reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -111,7 +154,7 @@ impl Vendor {
             Vendor::Claude => {
                 let start = said.find('{').unwrap_or(said.len());
                 let answer = serde_json::Deserializer::from_str(&said[start..]);
-                let answer = answer.into_iter::<serde_json::Value>().next();
+                let answer = answer.into_iter::<Value>().next();
                 answer.and_then(Result::ok).and_then(|answer| answer["loggedIn"].as_bool())
             }
             Vendor::Codex => match code {

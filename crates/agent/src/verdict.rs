@@ -158,7 +158,7 @@ impl FailureReason {
         }
     }
 
-    /// Returns the prefix of a failure's message; empty for [`Reason::Other`].
+    /// Returns the prefix of a failure's message; empty for [`FailureReason::Other`].
     fn prefix(self) -> String {
         match self {
             Self::Other => String::new(),
@@ -182,12 +182,13 @@ impl FailureReason {
 
 /// The exit status of an agent's process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Exit {
     /// The process exited with this code.
     Code(i32),
     /// The process was killed by this signal.
     Signal(i32),
-    /// The process stayed after its turn, or after it had closed its output, and Convoke ended it.
+    /// The process did not exit after its turn, or after closing its output, and Convoke terminated it.
     Dismissed,
     /// The exit status is not known.
     Unknown,
@@ -198,7 +199,7 @@ impl fmt::Display for Exit {
         match self {
             Self::Code(code) => write!(f, "exit code {code}"),
             Self::Signal(signal) => write!(f, "signal {signal}"),
-            Self::Dismissed => f.write_str("no exit of its own"),
+            Self::Dismissed => f.write_str("no exit before it was terminated"),
             Self::Unknown => f.write_str("unknown exit status"),
         }
     }
@@ -218,7 +219,7 @@ pub enum TerminationCause {
     PermanentError(u16),
     /// The agent exceeded the retries of a request, which fails for this reason.
     RetryLimit(FailureReason),
-    /// The agent would repeat a request, which fails for this reason, only after this time.
+    /// The agent would retry a request, which failed for this reason, only after this delay.
     RetryTooLate(FailureReason, Duration),
 }
 

@@ -1,7 +1,7 @@
 //! Readers on damaged recordings: cut, repeated, mixed with
 //! noise, written by another system. The recordings are found as in `streams.rs`.
 
-#![allow(clippy::print_stdout, clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod recorded;
 
@@ -21,15 +21,14 @@ const CLOSING: [&str; 5] = [
 /// Returns the recordings of events; plain text has none that could be mutated.
 fn streams() -> Vec<Recording> {
     let directories = streams_directories();
-    if directories.is_empty() {
-        println!("skipped: neither CONVOKE_STREAMS nor CONVOKE_SHARED names recorded streams");
-    }
-    let all = directories.into_iter().flat_map(|root| {
-        let paths = recordings(&root).unwrap();
-        paths.into_iter().map(move |path| Recording::open(&root, &path).unwrap())
+    let all = directories.iter().flat_map(|root| {
+        let paths = recordings(root).unwrap();
+        paths.into_iter().map(move |path| Recording::open(root, &path).unwrap())
     });
     let known = all.filter(|one| one.format().is_some_and(|format| format != Format::Plain));
-    known.filter(|one| !one.output.is_empty()).collect()
+    let found: Vec<_> = known.filter(|one| !one.output.is_empty()).collect();
+    assert!(directories.is_empty() || !found.is_empty(), "no recordings of events");
+    found
 }
 
 /// Reads every recording as it is and as `mutate` makes it.

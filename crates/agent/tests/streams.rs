@@ -30,20 +30,18 @@ fn main() -> ExitCode {
     let mut results = String::new();
     let (mut passed, mut failed, mut skipped) = (0, 0, 0);
     let mut found = Vec::new();
-    for root in streams_directories() {
-        match recordings(&root) {
-            Ok(paths) => found.extend(paths.into_iter().map(|path| (root.clone(), path))),
+    let roots = streams_directories();
+    for root in &roots {
+        match recordings(root) {
+            Ok(paths) => found.extend(paths.into_iter().map(|path| (root, path))),
             Err(error) => {
                 println!("  FAILED {}: {error}", root.display());
                 failed += 1;
             }
         }
     }
-    if found.is_empty() {
-        println!("no recordings: set CONVOKE_STREAMS or CONVOKE_SHARED to their directory");
-    }
     for (root, path) in found {
-        let recording = match Recording::open(&root, &path) {
+        let recording = match Recording::open(root, &path) {
             Ok(recording) => recording,
             Err(problem) => {
                 println!("  FAILED {}: {problem}", path.display());
@@ -82,7 +80,11 @@ fn main() -> ExitCode {
         std::fs::write(EXPECTED, results).expect("the expected results can be written");
     }
     println!("{passed} passed, {failed} failed, {skipped} skipped");
-    if failed == 0 && passed > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if failed == 0 && (passed > 0 || roots.is_empty()) {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
 }
 
 /// The known contents of a recording.

@@ -13,7 +13,7 @@ const ATTRIBUTES_FILE: &str = ".gitattributes";
 
 /// The files of a working tree that a filter or an encoding may convert.
 ///
-/// Conversions of line ends and of `ident` are not among them: those make a file longer, which its size tells.
+/// Conversions of line ends and of `ident` are not among them: they change the size of a file, which is compared.
 #[derive(Debug, Default)]
 pub(crate) struct Conversions {
     /// The ends of the names of converted files.

@@ -395,6 +395,31 @@ pub(crate) fn quoted(path: &[u8]) -> Vec<u8> {
     out
 }
 
+/// The most threads that work on files.
+const MOST_THREADS: usize = 4;
+
+/// Does something with parts of a list, in threads if it is long enough. Returns the results in order.
+pub(crate) fn in_parts<T: Sync, R: Send>(
+    all: &[T],
+    least: usize,
+    act: impl Fn(&[T]) -> R + Sync,
+) -> Vec<R> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
+    let parts = all.chunks(all.len().div_ceil(threads).max(least));
+    std::thread::scope(|scope| {
+        let act = &act;
+        let mut parts: Vec<&[T]> = parts.collect();
+        let own = parts.pop();
+        let others: Vec<_> = parts.into_iter().map(|part| scope.spawn(move || act(part))).collect();
+        let own = own.map(act);
+        let joined = others.into_iter().map(|other| match other.join() {
+            Ok(result) => result,
+            Err(panic) => std::panic::resume_unwind(panic),
+        });
+        joined.chain(own).collect()
+    })
+}
+
 /// The objects that are read at a time.
 const READ_OBJECTS: usize = 512;
 /// The bytes of objects that are read at a time, unless one alone has more.

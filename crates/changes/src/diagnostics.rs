@@ -40,8 +40,10 @@ convoke_core::diagnostic_codes! {
          size limit are not part of a record.",
         "Check the member's last turn, which removed it.";
     REPOSITORY_CHANGED = "changes.repository", Note,
-        "An agent committed, changed the branch or used the stash of the repository in the directory. Undo leaves that as it is.",
-        "`git reflog` shows the earlier commits, `git stash list` the stashed changes.";
+        "An agent committed, changed the branch, used the stash, moved the repository of the directory or changed what it \
+         ignores. Undo leaves that as it is.",
+        "`git reflog` shows the earlier commits, `git stash list` the stashed changes. Check `.git/info/exclude` and \
+         `core.excludesFile` in `.git/config`: what they ignore is not recorded.";
     REPOSITORY_REMOVED = "changes.repository-removed", Loss,
         "An agent removed the repository (`.git`) of the directory. Convoke records files, never a repository: undo cannot \
          restore it.",

@@ -132,7 +132,7 @@ fn write_diff(out: &mut String, change: &Change, before: &str, after: &str) -> L
     if before != after {
         let name = |node: &Option<Node>, side: &str| match node {
             None => "/dev/null".to_owned(),
-            Some(_) => format!("{side}/{}", change.path),
+            Some(_) => TreePath::new(side).join(change.path.as_bytes()).to_string(),
         };
         let (old, new) = (name(&change.before, "a"), name(&change.after, "b"));
         let _ = write!(out, "--- {old}\n+++ {new}\n{}", diff.unified(3));

@@ -1,4 +1,5 @@
-//! The ignore rules of an earlier state: tells what a turn created and ignored itself, which counts as created.
+//! The ignore rules of an earlier state. They find files that a turn created and ignored itself, which count as
+//! created.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,15 +16,15 @@ use crate::manifest::Manifest;
 use crate::scan::{IGNORE_FILE, Scan};
 use crate::tree_path::TreePath;
 
-/// The most bytes of a file of rules.
+/// The maximum number of bytes of a file of rules.
 const RULES_BYTES: u64 = 1 << 20;
 
 /// The rules of a state, laid out as files. They are removed in the end.
 #[derive(Debug)]
 pub(crate) struct EarlierRules {
-    /// The directory that stands for the top of the outermost working tree.
+    /// The directory that represents the top of the outermost working tree.
     top: PathBuf,
-    /// The directory that stands for the recorded one.
+    /// The directory that represents the recorded one.
     root: PathBuf,
     /// Whether all files of rules are stored.
     is_known: bool,
@@ -38,7 +39,7 @@ impl EarlierRules {
     ) -> Result<Self, ChangesError> {
         let mut rules: Vec<(TreePath, Oid)> = Vec::new();
         let mut is_known = true;
-        // A file of rules that is itself ignored is no part of a state: it is taken as it is now.
+        // A file of rules that is itself ignored is not part of a state; its current content is used.
         let mut unrecorded: Vec<PathBuf> = Vec::new();
         for (path, directory) in &state.directories {
             if directory.left_out.contains_key(IGNORE_FILE) {

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use convoke_core::figures::size;
+
 use crate::tree_path::TreePath;
 
 /// An error of recording, undo or a workspace.
@@ -32,13 +34,13 @@ pub enum ChangesError {
         limit: u64,
     },
     /// The files have too many bytes.
-    #[error("the files to copy have more than {limit} bytes")]
+    #[error("the files to copy have more than {}", size(*limit))]
     OverBytes {
         /// The limit.
         limit: u64,
     },
     /// The disk is nearly full.
-    #[error("less than {needed} bytes are free in {}", path.display())]
+    #[error("less than {} are free in {}; free some space there", size(*needed), path.display())]
     DiskFull {
         /// The directory of the store.
         path: PathBuf,
@@ -127,7 +129,7 @@ impl ChangesError {
 
 fn no_workspace(member: &str, members: &[String]) -> String {
     if members.is_empty() {
-        return format!("{member} has no workspace, and no other member of the session has one");
+        return format!("{member} has no workspace: no member of the session has one");
     }
     format!("{member} has no workspace; {} has one", members.join(", "))
 }

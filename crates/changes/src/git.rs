@@ -91,6 +91,11 @@ impl Deadline {
         Self { at: Instant::now() + time, seconds: time.as_secs() }
     }
 
+    /// Returns the time that is left.
+    pub(crate) fn left(self) -> Duration {
+        self.at.saturating_duration_since(Instant::now())
+    }
+
     pub(crate) fn check(self) -> Result<(), ChangesError> {
         if Instant::now() < self.at {
             Ok(())

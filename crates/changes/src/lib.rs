@@ -56,7 +56,7 @@ pub use repository::{RepositoryChange, RepositoryState};
 pub use store::Changes;
 pub use tree_path::TreePath;
 pub use turn::{Begun, RunningTurn};
-pub use undo::{Conflict, LeftAlone, SharedTurn, UndoPlan};
+pub use undo::{Conflict, LeftAlone, SharedTurn, UndoPlan, without_changes};
 pub use workspace::{
     ApplyPlan, Leftover, MergeConflict, Workspace, WorkspaceSettings, WorkspaceTree,
 };

@@ -5,6 +5,8 @@
 //! version costs a new first copy and nothing else. States share the directories that did not change.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::{Read as _, Seek as _, SeekFrom};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,6 +24,8 @@ use crate::tree_path::TreePath;
 const MAGIC: &[u8] = b"convoke manifest 2\n";
 /// The bytes of the hash at the end of the file.
 const HASH_BYTES: usize = 32;
+/// The hash at the end of the file.
+pub(crate) type ManifestHash = [u8; HASH_BYTES];
 /// The permission bits of a mode.
 pub(crate) const MODE_BITS: u32 = 0o7777;
 
@@ -177,6 +181,11 @@ impl Manifest {
         !self.directories.is_empty()
     }
 
+    /// Returns the part of the state that its file has.
+    pub(crate) fn stored(&self) -> Self {
+        Self { unreadable_indexes: Vec::new(), hidden: Vec::new(), ..self.clone() }
+    }
+
     /// Returns the number of files and directories.
     pub(crate) fn len(&self) -> u64 {
         self.directories.values().map(|directory| 1 + directory.files.len() as u64).sum()
@@ -256,6 +265,15 @@ impl Manifest {
         out.extend_from_slice(&hash);
         out
     }
+}
+
+/// Reads the hash at the end of a manifest's file.
+pub(crate) fn manifest_hash(path: &Path) -> Option<ManifestHash> {
+    let mut file = File::open(path).ok()?;
+    let mut hash = [0; HASH_BYTES];
+    file.seek(SeekFrom::End(-i64::try_from(HASH_BYTES).ok()?)).ok()?;
+    file.read_exact(&mut hash).ok()?;
+    Some(hash)
 }
 
 /// Writes a number, seven bits a byte, the lowest first.

@@ -336,7 +336,7 @@ impl SessionRecords {
             serde_json::to_vec(record).map_err(|error| ChangesError::damaged(&path, error))?;
         let draft = draft_of(&path);
         if record.changes.is_empty() {
-            // Nothing is lost with it, so that a turn without changes does not wait for the disk.
+            // A record without changes may be lost, so it is not synced to the disk.
             fs::write(&draft, &text).map_err(ChangesError::io(&draft))?;
         } else {
             write_draft(&draft, &text)?;

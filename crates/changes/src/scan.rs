@@ -32,7 +32,7 @@ pub(crate) struct Scan<'a> {
     pub(crate) host: &'a Host,
     pub(crate) limits: &'a Limits,
     pub(crate) deadline: Deadline,
-    /// A private directory for files that the scan needs for a moment.
+    /// A private directory for temporary files.
     pub(crate) scratch: &'a Path,
     /// The patterns outside the working tree before a turn. At its end, what it created and ignored itself is recorded.
     pub(crate) earlier_patterns: Option<&'a [u8]>,

@@ -11,12 +11,12 @@ use convoke_files::{Disk, Files as _};
 use sha2::{Digest as _, Sha256};
 
 use crate::change::Oid;
-use crate::content::{ContentWriter, Copied, fill};
+use crate::content::{ContentWriter, Copied, Job, fill, in_parts};
 use crate::copier::Copier;
 use crate::error::ChangesError;
 use crate::git::{Deadline, Git, Host};
 use crate::limits::Limits;
-use crate::manifest::Manifest;
+use crate::manifest::{Manifest, ManifestHash, manifest_hash};
 use crate::progress::Progress;
 use crate::record::{Record, SessionRecords, private_directory, write_cache, write_whole};
 use crate::scan::Scan;
@@ -27,6 +27,8 @@ use convoke_files::failpoint::Failpoint;
 /// The attributes of every file: its bytes are recorded as they are.
 pub(crate) const ATTRIBUTES: &str =
     "* -text !eol !crlf !filter !ident !working-tree-encoding -diff -merge\n";
+/// The files that are worth another thread when they are copied.
+const FILES_OF_THREAD: usize = 512;
 const HEAD: &str = "ref: refs/heads/convoke\n";
 const CONFIG: &str = "[core]\n\trepositoryformatversion = 0\n\tlogAllRefUpdates = false\n";
 
@@ -42,6 +44,8 @@ pub struct Changes {
     failpoint: Failpoint,
     pub(crate) progress: Progress,
     copiers: Arc<Mutex<HashMap<PathBuf, Arc<Copier>>>>,
+    /// The last state of each directory, by the file that has it, with the hash of that.
+    states: Arc<Mutex<HashMap<PathBuf, (ManifestHash, Manifest)>>>,
 }
 
 impl Changes {
@@ -55,6 +59,7 @@ impl Changes {
             failpoint: Failpoint::default(),
             progress: Progress::default(),
             copiers: Arc::default(),
+            states: Arc::default(),
         }
     }
 
@@ -304,12 +309,36 @@ impl Place {
         self.store.join("manifest")
     }
 
+    /// Reads the last state, unless this process has it.
     pub(crate) fn load(&self) -> Result<Manifest, ChangesError> {
-        Manifest::load(&self.manifest_path())
+        let path = self.manifest_path();
+        let hash = manifest_hash(&path);
+        let states = self.changes.states.lock().ok();
+        let known = states.as_ref().and_then(|states| states.get(&path));
+        if let Some((_, state)) = known.filter(|(known, _)| hash == Some(*known)) {
+            return Ok(state.clone());
+        }
+        drop(states);
+        let state = Manifest::load(&path)?;
+        // Something else may have replaced the file meanwhile, and a damaged one knows nothing.
+        if hash.is_some() && hash == manifest_hash(&path) && state.is_known() {
+            self.remember(path, hash, &state);
+        }
+        Ok(state)
     }
 
     pub(crate) fn save(&self, manifest: &Manifest) -> Result<(), ChangesError> {
-        write_cache(&self.manifest_path(), &manifest.encode(), self.failpoint())
+        let path = self.manifest_path();
+        let bytes = manifest.encode();
+        write_cache(&path, &bytes, self.failpoint())?;
+        self.remember(path, bytes.last_chunk().copied(), manifest);
+        Ok(())
+    }
+
+    fn remember(&self, path: PathBuf, hash: Option<ManifestHash>, state: &Manifest) {
+        if let (Some(hash), Ok(mut states)) = (hash, self.changes.states.lock()) {
+            states.insert(path, (hash, state.stored()));
+        }
     }
 
     pub(crate) fn scan(
@@ -353,17 +382,23 @@ impl Place {
     pub(crate) fn copy(
         &self,
         manifest: &mut Manifest,
-        jobs: &[crate::content::Job],
+        jobs: &[Job],
         deadline: Deadline,
     ) -> Result<(), ChangesError> {
         let writer = self.writer();
         writer.check(jobs)?;
-        let mut copied = Copied::new();
-        writer.copy(jobs, deadline, |some| {
-            self.failpoint().reach();
-            copied.extend(some);
-            true
-        })?;
+        let copy = |jobs: &[Job]| -> Result<Copied, ChangesError> {
+            let mut copied = Copied::new();
+            writer.copy(jobs, deadline, |some| {
+                self.failpoint().reach();
+                copied.extend(some);
+                true
+            })?;
+            Ok(copied)
+        };
+        let copied = in_parts(jobs, FILES_OF_THREAD, copy);
+        let copied: Result<Vec<Copied>, ChangesError> = copied.into_iter().collect();
+        let copied: Copied = copied?.into_iter().flatten().collect();
         for (path, (stamp, content)) in &copied {
             // A file that changed between the scan and its copy is recorded as it was copied.
             if let Some(entry) = manifest.file_mut(path)

@@ -13,8 +13,8 @@ use convoke_files::{Disk, Files as _};
 use crate::change::Oid;
 use crate::manifest::{FileEntry, FileKind as FileType, Stamp};
 
-/// The most bytes of all paths. Version 4 stores a path as its difference from the one before, so that a small index
-/// can name any number of bytes.
+/// The maximum number of bytes of all paths. Version 4 stores a path as its difference from the one before, so that a
+/// small index can name any number of bytes.
 const MOST_BYTES: usize = 64 << 20;
 
 /// The paths of an index, sorted.

@@ -13,13 +13,16 @@ use std::time::{Duration, Instant};
 
 use crate::attributes::Conversions;
 use crate::change::{Change, Content, Node, Oid};
-use crate::content::{Job, batches, quoted, read_found};
+use crate::content::{Job, batches, in_parts, quoted, read_found};
 use crate::error::ChangesError;
 use crate::ignore_rules::WorkTree;
 use crate::manifest::{FileEntry, Manifest};
 use crate::store::Place;
 use crate::tracked::{Known, TrackedFiles};
 use crate::tree_path::TreePath;
+
+/// The files that are worth another thread when they are compared.
+const COMPARED_FILES: usize = 64;
 
 /// The objects of files that are not copied yet.
 #[derive(Debug, Default)]
@@ -90,21 +93,14 @@ impl Place {
 
     /// Compares files with objects until a time. `None` for a file that was not compared.
     fn compare(&self, files: &[(Job, Oid, Known)], until: Instant) -> Vec<Option<bool>> {
-        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(4);
         let writer = self.writer();
-        let compared = |(job, oid, _): &(Job, Oid, Known)| {
-            (Instant::now() < until).then(|| writer.has_object(job, *oid))
-        };
-        std::thread::scope(|scope| {
-            let parts = files.chunks(files.len().div_ceil(threads).max(1));
-            let parts = parts.map(|part| {
-                let compare = move || part.iter().map(compared).collect::<Vec<_>>();
-                (part.len(), scope.spawn(compare))
+        let compare = |part: &[(Job, Oid, Known)]| -> Vec<Option<bool>> {
+            let compared = part.iter().map(|(job, oid, _)| {
+                (Instant::now() < until).then(|| writer.has_object(job, *oid))
             });
-            let parts: Vec<_> = parts.collect();
-            let results = parts.into_iter();
-            results.flat_map(|(len, it)| it.join().unwrap_or_else(|_| vec![None; len])).collect()
-        })
+            compared.collect()
+        };
+        in_parts(files, COMPARED_FILES, compare).concat()
     }
 
     /// Completes changes of files that were not copied before a turn changed them. Returns the paths of contents that are not

@@ -1,5 +1,6 @@
 //! Paths below a recorded directory, as bytes.
 
+use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::fmt;
 use std::os::unix::ffi::OsStrExt as _;
@@ -13,8 +14,9 @@ const HEX: &str = "\0hex:";
 
 /// A path below a recorded directory: names joined by `/`; the directory itself is empty.
 ///
-/// Names are arbitrary bytes. [`fmt::Display`] escapes control characters and bytes that are not UTF-8, so
-/// that a name cannot disturb a terminal or a line-based output.
+/// Names are arbitrary bytes. [`fmt::Display`] quotes a path as git does, if it has control characters, quotes, backslashes
+/// or bytes that are not UTF-8, and one with a space: no two paths look the same, the end of a name shows, and no name can
+/// disturb a terminal or a line-based output.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TreePath(Vec<u8>);
 
@@ -27,6 +29,11 @@ impl TreePath {
     /// Returns the bytes.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
+    }
+
+    /// Returns the path as text, with a replacement character for what is not UTF-8.
+    pub fn to_lossy(&self) -> Cow<'_, str> {
+        String::from_utf8_lossy(&self.0)
     }
 
     /// Returns whether this is the directory itself.
@@ -98,19 +105,35 @@ impl TreePath {
 
 impl fmt::Display for TreePath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_special = |character: char| {
+            character.is_control() || character.is_whitespace() || matches!(character, '"' | '\\')
+        };
+        match str::from_utf8(&self.0) {
+            Ok(text) if !text.contains(is_special) => return f.write_str(text),
+            _ => {}
+        }
+        f.write_str("\"")?;
         for chunk in self.0.utf8_chunks() {
             for character in chunk.valid().chars() {
-                if character.is_control() {
-                    write!(f, "{}", character.escape_default())?;
-                } else {
-                    write!(f, "{character}")?;
+                match character {
+                    '\n' => f.write_str("\\n")?,
+                    '\t' => f.write_str("\\t")?,
+                    '\r' => f.write_str("\\r")?,
+                    '"' | '\\' => write!(f, "\\{character}")?,
+                    _ if character.is_control() => {
+                        let mut buffer = [0; 4];
+                        for byte in character.encode_utf8(&mut buffer).bytes() {
+                            write!(f, "\\{byte:03o}")?;
+                        }
+                    }
+                    _ => write!(f, "{character}")?,
                 }
             }
             for byte in chunk.invalid() {
-                write!(f, "\\x{byte:02x}")?;
+                write!(f, "\\{byte:03o}")?;
             }
         }
-        Ok(())
+        f.write_str("\"")
     }
 }
 
@@ -167,7 +190,23 @@ mod tests {
 
     #[test]
     fn a_name_cannot_break_a_line() {
-        assert_eq!(TreePath::new(b"a\nb\x1b[31m\xff").to_string(), "a\\nb\\u{1b}[31m\\xff");
+        let path = TreePath::new(b"a\nb\x1b[31m\xff");
+        assert_eq!(path.to_string(), "\"a\\nb\\033[31m\\377\"");
+    }
+
+    #[test]
+    fn no_two_paths_look_the_same() {
+        for (path, shown) in [
+            ("a/b", "a/b"),
+            ("a\nb", "\"a\\nb\""),
+            ("a\\nb", "\"a\\\\nb\""),
+            ("x +1 −0", "\"x +1 −0\""),
+            ("end ", "\"end \""),
+            ("\"a\"", "\"\\\"a\\\"\""),
+            ("größe", "größe"),
+        ] {
+            assert_eq!(TreePath::new(path).to_string(), shown);
+        }
     }
 
     #[test]

@@ -198,12 +198,15 @@ impl RunningTurn {
         let after = self.place.record_turn(&self.before, &last, &self.patterns)?;
         let (place, mut changes) = (&self.place, changes(&self.before, &after));
         let unverified = place.complete(&mut changes, &self.tracked)?;
+        let repository = self.repository.take();
+        let repository =
+            repository.and_then(|repository| repository.change(&self.patterns, &place.patterns()));
         let mut record = Record {
             unverified,
             shared_with: place.shared_with(&self.marker.file, self.began)?,
             unread: after.unreadable(&place.directory),
             hidden: after.hidden.clone(),
-            repository: self.repository.take().and_then(Repository::change),
+            repository,
             ..Record::new(self.key.clone(), Author::Agent, place.directory.clone(), changes)
         };
         self.place.changes.session(&self.key.session).add(&mut record)?;

@@ -1,6 +1,6 @@
 //! The quick look at a directory: which of its known directories changed since the last manifest.
 //!
-//! Every known directory is opened once and its files are looked at from there, by several threads: most of the time is
+//! Every known directory is opened once and its files are checked from there, by several threads: most of the time is
 //! spent in the kernel, on a path and on the caches of files. The look only compares; the scan lists and asks about what
 //! it returns.
 
@@ -20,7 +20,7 @@ use crate::tree_path::TreePath;
 
 /// The files and directories that are worth another thread.
 const ENTRIES_OF_THREAD: u64 = 2_500;
-/// The most threads. More than the processors have cores, for file systems that answer late.
+/// The maximum number of threads. May exceed the number of cores, for slow file systems.
 const MOST_THREADS: u64 = 8;
 /// The directories that a thread takes at a time.
 const BATCH: usize = 8;

@@ -227,8 +227,17 @@ impl Target {
                     let (turn, member) = (turn.turn, &turn.member);
                     format!("turn {turn} ({member}) was not recorded and cannot be undone: {why}")
                 }
-                (_, None) => "no turn of this session changed a file".to_owned(),
-                (_, Some(turn)) => format!("turn {turn} changed no file"),
+                (_, None) => {
+                    let mut notes = records.iter().rev();
+                    let note = notes.find_map(|it| Some((it.turn.turn, it.repository.as_ref()?)));
+                    let note = note.map(|(turn, what)| {
+                        format!(
+                            "; the repository, which turn {turn} changed, stays as it is: {what}"
+                        )
+                    });
+                    format!("no turn of this session changed a file{}", note.unwrap_or_default())
+                }
+                (_, Some(turn)) => without_changes(records, turn),
             })
         })?;
         Self::by_id(records, found.id)
@@ -278,6 +287,14 @@ impl Target {
     }
 }
 
+/// Returns the reason why no change of a turn is recorded.
+pub fn without_changes(records: &[Record], turn: u64) -> String {
+    if records.iter().any(|record| record.turn.turn == turn && record.is_of_agent()) {
+        return format!("turn {turn} changed no file");
+    }
+    format!("nothing is recorded of turn {turn}: there is no such turn, or it could only read")
+}
+
 /// Returns the record that a chain of undos began with.
 fn origin<'a>(records: &'a [Record], last: &'a Record) -> &'a Record {
     let mut found = last;
@@ -324,6 +341,9 @@ impl Place {
             not_recorded: Vec::new(),
             undoes: target.id,
         };
+        let others = target.shared_with.into_iter();
+        let shared: Vec<(TurnKey, Option<Vec<Change>>)> =
+            others.map(|turn| (turn.clone(), self.changes.changes_of(&turn))).collect();
         let wanted: Vec<Change> = target.changes.iter().map(Change::reversed).collect();
         let paths = wanted.iter().map(|change| &change.path);
         let now = nodes(self, paths, Deadline::of_command())?;
@@ -339,7 +359,13 @@ impl Place {
             } else if matches(found.as_ref(), change.before.as_ref()) {
                 plan.changes.push(change);
             } else {
-                let reason = changed_by(records, target.id, &change.path);
+                let other = || named_as_shared(&shared, &change.path, found.as_ref());
+                let reason = changed_by(records, target.id, &change.path).or_else(|| {
+                    let other = other()?.name_in(&plan.turn.session);
+                    let when = "which ran at the same time; undo that one first";
+                    Some(format!("changed by {other}, {when}"))
+                });
+                let reason = reason.unwrap_or_else(|| "changed since".to_owned());
                 plan.conflicts.push(Conflict { path: change.path, reason });
             }
         }
@@ -365,14 +391,12 @@ impl Place {
             changed.filter(|path| paths.contains(path)).cloned().collect()
         };
         (plan.uncertain, plan.unverified) = (among(&target.uncertain), among(&target.unverified));
-        for turn in target.shared_with {
-            let theirs = self.changes.changes_of(&turn);
-            let is_theirs = |path: &TreePath| {
-                let is_at = |theirs: &Vec<Change>| theirs.iter().any(|it| it.path == *path);
-                theirs.as_ref().is_none_or(is_at)
-            };
-            let paths = shown(&plan.changes).map(|change| &change.path).filter(|it| is_theirs(it));
-            let paths = paths.cloned().collect();
+        for (turn, theirs) in shared {
+            let is_theirs = |path: &TreePath| theirs.as_ref().is_none_or(|it| has_path(it, path));
+            let changed = shown(&plan.changes).map(|change| &change.path);
+            let paths: BTreeSet<&TreePath> =
+                changed.chain(plan.conflicts.iter().map(|it| &it.path)).collect();
+            let paths = paths.into_iter().filter(|path| is_theirs(path)).cloned().collect();
             plan.shared_with.push(SharedTurn { turn, paths });
         }
         Ok(plan)
@@ -438,8 +462,24 @@ fn obstacle(change: &Change) -> Option<&'static str> {
     reasons.next()
 }
 
+fn has_path(changes: &[Change], path: &TreePath) -> bool {
+    changes.iter().any(|change| change.path == *path)
+}
+
+/// Returns the turn that ran at the same time and left a path as it is now.
+fn named_as_shared<'a>(
+    shared: &'a [(TurnKey, Option<Vec<Change>>)],
+    path: &TreePath,
+    found: Option<&Node>,
+) -> Option<&'a TurnKey> {
+    let left_it = |change: &Change| change.path == *path && matches(found, change.after.as_ref());
+    let mut all = shared.iter();
+    let (turn, _) = all.find(|(_, theirs)| theirs.iter().flatten().any(left_it))?;
+    Some(turn)
+}
+
 /// Returns who changed a path after a record, as far as records tell. What was taken back since is no obstacle.
-fn changed_by(records: &[Record], after: RecordId, path: &TreePath) -> String {
+fn changed_by(records: &[Record], after: RecordId, path: &TreePath) -> Option<String> {
     let mut later = records.iter().rev().filter(|record| record.id > after);
     let mut taken_back = HashSet::new();
     let found = later.find(|record| {
@@ -449,24 +489,22 @@ fn changed_by(records: &[Record], after: RecordId, path: &TreePath) -> String {
             taken_back.extend(attempts(records, undone).iter().map(|it| it.id));
             taken_back.insert(record.id);
         }
-        !taken_back.contains(&record.id) && record.changes.iter().any(|it| it.path == *path)
+        !taken_back.contains(&record.id) && has_path(&record.changes, path)
     });
-    match found {
-        Some(Record { applied: Some(applied), undoes: None, .. }) => {
+    let record = found?;
+    Some(match &record.applied {
+        Some(applied) if record.undoes.is_none() => {
             format!("changed by applying the workspace of {}", applied.member)
         }
-        Some(record) if direction(records, record) == Direction::Undo => {
+        _ if direction(records, record) == Direction::Undo => {
             format!("changed by the undo of turn {}", record.turn.turn)
         }
-        Some(record) if record.undoes.is_some() => {
-            format!("changed by restoring turn {}", record.turn.turn)
-        }
-        Some(record) if record.by == Author::Agent => {
+        _ if record.undoes.is_some() => format!("changed by restoring turn {}", record.turn.turn),
+        _ if record.by == Author::Agent => {
             format!("changed by turn {} ({})", record.turn.turn, record.turn.member)
         }
-        Some(record) => format!("changed by a person before turn {}", record.turn.turn),
-        None => "changed since".to_owned(),
-    }
+        _ => format!("changed by a person before turn {}", record.turn.turn),
+    })
 }
 
 /// Returns whether a path is in the state of a record.

@@ -117,7 +117,7 @@ pub const COMMANDS: [Entry; 13] = {
             "undo",
             Optional,
             "[N] [yes]",
-            "show what taking a turn's changes back would do, or do it",
+            "preview undoing a turn's changes, or undo them",
         ),
         entry(Verb::Ledger, "ledger", Agent, "[NAME]", "show the ledger of the last prompt"),
         entry(Verb::Prompt, "prompt", Agent, "[NAME]", "show the last prompt"),

@@ -57,7 +57,9 @@ impl Console {
         let size = self.screen.size().ok().map(Input::Resize);
         match (stopped, continued) {
             (Ok(()), Ok(_)) => size,
-            _ => Some(Input::Remark("nothing here could continue a suspended program".to_owned())),
+            _ => Some(Input::Remark(
+                "cannot suspend: no shell here can resume the program".to_owned(),
+            )),
         }
     }
 

@@ -48,6 +48,7 @@ pub enum ChatError {
 
 /// A message from the conversation to the screen.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "nearly all of them are events")]
 enum Update {
     /// An event of the session.
     Event(SessionEventKind),

@@ -8,7 +8,7 @@ use convoke_team::Team;
 
 use crate::command::{Command, Verb, parse};
 
-/// The most bytes of a name after an `@`.
+/// The maximum number of bytes of a name after an `@`.
 const LONGEST_NAME: usize = 64;
 
 /// The action of an input line.

@@ -100,7 +100,7 @@ fn is_of_database(error: &anyhow::Error) -> bool {
     })
 }
 
-/// Returns whether the database is one that machines share, and no file.
+/// Returns whether the database is a server, not a file.
 fn is_of_server(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
         let in_conversation = match cause.downcast_ref() {

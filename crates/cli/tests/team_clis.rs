@@ -47,6 +47,7 @@ const CLAUDE_ACP: Cli = Cli {
     model: None,
     prefix: "mcp__team__",
 };
+const GEMINI_ACP: Cli = Cli { agent: "gemini-acp", ..GEMINI };
 const COPILOT: Cli = Cli {
     label: "copilot-1.0.102",
     agent: "copilot",
@@ -163,6 +164,8 @@ impl User {
     /// Runs a conversation and returns its messages.
     async fn run(&self, task: &'static str) -> Vec<Value> {
         let text = self.shown(&["run", "--json", task]).await;
+        // A program that stays alive while it has an MCP server is ended, and its turn is done all the same.
+        assert!(!text.contains("agent.exit-disagrees"), "{text}");
         let events = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
         events.filter(|event| event["type"] == "message").collect()
     }
@@ -246,6 +249,11 @@ async fn gemini_asks_codex_and_gets_the_answer() {
 #[tokio::test]
 async fn an_acp_agent_asks_codex_and_gets_the_answer() {
     asks(CLAUDE_ACP, CODEX[0]).await;
+}
+
+#[tokio::test]
+async fn gemini_asks_codex_over_acp_and_gets_the_answer() {
+    asks(GEMINI_ACP, CODEX[0]).await;
 }
 
 #[tokio::test]

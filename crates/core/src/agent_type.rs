@@ -18,7 +18,7 @@ pub enum AgentType {
 }
 
 impl AgentType {
-    /// Returns the type that a name stands for: short and long names, in any case.
+    /// Returns the type for a short or long name, ignoring case.
     ///
     /// ```
     /// use convoke_core::AgentType;

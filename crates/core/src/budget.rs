@@ -10,7 +10,7 @@ use crate::diagnostics;
 use crate::fragment::{Fragment, Fragments, Section};
 use crate::truncation::Kept;
 
-/// The fragments that may not be cut do not fit, with the marks of the others.
+/// The fragments that are never cut do not fit, together with the truncation marks of the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the budget of {available} bytes is too small: {smallest} bytes are the least that this prompt \

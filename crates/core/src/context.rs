@@ -22,7 +22,7 @@ pub const DEFAULT_CONTEXT_WINDOW: usize = 5;
 pub struct ContextOptions {
     /// The number of context messages; 0 is none.
     pub window: usize,
-    /// The most bytes of prompt and system text together.
+    /// The maximum size of prompt and system text together, in bytes.
     pub max_bytes: u64,
     /// The removal of markers from messages.
     pub text: TextPolicy,

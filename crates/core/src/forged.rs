@@ -43,7 +43,7 @@ impl<'a> Watch<'a> {
         let what = match section {
             Section::TeamTask => "the team task",
             Section::Message => "the message",
-            // The system text is the user's own, and context is looked at message by message.
+            // The system text is the user's own, and context is checked message by message.
             Section::System | Section::Context => return,
         };
         let Some(looks) = &self.looks else { return };
@@ -85,7 +85,7 @@ struct Looks<'a> {
     format: Format,
     /// The speakers of this context, where a speaker's line is recognised by the name.
     speakers: Option<Speakers<'a>>,
-    /// The bytes that a line of ours has at least.
+    /// The minimum size of a line of ours.
     shortest_line: usize,
     tell_tales: TellTales,
 }

@@ -16,6 +16,7 @@ use crate::whitespace::{trim, trim_end, trim_start};
 
 /// A part of a prompt under one header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Section {
     /// The system text.
     System,

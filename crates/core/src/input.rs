@@ -136,7 +136,7 @@ pub struct AssemblerInput<'a> {
     /// The instruction file's path, for the ledger.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instruction_file_path: Option<Cow<'a, str>>,
-    /// The most bytes that prompt and system text may take together.
+    /// The maximum size of prompt and system text together, in bytes.
     pub max_bytes: u64,
     /// Whether content is set off.
     #[serde(skip)]

@@ -65,7 +65,7 @@ pub fn has_more_values(json: &[u8], most: usize) -> bool {
             return count > most;
         }
         rest = &rest[text + 1..];
-        // The end of the string; a backslash hides the byte after it.
+        // The end of the string; a backslash escapes the byte after it.
         while let Some(at) = memchr::memchr2(b'"', b'\\', rest) {
             let is_end = rest[at] == b'"';
             rest = rest.get(at + if is_end { 1 } else { 2 }..).unwrap_or_default();

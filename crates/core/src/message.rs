@@ -58,6 +58,7 @@ impl fmt::Display for MessageId {
 
 /// The kind of a speaker.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum SpeakerType {
     /// A person.
     Human,

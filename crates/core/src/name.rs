@@ -76,10 +76,10 @@ pub fn nearest<'a>(
 ) -> Option<&'a str> {
     let length = written.chars().count();
     let most = (length / 3).clamp(1, 3);
-    // Lower case may add a letter to some characters.
+    // Lower-casing can lengthen a name.
     let is_similar = |name: &&str| name.chars().count().abs_diff(length) <= 2 * most;
     let distances = candidates.into_iter().filter(is_similar).map(|name| {
-        // Of two that are equally near, the one of which letters were left out.
+        // Of two equally near names, the one from which letters were omitted.
         (edit_distance(written, name), !is_within(written, name), name)
     });
     let (.., name) = distances.filter(|&(distance, ..)| distance <= most).min()?;

@@ -64,7 +64,7 @@ impl Kept {
         Self::Ends { head, tail, mark: Mark { cut: text.len() - head - tail }, resumption }
     }
 
-    /// Cuts as much of the end as must go for the rest to fit into `room`, if `floor` bytes can stay.
+    /// Cuts the end so that the text fits into `room`, if at least `floor` bytes stay.
     ///
     /// A longer number makes a longer mark, which leaves less room for the head; the numbers of digits are tried
     /// in ascending order.
@@ -83,8 +83,8 @@ impl Kept {
         }
     }
 
-    /// Cuts as much of the middle as must go for the rest to fit into `room`; the tail begins after
-    /// `resumption`, and never within an escape.
+    /// Cuts the middle so that the text fits into `room`; the tail begins after `resumption`, and never within an
+    /// escape.
     pub(crate) fn without_middle(
         text: &str,
         room: usize,

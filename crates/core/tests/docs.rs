@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use convoke_core::ledger::Source;
+use convoke_core::ledger::{Ledger, Source};
 use convoke_core::{AssemblerInput, Assemblers};
 use serde_json::{Value, json};
 
@@ -66,6 +66,11 @@ fn ledgers_are_as_their_schema_says() {
     });
     let ledger = json!({"version": 2, "maxBytes": 1, "usedBytes": 1, "entries": [entry]});
     assert_eq!(check_ledger(&ledger), Ok(()));
+    let mut old = ledger.clone();
+    old["version"] = json!(1);
+    old["entries"][0].as_object_mut().unwrap().remove("range");
+    let read: Ledger<'_> = serde_json::from_value(old.clone()).unwrap();
+    assert_eq!((check_ledger(&old), json!(read)), (Ok(()), old));
     for source in sources() {
         let mut ledger = ledger.clone();
         ledger["entries"][0]["source"] = json!(source);
@@ -84,7 +89,7 @@ fn ledgers_are_as_their_schema_says() {
         ledger
     };
     let wrong = [
-        with("/version", json!(1)),
+        with("/version", json!(3)),
         with("/usedBytes", Value::Null),
         with("/maxBytes", json!("1")),
         with("/more", json!(1)),

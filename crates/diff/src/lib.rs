@@ -30,7 +30,8 @@ pub struct LineDiff<'a> {
 }
 
 /// The change to a line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum LineChange {
     /// The line is in both texts.
     Same,
@@ -131,6 +132,10 @@ fn span(lines: Range<usize>) -> String {
         many => format!("{},{many}", lines.start + 1),
     }
 }
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
 
 #[cfg(test)]
 mod tests {

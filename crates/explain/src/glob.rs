@@ -7,8 +7,7 @@ use std::collections::HashMap;
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
-/// Globs that are compared with whole paths: `*`, `**`, `?`, brackets and braces, dots being nothing
-/// special.
+/// Globs that are compared with whole paths: `*`, `**`, `?`, brackets and braces. A leading dot is not special.
 #[derive(Debug, Default)]
 pub(crate) struct Globs {
     set: GlobSet,

@@ -14,7 +14,8 @@ use convoke_files::{EntryKind, Files, Head};
 /// The largest file whose text is kept for the next agent that asks for it.
 const MAX_KEPT: u64 = 256 * 1024;
 
-/// The most bytes that the rules of one agent read: far more than any model takes, and little enough to keep.
+/// The maximum number of bytes that the rules of one agent read: far more than any model takes, and little enough to
+/// keep.
 const MAX_READ: u64 = 64 * 1024 * 1024;
 
 /// Values by the bytes of a path, which are compared faster than its components.
@@ -32,7 +33,7 @@ pub(crate) struct Listed<'a> {
     unlisted: RefCell<BTreeSet<PathBuf>>,
 }
 
-/// What is known of the files, for all agents.
+/// The cached files and listings, shared by all agents.
 struct Cache<'a> {
     files: &'a (dyn Files + Sync),
     heads: Shared<ByPath<Head>>,
@@ -185,7 +186,7 @@ impl Files for Listed<'_> {
         let has_enough =
             |head: &&Head| head.size == head.bytes.len() as u64 || limit <= head.bytes.len() as u64;
         // A lookup of the size reads nothing; the total that is read is bounded. What another agent has read counts too,
-        // so that the order of the agents is no matter.
+        // so that the order of the agents does not matter.
         if limit > 0 && self.read.get() >= MAX_READ {
             return Err(too_much());
         }

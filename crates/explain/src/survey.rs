@@ -61,7 +61,7 @@ const NESTED: [&str; 5] =
 const NOT_SEARCHED: [&str; 8] =
     ["node_modules", "target", "vendor", "dist", "build", "out", "venv", "__pycache__"];
 
-/// The most directories and entries below the working directory that are looked at.
+/// The maximum number of directories and entries below the working directory that are looked at.
 const MAX_NESTED_DIRECTORIES: usize = 128;
 const MAX_NESTED_ENTRIES: usize = 4_096;
 

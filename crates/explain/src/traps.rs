@@ -18,7 +18,7 @@ use crate::survey::Survey;
 /// The minimum size of copies that are reported.
 const WORTH_MENTIONING: usize = 32;
 
-/// Adds what only a look at the whole shows.
+/// Adds the diagnostics that need the reports of all agents.
 pub(crate) fn report(
     files: &dyn Files,
     session: &Session,

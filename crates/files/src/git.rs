@@ -6,6 +6,7 @@ use crate::{EntryKind, FileKind, Files, absolute};
 
 /// The kind of a `.git`.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum GitKind {
     /// A repository.
     Repository,

@@ -1,4 +1,4 @@
-//! The one way to files: [`Files`] reads a tree of files, and every read has a limit.
+//! File access: [`Files`] reads a tree of files, and every read has a limit.
 //!
 //! [`Disk`] is the real file system; [`MemoryTree`] is a tree with links, modes and unreadable entries
 //! that needs no disk. Both answer with the same errors, so that rules that depend on *why* a file could
@@ -23,6 +23,8 @@ pub use limit::{FileKind, TooLarge};
 pub use memory::MemoryTree;
 
 /// The kind of an entry.
+///
+/// Exhaustive on purpose: a new kind must be handled everywhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EntryKind {
     /// A regular file.

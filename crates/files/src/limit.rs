@@ -77,7 +77,7 @@ pub struct TooLarge {
     pub path: PathBuf,
     /// Its size in bytes, or more than `limit` when the size is not known.
     pub size: u64,
-    /// The most bytes that it may have.
+    /// The maximum number of bytes that it may have.
     pub limit: u64,
     /// Its kind.
     pub kind: FileKind,
@@ -106,7 +106,7 @@ impl From<TooLarge> for io::Error {
     }
 }
 
-/// The most entries of a directory that are listed.
+/// The maximum number of entries of a directory that are listed.
 pub const MOST_ENTRIES: usize = 100_000;
 
 /// A directory that has more entries than are listed.
@@ -146,7 +146,7 @@ pub fn check(path: &Path, kind: FileKind, size: u64) -> Result<(), TooLarge> {
     Err(TooLarge { path: path.to_owned(), size, limit, kind })
 }
 
-/// Reads a stream to its end, unless it has more bytes than a kind of file may have. `name` stands for
+/// Reads a stream to its end, unless it has more bytes than a kind of file may have. `name` is used in errors for
 /// the stream in an error.
 pub fn read_stream(stream: impl Read, name: &Path, kind: FileKind) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();

@@ -8,7 +8,7 @@ use std::path::{Component, Path, PathBuf};
 use super::limit::collect_entries;
 use super::{EntryKind, Files, Head};
 
-/// The most links that one path may lead through, as on Linux.
+/// The maximum number of links that one path may lead through, as on Linux.
 const MAX_LINKS: u32 = 40;
 
 /// Files, directories and links in memory, some of which may be unreadable.

@@ -81,7 +81,7 @@ pub fn plain_fields(front_matter: &str) -> Option<Vec<(&str, &str)>> {
     Some(fields)
 }
 
-/// The most keys that [`plain_fields`] reads: it compares each with all before it.
+/// The maximum number of keys that [`plain_fields`] reads: it compares each with all before it.
 const MAX_PLAIN_FIELDS: usize = 32;
 
 /// The longest key that [`plain_fields`] reads; YAML has a limit of its own, of 1024 characters.
@@ -126,7 +126,7 @@ fn is_printable_ascii(byte: u8) -> bool {
     matches!(byte, b' '..=b'~')
 }
 
-/// Returns whether a character stands for itself in YAML, wherever it is in a text.
+/// Returns whether a character is literal in YAML, wherever it is in a text.
 fn is_text(character: char) -> bool {
     let is_line_break = matches!(character, '\u{2028}' | '\u{2029}');
     let is_refused = matches!(character, '\u{feff}' | '\u{fffe}' | '\u{ffff}');

@@ -1,5 +1,5 @@
-//! The files of a project. Links that lead out of an untrusted one are not followed, and those to secrets of the user in
-//! none: otherwise a project, or a member that changes it, could send any file of the user to a model.
+//! The files of a project. Links that lead out of an untrusted project are not followed, and links to the user's
+//! secrets in no project: otherwise a project, or a member that changes it, could send any file of the user to a model.
 //!
 //! A project is the repository around the working directory, or the directory alone. Instruction files above it are read
 //! too, since for Codex any `.git` marks a root; a link there may not leave its own directory.
@@ -28,7 +28,7 @@ pub(crate) struct ProjectFiles {
     configuration: PathBuf,
     /// The key, which is removed from all files.
     key: Option<Key>,
-    /// The user's secrets, and the working directory, which is none.
+    /// The user's secrets, and the working directory, which never counts as one.
     secrets: Secrets,
     cwd: PathBuf,
     /// The files that were not read, with the reason.

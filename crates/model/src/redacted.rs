@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use convoke_core::ledger::{ENVELOPE, Entry, Ledger, Source};
+use convoke_core::ledger::{ENVELOPE, Entry, Rule, Source};
 use convoke_core::{Fragment, SourcedText, TextWriter};
 use convoke_files::Head;
 use convoke_thread::prompt::Request;
@@ -14,6 +14,9 @@ use crate::wire::strings::each_string;
 
 /// The maximum length of a key. This much more of a file is read, so that a limit never cuts a key.
 pub(crate) const LONGEST_KEY: u64 = 8 << 10;
+
+/// The rule of entries whose texts contained the key.
+const REMOVED: &str = "the key was removed";
 
 /// Returns a text without the key, with the entries that cover it. If the given entries do not cover the text, or the
 /// key spans two of them, the whole text becomes one message of the user.
@@ -42,11 +45,14 @@ pub(crate) fn sourced(
 fn without_key_in(key: &Key, text: &SourcedText<'static>) -> SourcedText<'static> {
     let mut out = TextWriter::new("");
     for (own, entry) in text.pieces() {
-        let mut own = own.to_owned();
-        key.take_out_of(&mut own);
+        let mut clean = own.to_owned();
+        key.take_out_of(&mut clean);
+        let rule = if clean == own { entry.rule.clone() } else { Rule::Other(REMOVED.into()) };
+        // The mark may be longer than the key.
+        let removed = own.len().saturating_sub(clean.len()) as u64;
         out.section(entry.section.clone());
-        let fragment = Fragment::new(own, entry.source.clone());
-        out.cut_fragment(fragment, entry.cut_bytes, entry.rule.clone());
+        let fragment = Fragment::new(clean, entry.source.clone());
+        out.cut_fragment(fragment, entry.cut_bytes + removed, rule);
     }
     out.finish()
 }
@@ -67,15 +73,14 @@ pub(crate) fn request(key: &Key, request: &Request) -> Option<Request> {
     let sourced = SourcedText::covered(request.body.clone(), entries);
     let sourced = sourced.map(|sourced| without_key_in(key, &sourced));
     let sourced = sourced.filter(|sourced| sourced.text() == body).unwrap_or_else(|| {
-        let source = Source::Convoke { what: Cow::Borrowed(ENVELOPE) };
-        SourcedText::new(ENVELOPE, Fragment::new(body, source))
+        // The key spans two entries: what belongs to which is no longer known.
+        let mut out = TextWriter::new(ENVELOPE);
+        let fragment = Fragment::new(body, Source::convoke(ENVELOPE));
+        out.cut_fragment(fragment, 0, Rule::Other(REMOVED.into()));
+        out.finish()
     });
     let (body, entries) = sourced.into_parts();
-    let mut ledger = Ledger::new(None);
-    for entry in entries {
-        ledger.push(entry);
-    }
-    Some(Request { body, ledger, ..request.clone() })
+    Some(Request { body, ledger: entries.into_iter().collect(), ..request.clone() })
 }
 
 /// Removes the key from the start of a file, of which more than `limit` bytes were read.
@@ -102,7 +107,31 @@ fn without_key(key: &Key, bytes: &[u8]) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
+    use convoke_core::ledger::Target;
+
     use super::*;
+
+    #[test]
+    fn entries_whose_texts_contained_the_key_say_so() {
+        let key = Key::from_env("K", &[("K".into(), "correct-horse".into())]).unwrap();
+        let entry = |section: &'static str, range| Entry {
+            target: Target::Prompt,
+            section: section.into(),
+            source: Source::setting("cwd"),
+            range,
+            cut_bytes: 0,
+            rule: Rule::Fits,
+        };
+        let text = "in /correct-horse/a";
+        let entries = vec![entry("a", 0..3), entry("b", 3..19)];
+        let clean = sourced(Some(&key), text, entries, "user");
+        let pieces: Vec<_> = clean
+            .pieces()
+            .map(|(own, entry)| (own, entry.rule.to_string(), entry.cut_bytes))
+            .collect();
+        let expected = [("in ", "fits".to_owned(), 0), ("/[redacted]/a", REMOVED.to_owned(), 3)];
+        assert_eq!(pieces, expected);
+    }
 
     #[test]
     fn a_key_that_a_limit_would_cut_in_two_is_taken_out_whole() {

@@ -5,7 +5,7 @@ use convoke_core::{AssemblerOutput, Diagnostic};
 use serde::Serialize;
 use serde_json::Value;
 
-/// A prompt, its system text, and the account of both.
+/// A prompt, its system text, and the ledger of both.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Answer<'a> {

@@ -10,10 +10,10 @@ use crate::known::{Known, Place};
 use crate::mask::Span;
 use crate::spelling;
 
-/// The most bytes between two of an encoded value: a line break, an indentation, a separator.
+/// The maximum number of bytes between two of an encoded value: a line break, an indentation, a separator.
 const MOST_GAP: u32 = 16;
 
-/// A spelling of fewer bytes stands in too many texts.
+/// Shorter spellings occur in too many texts.
 const SHORTEST: usize = 6;
 
 /// The spellings of known values in a text whose escapes are decoded.
@@ -120,7 +120,7 @@ impl EncodedScan {
             && finders.into_iter().flatten().all(Finder::is_idle);
     }
 
-    /// Returns from where on more text decides.
+    /// Returns the position from which on more text is needed to decide.
     pub fn open_from(&self) -> Option<usize> {
         let finders = [&self.unescaped, &self.base64, &self.hex];
         let open = finders.into_iter().flatten().filter_map(Finder::open_from);

@@ -141,7 +141,7 @@ impl Unescape {
         }
     }
 
-    /// Takes a byte that stands for itself, or began an escape.
+    /// Takes a literal byte, or one that began an escape.
     fn plain(
         &mut self,
         byte: u8,

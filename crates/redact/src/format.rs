@@ -14,9 +14,9 @@ use crate::boundary::Boundary;
 use crate::mask::Span;
 use crate::randomness::Randomness;
 
-/// A key that has not shown itself within so many bytes is none.
+/// The maximum length of a candidate: one that is not recognised by then is not a key.
 const MOST_OPEN: usize = 8 << 10;
-/// The most characters between the name of a key and its value.
+/// The maximum number of characters between the name of a key and its value.
 const MOST_GLUE: usize = 8;
 
 const ALNUM: u8 = UPPER | LOWER | DIGIT;
@@ -289,7 +289,7 @@ impl FormatScan {
         }
     }
 
-    /// Returns from where on more text decides.
+    /// Returns the position from which on more text is needed to decide.
     pub fn open_from(&self, at: usize, boundary: &Boundary) -> usize {
         let candidates = self
             .candidates

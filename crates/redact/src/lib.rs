@@ -36,3 +36,7 @@ mod url;
 pub use self::mask::MARK;
 pub use self::redactor::{Redactor, is_secret_name};
 pub use self::stream::StreamRedactor;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

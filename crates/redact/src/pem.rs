@@ -1,7 +1,7 @@
 //! Private keys in PEM: a title, and below it the key in base64.
 //!
-//! People mention such titles, so a title alone is not a key. Keys are quoted, numbered and put in JSON, so some signs may
-//! stand between the lines of one.
+//! People mention such titles, so a title alone is not a key. Keys are quoted, numbered and put in JSON, so other
+//! characters may occur between the lines of one.
 
 use crate::mask::Span;
 
@@ -10,13 +10,13 @@ pub(crate) const BEGINS: &str = "-----BEGIN ";
 /// The text after the dashes of the last line.
 const ENDS: &[u8] = b"END ";
 const DASHES: usize = 5;
-/// The most characters of the words in a title.
+/// The maximum number of characters of the words in a title.
 const MOST_WORDS: usize = 64;
 /// A run of base64 that is shorter is a word, unless it is the last of a key.
 const RUN: usize = 16;
 /// A run of base64 that is not a word, whatever follows.
 const SURE_RUN: usize = 40;
-/// The most bytes between two runs of one key.
+/// The maximum number of bytes between two runs of one key.
 const MOST_BETWEEN: usize = 256;
 /// The headers above the base64.
 const HEADERS: [&[u8]; 6] =
@@ -100,7 +100,7 @@ impl PrivateKey {
         self.has_base64.then_some(Span { start: self.start, end: at })
     }
 
-    /// Returns from where on more text decides.
+    /// Returns the position from which on more text is needed to decide.
     pub fn open_from(&self) -> usize {
         if self.has_base64 { self.end } else { self.start }
     }
@@ -185,7 +185,7 @@ impl PrivateKey {
         }
     }
 
-    /// Takes a byte that may stand between two runs: white space, quotation marks and signs before a line. All that is
+    /// Takes a byte that may occur between two runs: white space, quotation marks and signs before a line. All that is
     /// not ASCII counts as a sign.
     fn between(&mut self, byte: u8, at: usize) -> bool {
         self.has_lines |= matches!(byte, b'\n' | b'\\');

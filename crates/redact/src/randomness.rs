@@ -92,7 +92,7 @@ impl Segment {
         self.changes += u32::from(is_digit != self.last.is_ascii_digit());
         self.humps += u32::from(byte.is_ascii_uppercase() && self.last.is_ascii_lowercase());
         let is_vowel = matches!(byte.to_ascii_lowercase(), b'a' | b'e' | b'i' | b'o' | b'u' | b'y');
-        // `xxxx` stands for a key.
+        // `xxxx` is a placeholder for a key.
         let is_repeated = byte.eq_ignore_ascii_case(&self.last);
         self.varied_digits += u32::from(is_digit && !is_repeated);
         let is_consonant = !is_digit && !is_vowel;

@@ -16,7 +16,7 @@ use crate::stream::StreamRedactor;
 const SHORTEST: usize = 8;
 /// The minimum length of a key: shorter ones occur in too many texts.
 const SHORTEST_KEY: usize = 4;
-/// Values that are given where no key is needed. People write of them.
+/// Placeholder values for servers without keys. They occur in ordinary texts.
 const PLACEHOLDERS: [&str; 16] = [
     "anything",
     "apikey",

@@ -2,7 +2,7 @@
 //!
 //! Each byte is shown once to each detector: the automaton of known values, the automaton of formats with the candidates
 //! that it opened, and the private key and the URL that are being read, if any. A detector keeps what it needs of the past
-//! in its state, so that no byte is looked at again.
+//! in its state, so that no byte is read again.
 
 use std::sync::Arc;
 

@@ -19,7 +19,7 @@ pub(crate) fn in_json(value: &str) -> Vec<String> {
     spellings
 }
 
-/// Returns a text as it stands in a string of JSON.
+/// Returns a text as it is written in a JSON string.
 pub(crate) fn json(text: &str) -> String {
     let quoted = serde_json::Value::from(text).to_string();
     quoted[1..quoted.len() - 1].to_owned()

@@ -2,10 +2,10 @@
 
 use crate::mask::Span;
 
-/// The most bytes of a URL's authority.
+/// The maximum number of bytes of a URL's authority.
 const MOST_BYTES: usize = 1 << 10;
 
-/// Words that stand for a password.
+/// Placeholders of a password.
 const PLACEHOLDERS: [&[u8]; 9] = [
     b"password",
     b"your_password",
@@ -63,7 +63,7 @@ impl Authority {
         (!is_digest && !is_placeholder(password)).then_some(Span { start, end })
     }
 
-    /// Returns from where on more text decides.
+    /// Returns the position from which on more text is needed to decide.
     pub fn open_from(&self) -> Option<usize> {
         self.password
     }

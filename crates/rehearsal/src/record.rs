@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use convoke_wire::{ModelCall, RequestKind, Usage};
+use convoke_wire::{CREDENTIAL_HEADERS, ModelCall, RequestKind, Usage};
 use hyper::http::request::Parts;
 use serde::{Deserialize, Serialize};
 
@@ -76,9 +76,6 @@ pub enum Answered {
     },
 }
 
-const SECRET_HEADERS: [&str; 6] =
-    ["authorization", "proxy-authorization", "x-api-key", "api-key", "x-goog-api-key", "cookie"];
-
 /// Returns the headers in order, with secrets replaced by their length.
 pub(crate) fn headers(parts: &Parts) -> Vec<(String, String)> {
     let headers = parts.headers.iter().map(|(name, value)| {
@@ -94,7 +91,7 @@ pub(crate) fn headers(parts: &Parts) -> Vec<(String, String)> {
 
 /// Returns whether a header is secret, by a list and by words in its name.
 fn is_secret(name: &str) -> bool {
-    SECRET_HEADERS.contains(&name)
+    CREDENTIAL_HEADERS.contains(&name)
         || ["token", "secret", "password", "credential"].iter().any(|word| name.contains(word))
 }
 

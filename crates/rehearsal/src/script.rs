@@ -163,7 +163,7 @@ pub struct Condition {
     pub wire: Option<Wire>,
     /// The model that is called.
     pub model: Option<String>,
-    /// A text that stands in the body.
+    /// A text that the body must contain.
     pub contains: Option<String>,
 }
 

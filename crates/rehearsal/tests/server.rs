@@ -277,7 +277,7 @@ async fn a_request_is_kept_to_the_byte_and_its_secrets_are_not() {
     let body = format!("{{\"model\": \"m\",\n \"x\": {}}}", json!(text));
     let head = format!(
         "POST {} HTTP/1.1\r\nx-api-key: hunter2\r\nauthorization: Bearer hunter2\r\n\
-         x-session-token: hunter2\r\nx-app: cli\r\nhost: {}\r\ncontent-type: application/json\r\n",
+         x-session-token: hunter2\r\nx-oai-attestation: hunter2\r\nx-app: cli\r\nhost: {}\r\ncontent-type: application/json\r\n",
         own_path(&server, "/v1/messages?key=hunter2&beta=true"),
         server.address()
     );

@@ -63,7 +63,7 @@ impl Access {
 
 /// Returns whether a connection was opened by this user, if the system reports it.
 ///
-/// A base URL may stand in an argument list, which every user of the machine can read.
+/// A base URL may be in an argument list, which every user of the machine can read.
 pub(crate) fn is_of_this_user(peer: SocketAddr, own: SocketAddr) -> bool {
     let (SocketAddr::V4(peer), SocketAddr::V4(own)) = (peer, own) else { return false };
     let mut table = String::new();

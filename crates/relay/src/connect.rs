@@ -46,7 +46,7 @@ pub(crate) enum ConnectError {
     TimedOut(String),
     #[error("the proxy refused a connection to {0}: {1}")]
     Proxy(String, String),
-    #[error("cannot speak to {0}: {1}")]
+    #[error("cannot communicate with {0}: {1}")]
     Http(String, hyper::Error),
 }
 

@@ -20,7 +20,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::stored;
 use crate::tee::{AnswerContent, AnswerCopy, BodyCopy, KeptBytes};
 
-/// The most bytes of a body, when it is decoded.
+/// The maximum number of bytes of a body, when it is decoded.
 const LONGEST_BODY: usize = 64 << 20;
 
 /// The time that an answer has to begin before the request is read. Reading a large one takes milliseconds, which a quick

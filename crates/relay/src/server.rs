@@ -26,14 +26,14 @@ use crate::forward;
 use crate::tunnel::{Tunnel, Tunnels};
 use crate::upstream::Upstream;
 
-/// The most connections of a program at a time; more wait to be accepted.
+/// The maximum number of connections of a program at a time; more wait to be accepted.
 const MOST_CONNECTIONS: usize = 256;
 
-/// The most exchanges that wait to be taken.
+/// The maximum number of exchanges that wait to be taken.
 const MOST_WAITING: usize = 64;
 
-/// The most requests that are not reported whole. Beyond it a request waits before it is forwarded, so that what no reader
-/// takes does not pile up.
+/// The maximum number of requests that are not reported whole. Beyond it a request waits before it is forwarded, so
+/// that what no reader takes does not pile up.
 const MOST_REPORTS: usize = 2 * MOST_CONNECTIONS;
 
 /// The maximum number of credentials of a program that are remembered.
@@ -53,11 +53,12 @@ pub struct RelayOptions {
     /// A program that the agent runs in a shell inherits the address, and its requests are forwarded and
     /// not recorded.
     pub own_user_agents: Vec<String>,
-    /// The most bytes of a request that are kept; a larger one is forwarded, and recorded without its body.
+    /// The maximum number of bytes of a request that are kept; a larger one is forwarded, and recorded without its
+    /// body.
     pub longest_body: usize,
     /// The hosts that the program may have a tunnel to, on port 443.
     pub tunnel_hosts: Vec<String>,
-    /// The most bytes that pass through all tunnels, in both directions. Signing in takes thousands.
+    /// The maximum number of bytes that pass through all tunnels, in both directions. Signing in takes thousands.
     pub most_tunnel_bytes: u64,
 }
 

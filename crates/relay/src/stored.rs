@@ -1,5 +1,6 @@
 //! The stored parts of a request's head: the allowed headers, and the target without secrets.
 
+use convoke_wire::CREDENTIAL_HEADERS;
 use hyper::HeaderMap;
 use hyper::header::COOKIE;
 use hyper::http::uri::PathAndQuery;
@@ -31,18 +32,6 @@ const STORED_HEADERS: [&str; 22] = [
     "x-stainless-runtime-version",
 ];
 
-/// The headers that carry credentials, by which a key is recognised elsewhere.
-const CREDENTIALS: [&str; 8] = [
-    "authorization",
-    "proxy-authorization",
-    "x-api-key",
-    "x-goog-api-key",
-    "api-key",
-    "x-amz-security-token",
-    "cookie",
-    "x-oai-attestation",
-];
-
 /// Returns the headers that are stored, in order.
 pub(crate) fn headers(headers: &HeaderMap) -> Vec<(String, String)> {
     let stored = headers.iter().filter(|(name, _)| STORED_HEADERS.contains(&name.as_str()));
@@ -52,13 +41,13 @@ pub(crate) fn headers(headers: &HeaderMap) -> Vec<(String, String)> {
 
 /// Returns the secrets of a request's head.
 pub(crate) fn credentials(headers: &HeaderMap, target: &PathAndQuery) -> Vec<String> {
-    let given = headers
-        .iter()
-        .filter(|(name, _)| CREDENTIALS.contains(&name.as_str()) || is_users_own(name.as_str()));
+    let given = headers.iter().filter(|(name, _)| {
+        CREDENTIAL_HEADERS.contains(&name.as_str()) || is_users_own(name.as_str())
+    });
     let secrets = given.flat_map(|(name, value)| {
         let value = value.to_str().unwrap_or_default();
         let cookies = value.split(';').filter_map(|cookie| Some(cookie.split_once('=')?.1));
-        // A scheme such as `Bearer` stands before the secret.
+        // A scheme such as `Bearer` precedes the secret.
         let secret = value.rsplit(' ').next().filter(|_| name != COOKIE);
         secret
             .into_iter()
@@ -106,7 +95,7 @@ fn is_users_own(name: &str) -> bool {
     ];
     let mut words = name.split(['-', '_']);
     !STORED_HEADERS.contains(&name)
-        && !CREDENTIALS.contains(&name)
+        && !CREDENTIAL_HEADERS.contains(&name)
         && !words.any(|word| OF_PROGRAMS.iter().any(|it| word.starts_with(it)))
 }
 

@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 
 use convoke_wire::AnswerReader;
 
-/// The most bytes of all requests that are kept at a time, including those still in the queue. A program
+/// The maximum number of bytes of all requests that are kept at a time, including those still in the queue. A program
 /// that an agent runs can send many at once.
 const MOST_KEPT: usize = 256 << 20;
 
@@ -97,7 +97,7 @@ impl RequestTee {
     fn finish(&mut self) {
         if let Some(done) = self.done.take() {
             let sha256 = std::mem::take(&mut self.hash).finalize().into();
-            // Nobody listens when the relay has ended.
+            // The receiver is gone when the relay has ended.
             let _ = done.send(BodyCopy { kept: self.kept.take(), bytes: self.bytes, sha256 });
         }
     }
@@ -159,7 +159,7 @@ pub(crate) enum AnswerContent {
     Ignored,
 }
 
-/// The most bytes of a compressed answer that are kept until it ends.
+/// The maximum number of bytes of a compressed answer that are kept until it ends.
 const LONGEST_ENCODED: usize = 32 << 20;
 
 /// The body of an answer on its way to the program.
@@ -220,7 +220,7 @@ impl AnswerTee {
         }
         let content = std::mem::replace(&mut self.content, AnswerContent::Ignored);
         let (first_byte, elapsed) = (self.first_byte, self.since.elapsed());
-        // Nobody listens when the relay has ended.
+        // The receiver is gone when the relay has ended.
         let _ = done.send(AnswerCopy { content, first_byte, elapsed, failure });
     }
 }

@@ -35,11 +35,11 @@ use crate::upstream::Upstream;
 
 /// The only port that a tunnel leads to.
 const PORT: u16 = 443;
-/// The most tunnels at a time.
+/// The maximum number of tunnels at a time.
 const MOST_TUNNELS: usize = 32;
 /// The longest first message of an encrypted connection.
 const LONGEST_HELLO: usize = 64 << 10;
-/// The most refused hosts that are remembered.
+/// The maximum number of refused hosts that are remembered.
 const MOST_REFUSED: usize = 64;
 /// The user name of the proxy's address; the secret is the password.
 const USER: &str = "convoke";

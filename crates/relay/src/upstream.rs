@@ -11,7 +11,7 @@ pub struct Upstream {
     pub(crate) is_tls: bool,
     pub(crate) host: String,
     pub(crate) port: u16,
-    /// Host and port, as they stand in a URL.
+    /// Host and port, as in a URL.
     pub(crate) authority: String,
     /// The path, without a slash at its end.
     pub(crate) path: String,
@@ -27,10 +27,10 @@ pub enum InvalidUpstream {
     #[error("unsupported scheme `{0}`; use https")]
     Scheme(String),
     /// It holds a name or a password.
-    #[error("a URL with a name or a password is not forwarded to")]
+    #[error("the URL must not contain a name or a password")]
     Credentials,
     /// It would send credentials over the network unencrypted.
-    #[error("http is forwarded to on this machine only; use https for `{0}`")]
+    #[error("http is supported for this machine only; use https for `{0}`")]
     Unencrypted(String),
 }
 

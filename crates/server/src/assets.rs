@@ -23,7 +23,7 @@ const FILES: [(&str, &str, &str); 6] = [
     ("icon.svg", "image/svg+xml", include_str!("../assets/icon.svg")),
 ];
 
-/// The style sheet, for documents that stand alone.
+/// The style sheet, for standalone documents.
 pub(crate) const STYLE: &str = FILES[0].2;
 
 /// The hash of all files, which is part of their addresses: a new version is never mixed with an old one.

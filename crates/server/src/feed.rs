@@ -26,13 +26,13 @@ use tokio::sync::watch;
 use crate::query::Form;
 use crate::stored::{Question, Standing, excerpt};
 
-/// The time between two looks at the head of a session that another process may write.
+/// The interval at which the head of a session is polled that another process may write.
 const POLL: Duration = Duration::from_millis(250);
-/// The most steps of a running turn that are shown; earlier ones are in its events.
+/// The maximum number of steps of a running turn that are shown; earlier ones are in its events.
 const STEPS_SHOWN: usize = 20;
 /// The rendered messages that are kept for other viewers.
 const MESSAGES_KEPT: usize = 32;
-/// The most notes that are kept.
+/// The maximum number of notes that are kept.
 const NOTES: usize = 20;
 
 /// The feeds of the sessions that are watched or held.
@@ -163,7 +163,7 @@ pub(crate) struct Seen {
     pub steps_version: u64,
 }
 
-/// The most bytes of a text that are sent at a time.
+/// The maximum number of bytes of a text that are sent at a time.
 const PART_BYTES: usize = 64 << 10;
 
 impl LiveTurn {
@@ -509,7 +509,7 @@ async fn follow(store: AnyStore, feed: Weak<Feed>) {
     let mut attendance = None;
     loop {
         let Some(feed) = feed.upgrade() else { return };
-        // Who watches a session that another machine runs can answer the questions of its agents.
+        // A viewer of a session that another machine runs can answer the questions of its agents.
         if !feed.is_viewed() {
             attendance = None;
         } else if attendance.is_none()

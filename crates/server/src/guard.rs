@@ -110,7 +110,7 @@ impl Guard {
             return if is_read {
                 Ok(())
             } else {
-                Err(ApiError::forbidden("nothing can be done there"))
+                Err(ApiError::forbidden("this address accepts no actions"))
             };
         }
         let site = headers.get("sec-fetch-site").and_then(|site| site.to_str().ok());

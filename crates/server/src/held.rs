@@ -22,7 +22,7 @@ use crate::feed::{Feed, FeedObserver, Feeds};
 use crate::host::{Compose, Host, OpenedSession};
 use crate::stored::Standing;
 
-/// The most requests that wait for a session.
+/// The maximum number of requests that wait for a session.
 const REQUEST_LIMIT: usize = 16;
 /// The interval at which a session is checked for viewers.
 const LOOK: Duration = Duration::from_secs(1);

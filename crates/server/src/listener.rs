@@ -14,7 +14,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::{Sleep, sleep};
 
-/// The most connections at a time; more wait to be accepted.
+/// The maximum number of connections at a time; more wait to be accepted.
 pub const MOST_CONNECTIONS: usize = 512;
 /// The time limit for the head of a request.
 pub const HEAD_TIMEOUT: Duration = Duration::from_secs(10);

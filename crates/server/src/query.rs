@@ -35,7 +35,7 @@ pub(crate) struct ListQuery {
     /// The number of sessions to skip.
     #[serde(default)]
     pub from: usize,
-    /// The most sessions.
+    /// The maximum number of sessions.
     pub limit: Option<usize>,
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct MessagesQuery {
     pub before: Option<u64>,
     /// A message that the page must contain.
     pub message: Option<u64>,
-    /// The most messages.
+    /// The maximum number of messages.
     pub limit: Option<usize>,
 }
 
@@ -56,7 +56,7 @@ pub(crate) struct TurnsQuery {
     /// The turn before the first one of the page.
     #[serde(default)]
     pub after: u64,
-    /// The most turns.
+    /// The maximum number of turns.
     pub limit: Option<usize>,
 }
 

@@ -16,16 +16,16 @@ use serde_json::{Value, json};
 
 /// The default number of messages of a page.
 pub const PAGE: usize = 100;
-/// The most messages or turns of a page.
+/// The maximum number of messages or turns of a page.
 pub const MOST_ROWS: usize = 1_000;
 /// The turns without a reply that are shown, the last ones.
 const UNANSWERED: usize = 20;
 /// The number of recent turns that are searched for those without a reply.
 const RECENT_TURNS: u64 = 200;
-/// The most bytes of a tool's input or output in a list of steps.
+/// The maximum number of bytes of a tool's input or output in a list of steps.
 const EXCERPT: usize = 2 << 10;
 
-/// The most turns of a session whose cost is added up for the list.
+/// The maximum number of turns of a session whose cost is added up for the list.
 const COUNTED_TURNS: u64 = 2_000;
 
 /// A session in the list.

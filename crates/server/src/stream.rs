@@ -23,7 +23,7 @@ use crate::views;
 
 /// The interval of comments.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
-/// The most messages that are read at a time.
+/// The maximum number of messages that are read at a time.
 const PAGE: usize = 32;
 /// The number of queued parts for a slow client; beyond it the stream waits, and skips outdated parts.
 const AHEAD: usize = 4;

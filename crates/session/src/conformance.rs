@@ -149,15 +149,15 @@ async fn progress_is_kept_until_the_end(store: &impl Store) -> Result<(), StoreE
     let mut end = commit(head);
     end.attempts = vec![attempt(1, 1, &contents, true)];
     head = store.commit(new.id, end).await?;
-    assert_eq!(progress(1).await?, "", "what has come goes when the attempt ends");
-    assert_eq!(progress(2).await?, "x\n", "that of others stays");
+    assert_eq!(progress(1).await?, "", "progress is removed when the attempt ends");
+    assert_eq!(progress(2).await?, "x\n", "the progress of other attempts stays");
     for turn in [1, 3] {
         let mut late = commit(head);
         late.progress = vec![batch(turn, "late\n")];
         let refused = store.commit(new.id, late).await;
         assert!(
             matches!(refused, Err(StoreError::Recorded { .. })),
-            "only what is under way grows"
+            "only a running attempt accepts progress"
         );
     }
     store.remove(new.id).await?;
@@ -228,7 +228,11 @@ async fn a_session_is_held_by_one(store: &impl Store) -> Result<(), StoreError> 
         Some(StoreError::Held { holder, .. }) => Some(holder),
         _ => None,
     };
-    assert_eq!(told, Some(first), "a session is held by one, and the second is told by whom");
+    assert_eq!(
+        told,
+        Some(first),
+        "one process holds a session, and the error for a second one names the holder"
+    );
     let removed = store.remove(new.id).await;
     assert!(matches!(removed, Err(StoreError::Held { .. })), "a held session is not removed");
     drop(hold);
@@ -253,7 +257,10 @@ async fn removing_leaves_what_others_have(store: &impl Store) -> Result<(), Stor
     let gone = store.session(one.id).await;
     assert!(matches!(gone, Err(StoreError::NoSession(_))), "a removed session is gone");
     let gone = store.content(own.reference().hash).await;
-    assert!(matches!(gone, Err(StoreError::NoContent(_))), "what only it had is gone");
+    assert!(
+        matches!(gone, Err(StoreError::NoContent(_))),
+        "contents that only this session had are removed"
+    );
     assert_eq!(store.content(shared.reference().hash).await?, shared.text(), "the rest stays");
     assert!(store.message(two.id, MessageNumber(1)).await.is_ok(), "other sessions stay");
     let again = store.remove(one.id).await;

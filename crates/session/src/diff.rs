@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+pub use convoke_diff::LineChange;
 use convoke_diff::LineDiff;
 use serde::Serialize;
 
@@ -60,18 +61,6 @@ pub struct DiffLine {
     pub change: LineChange,
     /// The line, without its newline.
     pub text: String,
-}
-
-/// The texts that contain a line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum LineChange {
-    /// In both texts.
-    Same,
-    /// Only in the earlier one.
-    Removed,
-    /// Only in the later one.
-    Added,
 }
 
 /// An error of [`diff`].
@@ -160,15 +149,7 @@ const DIFF_TIME: Duration = Duration::from_millis(500);
 
 fn diff_lines(earlier: &str, later: &str) -> Vec<DiffLine> {
     let diff = LineDiff::of_lines(lines_of(earlier), lines_of(later), DIFF_TIME);
-    let lines = diff.lines().map(|(change, text)| {
-        let change = match change {
-            convoke_diff::LineChange::Same => LineChange::Same,
-            convoke_diff::LineChange::Removed => LineChange::Removed,
-            convoke_diff::LineChange::Added => LineChange::Added,
-        };
-        DiffLine { change, text: text.to_owned() }
-    });
-    lines.collect()
+    diff.lines().map(|(change, text)| DiffLine { change, text: text.to_owned() }).collect()
 }
 
 #[cfg(test)]

@@ -199,15 +199,15 @@ pub fn waits_for(node: Option<&str>, problem: Option<&str>) -> String {
 }
 
 impl SessionEventKind {
-    /// Returns the event of a conversation that an event of a turn's agent is. Questions have ids that those of no
-    /// other attempt have.
+    /// Converts an event of a turn's agent to an event of the conversation. Ids of questions are made unique to the
+    /// attempt.
     pub(crate) fn of_agent(turn: &Turn, attempt: u32, event: Event<'static>) -> Self {
         let (turn, member) = (turn.id, turn.member.clone());
         let id_of = |id| QuestionId { turn, attempt, id }.to_string();
         match event.kind {
             EventKind::PermissionAsked { question, expires_at } => {
                 let question = PermissionQuestion { id: id_of(question.id), ..question };
-                // Nothing can answer a question that is answered already, by a rule or an earlier answer.
+                // A question that a rule or an earlier answer has decided cannot be answered.
                 let answers = match (expires_at > 0, question.is_cut) {
                     (false, _) => Vec::new(),
                     (true, false) => PermissionAnswer::OFFERED.to_vec(),

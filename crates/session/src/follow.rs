@@ -443,7 +443,7 @@ fn question(stored: &Value) -> PermissionQuestion {
             input => input.to_string(),
         },
         diff: stored["diff"].as_str().map(str::to_owned),
-        directory: stored["directory"].as_str().map(PathBuf::from),
+        directory: stored["directory"].as_str().map(PathBuf::from).map(Box::new),
         ..PermissionQuestion::default()
     }
 }

@@ -28,6 +28,8 @@ pub struct Replayed {
 }
 
 /// The result of a replay.
+///
+/// Exhaustive on purpose: a new kind must be handled everywhere.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "result", rename_all = "kebab-case", rename_all_fields = "camelCase")]
 pub enum ReplayResult {

@@ -11,7 +11,7 @@ use crate::content::ContentHash;
 /// The texts of a request against those of its predecessor; of the first request, against nothing.
 pub type RequestDelta = RequestTexts<TextDelta>;
 
-/// The difference of a text to the previous one: the part between a common prefix and a common suffix.
+/// The difference of a text from the previous one: the part between a common prefix and a common suffix.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TextDelta {

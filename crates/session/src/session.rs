@@ -26,6 +26,8 @@ pub struct NewSession {
 }
 
 /// The kind of a rehearsal.
+///
+/// Exhaustive on purpose: a new kind must be handled everywhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Rehearsal {

@@ -67,8 +67,9 @@ impl QuestionId {
     }
 }
 
-/// What a person asks of the process that runs a turn.
+/// A request of a person to the process that runs a turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum TurnSignal {
     /// Cancel the turn.
     Cancel(TurnId),

@@ -6,8 +6,8 @@ use crate::{Member, MemberKind, Team};
 
 /// The text about teammates in each agent's system text.
 ///
-/// `briefing = "…"` in the team file replaces the standard text; in it, `{name}` stands for the agent's
-/// own name and `{teammates}` for the list of the others. `briefing = false` turns it off.
+/// `briefing = "…"` in the team file replaces the standard text; in it, `{name}` is replaced by the agent's own name
+/// and `{teammates}` by the list of the others. `briefing = false` turns it off.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Briefing {
     /// The standard text.

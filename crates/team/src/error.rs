@@ -162,7 +162,7 @@ pub struct Problem {
     pub fix: String,
 }
 
-/// The most errors that are reported: a file of 1 MiB can hold hundreds of thousands.
+/// The maximum number of errors that are reported: a file of 1 MiB can hold hundreds of thousands.
 const MOST: usize = 1000;
 
 /// Locates problems in a text, in its order. O(text + problems · log(lines)).
@@ -234,7 +234,7 @@ impl<'t> Lines<'t> {
     }
 }
 
-/// The most characters of a line that an excerpt shows before and after the start of an error.
+/// The maximum number of characters of a line that an excerpt shows before and after the start of an error.
 const REACH: usize = 60;
 
 /// Returns a line, shortened, and below it a caret. A value that may be a secret is not shown.

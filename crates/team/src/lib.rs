@@ -65,15 +65,15 @@ pub struct Team {
 /// The limits of a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// The most turns without a person in between.
+    /// The maximum number of turns without a person in between.
     pub turns: u64,
-    /// The most time for a turn.
+    /// The maximum duration of a turn.
     pub turn_timeout: Duration,
-    /// The most time for shells that an agent left running in the background when it answered.
+    /// The maximum time for shells that an agent left running in the background after its reply.
     pub background_timeout: Duration,
-    /// The most time that an agent waits for a person's permission.
+    /// The maximum time that an agent waits for a person's permission.
     pub ask_timeout: Duration,
-    /// The most queued turns.
+    /// The maximum number of queued turns.
     pub queue: u64,
     /// Whether turns that do not depend on each other may run at the same time.
     pub parallel: bool,

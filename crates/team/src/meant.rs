@@ -137,7 +137,7 @@ fn fix(word: &str, setting: &str, value: &DeValue<'_>) -> Option<String> {
     }
 }
 
-/// Returns whether a word stands for a person.
+/// Returns whether a word means a person.
 pub(crate) fn is_person(word: &str) -> bool {
     matches!(normalized(word).as_str(), "human" | "person" | "user" | "me" | "people")
 }

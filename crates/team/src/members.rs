@@ -69,7 +69,7 @@ impl Team {
 
     /// Returns a hint with the known names and the one nearest to `written`.
     pub fn hint(&self, written: &str) -> String {
-        /// The most names that are listed.
+        /// The maximum number of names that are listed.
         const LISTED: usize = 50;
         let names: Vec<&str> = self.names().take(LISTED).map(MemberName::as_str).collect();
         let mut members = format!("members: {}", names.join(", "));

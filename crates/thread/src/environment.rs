@@ -44,7 +44,7 @@ pub fn login_shell(passwd: &str, uid: u32) -> Option<&Path> {
 
 /// Returns the name of the user's shell from the path in the password file.
 ///
-/// A shell that is not there, or that Codex does not know, counts as the first of bash, zsh and sh
+/// A shell that is missing, or that Codex does not know, counts as the first of bash, zsh and sh
 /// that is installed in the folders of `search_path`.
 pub fn shell_name(
     files: &dyn Files,

@@ -83,6 +83,19 @@ impl JsonWriter {
         let _ = write!(self.text, "{value}");
     }
 
+    /// Writes a value with a source.
+    pub(crate) fn value_from(&mut self, value: &Value, sources: &Sources<'_>) {
+        match sources.value() {
+            None => self.value(value),
+            Some(entry) => {
+                self.separate();
+                self.sourced(entry, |out| {
+                    let _ = write!(out, "{value}");
+                });
+            }
+        }
+    }
+
     /// Writes a field of the envelope.
     pub(crate) fn field(&mut self, key: &str, text: &str) {
         self.key(key);
@@ -111,6 +124,7 @@ impl JsonWriter {
             rest = after;
             self.sourced(entry, |out| escape(own, out));
         }
+        debug_assert!(rest.is_empty() || sources.is_unrecorded(), "a text without a source");
         escape(rest, &mut self.text);
     }
 

@@ -52,7 +52,7 @@
 //!   their packs (a pack without `wrappers/model-switch.md` says nothing when the model changes), in
 //!   `~/.agents/skills`, in how tokens are counted, and in the default wire of a provider.
 //! - Configuration: `config.toml` of the user and of trusted projects, profiles, `-c` overrides, and
-//!   the keys that a prompt depends on. Other keys are not looked at.
+//!   the keys that a prompt depends on. Other keys are ignored.
 //! - Everything in the request's body: instructions, all items, reasoning, verbosity, schema, storing.
 //!   Tools are passed through; what tools return is reported by the caller.
 //! - Threads: started, resumed, forked, rolled back, interrupted, steered; compacted by hand and by
@@ -70,7 +70,7 @@
 //! # Known differences from the real program
 //!
 //! - HTTP headers are not made here.
-//! - `models_cache.json` is not read: models that a server lists are handed in by the caller.
+//! - `models_cache.json` is not read: the caller passes in the models that a server lists.
 //! - Command rules are read only as literal `prefix_rule` calls; a file with anything else is
 //!   reported and ignored, where Codex evaluates it.
 //! - A configuration value of the wrong type is an error that names the key. Keys that a prompt does

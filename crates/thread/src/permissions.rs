@@ -16,13 +16,14 @@ use convoke_files::{EntryKind, Files};
 const OPEN: &str = "<permissions instructions>";
 const CLOSE: &str = "</permissions instructions>";
 
-/// The most prefixes that are listed.
+/// The maximum number of prefixes that are listed.
 const MAX_PREFIXES: usize = 100;
-/// The most characters of that list.
+/// The maximum number of characters of that list.
 const MAX_PREFIX_CHARS: usize = 5000;
 
 /// The approval policy: when the user is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ApprovalPolicy {
     /// Never.
     Never,
@@ -47,6 +48,7 @@ pub enum SandboxMode {
 
 /// The sandbox policy for commands.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum SandboxPolicy {
     /// Everything.
     DangerFullAccess,

@@ -9,6 +9,7 @@ use crate::model::ModelInfo;
 /// The personality of the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum Personality {
     /// No personality.
     None,

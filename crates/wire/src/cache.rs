@@ -48,7 +48,7 @@ pub enum Group {
 /// The comparison of a request with the one before it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Comparison {
-    /// The bytes, from the beginning in cache order, that both have.
+    /// The number of bytes, from the beginning in cache order, that both have.
     pub unchanged_bytes: u64,
     /// The bytes of the earlier request in cache order: the most that can be unchanged.
     pub earlier_bytes: u64,
@@ -77,6 +77,7 @@ pub struct Difference {
 /// The cause of a difference, as far as the requests show it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Cause {
     /// Another model, another reasoning effort, or another lifetime of the cache.
     SettingsChanged,
@@ -255,7 +256,7 @@ pub fn common_start(one: &str, other: &str) -> u64 {
     one.bytes().zip(other.bytes()).take_while(|(one, other)| one == other).count() as u64
 }
 
-/// The most bytes of a word before and after the byte in question.
+/// The maximum number of bytes of a word before and after the byte in question.
 const MOST_OF_A_WORD: usize = 1024;
 
 /// Returns the word around a byte of a text.

@@ -10,6 +10,8 @@ use http::header::CONTENT_ENCODING;
 use ruzstd::decoding::StreamingDecoder;
 
 /// A body that cannot be decoded.
+///
+/// Exhaustive on purpose: a new kind must be handled everywhere.
 #[derive(Debug, thiserror::Error)]
 pub enum EncodingError {
     /// The encoding is unknown.

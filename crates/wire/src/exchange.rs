@@ -8,6 +8,8 @@ use crate::answer::AnswerFacts;
 use crate::recognition::ModelCall;
 
 /// A step of an exchange.
+///
+/// Exhaustive on purpose: a new kind must be handled everywhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Exchange {
     /// A program sent a request.

@@ -28,7 +28,7 @@ struct Finders {
 
 const USAGE_AT: usize = 0;
 const MODEL_AT: usize = 1;
-/// The most words of a wire.
+/// The maximum number of words of a wire.
 const MOST: usize = 6;
 
 impl Finders {

@@ -20,6 +20,18 @@
 //! # Ok::<(), serde_json::Error>(())
 //! ```
 
+/// The request headers that carry credentials.
+pub const CREDENTIAL_HEADERS: [&str; 8] = [
+    "authorization",
+    "proxy-authorization",
+    "x-api-key",
+    "x-goog-api-key",
+    "api-key",
+    "x-amz-security-token",
+    "cookie",
+    "x-oai-attestation",
+];
+
 pub mod answer;
 pub mod cache;
 mod dates;

@@ -9,6 +9,8 @@ use serde_json::Value;
 use crate::wire::Wire;
 
 /// The kind of a request.
+///
+/// Exhaustive on purpose: a new kind must be handled everywhere.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "kind")]
 pub enum RequestKind {

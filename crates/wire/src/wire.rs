@@ -6,6 +6,8 @@ use http::request::Parts;
 use serde::{Deserialize, Serialize};
 
 /// A wire format.
+///
+/// Exhaustive on purpose: a new kind must be handled everywhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Wire {

@@ -1,8 +1,7 @@
 //! Agents that speak the Agent Client Protocol (ACP), version 1, on standard input and output.
 //!
 //! File and terminal methods are offered only where the member's settings ask for them: agents use their own tools
-//! otherwise, which the sandbox confines. An agent is never signed in behind the person's back; the failure of its turn
-//! says how to.
+//! otherwise, which the sandbox confines. Convoke never signs an agent in; the failure of its turn says how to sign in.
 
 mod choice;
 mod client;
@@ -160,7 +159,7 @@ pub(super) fn settings(context: &Context<'_>) -> SessionSettings {
     }
 }
 
-/// Returns what the agent is offered. Without the kernel, nothing would hold a command to the permissions.
+/// Returns the client methods to offer. Terminals need the kernel's enforcement: nothing else confines a command.
 fn client_settings(context: &Context<'_>) -> ClientSettings {
     let definition = context.definition;
     ClientSettings {

@@ -39,7 +39,7 @@ const QUIET: &[&str] = &[
     "features.plugins=false",
     "features.apps=false",
     "features.remote_plugin=false",
-    // Scripts that all running sessions read: no sandbox lets it write them.
+    // Snapshots are scripts that all running sessions read; no sandbox lets an agent write them.
     "features.shell_snapshot=false",
 ];
 
@@ -179,8 +179,8 @@ fn trust_level(turn_input: &TurnInput) -> String {
     format!("projects={{{cwd}={{trust_level=\"{level}\"}}}}")
 }
 
-/// Returns whether the program must be told that the directory is not trusted, because the user's own configuration of it
-/// may say otherwise. A directory of which it says nothing is not followed.
+/// Returns whether the arguments must mark the directory as untrusted, because the user's own configuration may trust
+/// it. A directory that the configuration does not mention is not trusted anyway.
 fn is_withheld(context: &Context<'_>) -> bool {
     context.turn_input.trust == Trust::Untrusted
         && provider::config_text(context).contains("trust_level")

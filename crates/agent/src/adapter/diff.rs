@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use convoke_diff::LineDiff;
 
-/// The most bytes of both texts that are compared. A model chooses the texts, and its question waits for the result.
+/// The maximum number of bytes of both texts that are compared. A model chooses the texts, and its question waits for
+/// the result.
 const COMPARED: usize = 1 << 20;
 /// The time after which a difference is approximated.
 const DIFF_TIME: Duration = Duration::from_millis(50);
@@ -17,7 +18,7 @@ pub(crate) fn unified(path: &Path, before: &str, after: &str) -> String {
     if before.len() + after.len() > COMPARED {
         return replaced(&name, before, after);
     }
-    // Pieces of a file need not end with a line break: only where one of the two does, it is a change.
+    // Excerpts of a file may lack a final line break; it counts as a change only if one of the two has it.
     let is_piece = !before.ends_with('\n') && !after.ends_with('\n');
     let [before, after] = [before, after].map(|text| {
         let end = if is_piece && !text.is_empty() { "\n" } else { "" };

@@ -106,7 +106,7 @@ pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
 
 fn approval(context: &Context<'_>) -> &'static str {
     match context.permissions() {
-        // The kernel decides, so that the program need not.
+        // The kernel enforces the permissions, so the program's own checks are off.
         _ if context.enforcer.is_kernel() => "yolo",
         // Tools that write are not offered to the model.
         Permissions::ReadOnly | Permissions::Ask => "default",

@@ -372,6 +372,7 @@ impl Agent for CliAgent {
         let agent = self.clone();
         let mut secrets = agent.host.env.clone();
         secrets.extend(os_pairs(&agent.definition.env));
+        secrets.extend(Vendor::stored_secrets(&secrets));
         let (turn, side) = AgentTurn::open(Redactor::for_env(&secrets));
         tokio::spawn(async move {
             let result = agent.take_turn(&turn_input, &side).await;

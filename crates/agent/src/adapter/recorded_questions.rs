@@ -2,7 +2,6 @@
 //! the CLI accepted.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
 
 use serde_json::Value;
 
@@ -16,12 +15,8 @@ use crate::stream::acp::Acp;
 
 /// Returns the recorded dialogues of a program by name; empty if the recordings are not available.
 fn recorded(program: &str) -> BTreeMap<String, Vec<Value>> {
-    let Some(shared) = std::env::var_os("CONVOKE_SHARED").map(PathBuf::from) else {
-        assert!(std::env::var_os("CONVOKE_REQUIRE_SHARED").is_none(), "CONVOKE_SHARED is not set");
-        return BTreeMap::new();
-    };
-    let entries = std::fs::read_dir(shared.join("approvals")).unwrap().flatten();
-    let files = entries.map(|entry| entry.path()).filter(|path| {
+    let folders = convoke_conformance::recorded("CONVOKE_APPROVALS", &["approvals"]);
+    let files = convoke_conformance::files(&folders, "jsonl").into_iter().filter(|path| {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         name.starts_with(program)
     });

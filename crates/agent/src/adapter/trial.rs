@@ -2,17 +2,19 @@
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
+use std::pin::Pin;
+use std::task::{self, Poll};
 use std::time::Duration;
 
 use serde_json::Value;
 
 use super::{CliAgent, Context, Definition, Host, prepare, program, start_failure};
 use crate::event::EventKind;
-use crate::process::{self, Dialogue, Input, Launch, PrivateDir};
+use crate::process::{self, Decision, Dialogue, HostAccess, Input, Launch, PrivateDir};
 use crate::stream::{Reader, Sink};
 use crate::turn::{AgentTurn, TurnResult};
 use crate::turn_input::TurnInput;
-use crate::verdict::Failure;
+use crate::verdict::{Ending, Failure};
 use convoke_redact::Redactor;
 
 /// The result of a trial turn.
@@ -139,8 +141,32 @@ impl Dialogue for EventRecorder {
         })
     }
 
+    fn equip(&mut self, access: HostAccess<'_>) -> std::io::Result<()> {
+        self.dialogue.equip(access)
+    }
+
+    fn error_line(&mut self, line: &str, sink: &mut Sink<'_>) {
+        self.dialogue.error_line(line, sink);
+    }
+
     fn interrupt(&mut self) -> Option<Input> {
         self.dialogue.interrupt()
+    }
+
+    fn answer(&mut self, question: &str, answer: Decision, sink: &mut Sink<'_>) -> Input {
+        self.dialogue.answer(question, answer, sink)
+    }
+
+    fn poll_wake(&mut self, context: &mut task::Context<'_>) -> Poll<()> {
+        self.dialogue.poll_wake(context)
+    }
+
+    fn wake(&mut self, sink: &mut Sink<'_>) -> Input {
+        self.dialogue.wake(sink)
+    }
+
+    fn end_commands(&mut self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        self.dialogue.end_commands()
     }
 
     fn silence_limit(&self) -> Option<Duration> {
@@ -151,8 +177,16 @@ impl Dialogue for EventRecorder {
         self.dialogue.on_silence()
     }
 
+    fn exit_limit(&self) -> Option<Duration> {
+        self.dialogue.exit_limit()
+    }
+
     fn dismiss(&mut self, sink: &mut Sink<'_>) -> Input {
         self.dialogue.dismiss(sink)
+    }
+
+    fn finish(&mut self, ending: &Ending<'_>, sink: &mut Sink<'_>) -> TurnResult {
+        self.dialogue.finish(ending, sink)
     }
 
     fn reader(&self) -> &dyn Reader {

@@ -155,7 +155,7 @@ impl GuardedChild {
         let _ = self.control.write_all(&[KILL]).await;
     }
 
-    /// Has the guardian kill everything after a time, even if Convoke is stopped meanwhile. The next call takes its place.
+    /// Has the guardian kill everything after a time, even if Convoke is stopped meanwhile. The next call replaces it.
     pub async fn allow(&mut self, time: Duration) {
         let millis = u32::try_from(time.as_millis()).unwrap_or(u32::MAX).to_be_bytes();
         let [a, b, c, d] = millis;

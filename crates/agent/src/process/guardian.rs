@@ -42,8 +42,8 @@ pub(super) const INTERRUPT: u8 = b'i';
 pub(super) const TERMINATE: u8 = b't';
 /// The command to kill everything.
 pub(super) const KILL: u8 = b'k';
-/// The command to kill everything after a time, which follows in milliseconds as four bytes, the highest first. The next
-/// one takes its place.
+/// The command to kill everything after a time, which follows in milliseconds as four bytes, the highest first. A later
+/// one replaces it.
 pub(super) const ALLOW: u8 = b'a';
 /// The report that everything was killed because that time was over.
 pub(super) const LEASE_OVER: &str = "lease-over";

@@ -60,7 +60,7 @@ pub struct HostAccess<'a> {
 
 /// The dialogue with a child over standard input and output.
 pub trait Dialogue: Send {
-    /// Takes what it needs to act for the agent. Called once, before the program starts.
+    /// Receives the access to the host for client requests. Called once, before the program starts.
     fn equip(&mut self, _access: HostAccess<'_>) -> std::io::Result<()> {
         Ok(())
     }
@@ -97,7 +97,7 @@ pub trait Dialogue: Send {
         Poll::Pending
     }
 
-    /// Handles what was waited for, and returns the next input.
+    /// Handles the wake-up, and returns the next input.
     fn wake(&mut self, _sink: &mut Sink<'_>) -> Input {
         Input::nothing()
     }

@@ -21,9 +21,9 @@ const PREFIX: &str = "convoke-";
 const LOCK: &str = "lock";
 /// The link in a turn's directory to the program's private home, which the guardian removes if Convoke is killed.
 pub(crate) const HOME: &str = "home";
-/// The age after which a directory without a lock file is removed: its creator was killed, or an older version.
+/// The age after which a directory without a lock file is removed: its creator was killed, or is an older version.
 const UNLOCKED_AGE: Duration = Duration::from_hours(24);
-/// The characters after the prefix: of a random name, and of one that a key decides.
+/// The number of characters after the prefix, in random names and in names derived from a key.
 const RANDOM_LENGTH: usize = 6;
 const KEYED_LENGTH: usize = 16;
 
@@ -46,7 +46,7 @@ impl PrivateDir {
     /// Creates a directory whose path is the same for the same key: a program that tells its model the path of its
     /// home would change a prefix that its provider has cached.
     ///
-    /// While another process uses that path, or where somebody else has taken it, the name is random.
+    /// If another process or user has that path, the name is random.
     pub fn create_for(root: &Path, key: &str) -> io::Result<Self> {
         let created = Self::keyed(root, key);
         sweep_in_background(root);
@@ -137,7 +137,7 @@ pub(super) struct Abandoned {
 }
 
 impl Abandoned {
-    /// Claims a directory; `None` if somebody uses it.
+    /// Claims a directory; `None` if it is in use.
     pub(super) fn claim(dir: PathBuf) -> Option<Self> {
         let metadata = dir.symlink_metadata().ok()?;
         if !metadata.is_dir() || metadata.uid() != nix::unistd::geteuid().as_raw() {

@@ -516,7 +516,8 @@ impl<'d> Watch<'d> {
         }
         if self.events.left_out() > 0 {
             let bytes = self.events.left_out();
-            let message = format!("{bytes} bytes of text were left out of the turn's events");
+            let message =
+                format!("{} bytes of text were left out of the turn's events", thousands(bytes));
             notes.push(
                 Diagnostic::new(diagnostics::AGENT_EVENTS_TRUNCATED, message).with_bytes(bytes),
             );

@@ -26,7 +26,7 @@ const DRAIN_LIMIT: Duration = Duration::from_secs(5);
 pub(crate) struct Terminal {
     state: Arc<Mutex<State>>,
     killed: Arc<Notify>,
-    /// `None` when it is waited for.
+    /// `None` once a caller waits for it.
     task: Option<JoinHandle<()>>,
 }
 
@@ -89,7 +89,7 @@ impl Terminal {
         lock(&self.state).exit
     }
 
-    /// Kills the command, and returns what waits until everything has ended.
+    /// Kills the command, and returns a future that resolves when everything has ended.
     pub fn end(&mut self) -> impl Future<Output = ()> + Send + use<> {
         self.kill();
         let task = self.task.take();
@@ -213,7 +213,7 @@ impl Output {
                 self.text.extend("\u{fffd}".as_bytes());
             }
         }
-        // The beginning goes, and with it the rest of a character that is cut.
+        // Drops the beginning, including a partial character.
         let over = self.text.len().saturating_sub(self.kept);
         let is_rest = |byte: &u8| (0x80..0xc0).contains(byte);
         let over = over + self.text.iter().skip(over).take_while(|byte| is_rest(byte)).count();

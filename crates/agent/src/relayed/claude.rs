@@ -1,8 +1,8 @@
 //! Claude Code: a settings file names the base URL, and says that the vendor's own endpoint is behind it.
 //!
-//! The `env` of settings files beats the environment, so the endpoint is looked up in both and the pointer
-//! goes into a settings file. Without the second variable the program would send another request to an
-//! address that is not the vendor's: other betas, other cache marks, and in some versions all tools at once.
+//! The `env` of settings files overrides the environment, so the endpoint is looked up in both and the new address goes
+//! into a settings file. Without the second variable the program would send another request to an address that is not
+//! the vendor's: other betas, other cache marks, and in some versions all tools at once.
 
 use std::path::{Path, PathBuf};
 

@@ -63,7 +63,7 @@ const NO_PROXY: [&str; 2] = ["NO_PROXY", "no_proxy"];
 /// The settings that point a CLI to another endpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Pointer {
-    /// By variables in a settings file of Claude Code, which beat those of its environment.
+    /// By variables in a settings file of Claude Code, which override its environment.
     ClaudeSettings { variable: &'static str, is_first_party: bool },
     /// By settings of Codex, and the variable that its early versions read.
     CodexSettings { names: Vec<String>, without_sockets: Option<String> },
@@ -114,6 +114,7 @@ impl From<SettingsError> for CannotRelay {
 
 /// The way in which Codex is signed in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum CodexSignIn {
     /// With a key of the API.
     Key,

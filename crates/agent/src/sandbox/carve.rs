@@ -116,7 +116,7 @@ impl RealPaths {
                 Ok(target) => (target, true),
                 Err(_) => (path, false),
             },
-            // It exists, and is no link.
+            // It exists and is not a link.
             Err(error) if error.kind() == ErrorKind::InvalidInput => (path, true),
             Err(error) => {
                 let is_there = error.kind() != ErrorKind::NotFound;

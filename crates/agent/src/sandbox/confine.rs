@@ -12,7 +12,7 @@ use std::process::Command;
 use super::platform;
 use super::policy::Policy;
 
-/// Stands before a policy, a program and the program's arguments, in place of a program alone.
+/// The argument that selects the confine step; the policy, the program and its arguments follow.
 pub(crate) const CONFINE: &str = "__convoke-confine";
 
 /// Restricts this process and becomes the program; returns why it could not.

@@ -9,7 +9,7 @@ use serde::Serialize;
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Gap {
-    /// The system has no Landlock: the program's own sandbox is all that there is.
+    /// The system has no Landlock: only the program's own sandbox applies.
     Kernel,
     /// Files that may only be read can be emptied (Landlock before version 3).
     Truncate,

@@ -57,6 +57,7 @@ pub struct SandboxSettings {
 
 /// The route of a program to its model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Route {
     /// By itself: the ports that it needs are open to the commands that it runs, too.
     #[default]
@@ -114,6 +115,7 @@ impl ProgramState {
 
 /// The enforcer of an agent's permissions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Enforcer {
     /// The kernel, by Landlock of this version.
     Landlock {
@@ -213,11 +215,11 @@ impl Reach {
     pub(crate) fn stops(&self, question: &PermissionQuestion) -> bool {
         let mut real = RealPaths::default();
         let mut resolve = |path: &PathBuf| real.resolve(&lexical(&self.cwd.join(path)));
-        let mut read = question.reads.iter().map(&mut resolve);
+        let mut read = question.files.reads.iter().map(&mut resolve);
         if read.any(|path| !self.shows(&path)) {
             return true;
         }
-        let mut changed = question.changes.iter().map(&mut resolve);
+        let mut changed = question.files.changes.iter().map(&mut resolve);
         changed.any(|path| {
             let is_inside = self.changed.iter().any(|root| path.starts_with(root));
             !is_inside || !self.shows(&path) || !self.lets_change(&path)

@@ -27,7 +27,7 @@ pub struct Policy {
     /// Variables that the program is started with, and the confine step is not.
     #[serde(default)]
     pub env: Vec<(String, String)>,
-    /// Whether signals and abstract sockets stay among the program's own processes.
+    /// Whether signals and abstract sockets reach only the program's own processes.
     pub scoped: bool,
 }
 
@@ -83,13 +83,13 @@ impl From<&Path> for FilePath {
 }
 
 impl Policy {
-    /// Reads a policy that was handed over.
+    /// Reads a policy from its file.
     pub fn read(path: &Path) -> io::Result<Self> {
         let text = read_named_text(path, FileKind::Configuration)?;
         serde_json::from_str(&text).map_err(io::Error::other)
     }
 
-    /// Returns the text that hands the policy over.
+    /// Returns the policy as the text of its file.
     pub fn to_text(&self) -> io::Result<String> {
         serde_json::to_string(self).map_err(io::Error::other)
     }

@@ -20,7 +20,7 @@ pub(super) fn add_ports(text: &str, ports: &mut BTreeSet<u16>) {
             let end =
                 rest.find(['/', '?', '#', '"', '\'', ' ', '\n', ',', '}']).unwrap_or(rest.len());
             let host = rest[..end].rsplit('@').next().unwrap_or_default();
-            // The colons of an IPv6 address stand in brackets.
+            // The colons of an IPv6 address are in brackets.
             let after = host.rsplit(']').next().unwrap_or_default();
             let named = after.rsplit_once(':').map(|(_, port)| port.parse());
             match named {

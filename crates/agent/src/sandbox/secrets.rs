@@ -137,7 +137,7 @@ const MACHINE_SECRETS: &[&str] = &["/run/secrets"];
 /// Claude Code's settings and servers, which lie beside its directory.
 pub(super) const CLAUDE_SETTINGS: &str = ".claude.json";
 
-/// The paths that no agent may read, for what Convoke reads in its name.
+/// The paths that no agent may read, also when Convoke reads on its behalf.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Secrets(Vec<PathBuf>);
 
@@ -195,7 +195,7 @@ pub(crate) fn secret_paths_from_env<'v>(
 /// Returns the paths that an agent cannot read; `own` is the CLI that it runs. Those of its own preset are among them.
 pub(super) fn secret_paths(home: &Path, own: Option<Vendor>) -> Vec<PathBuf> {
     let of_presets = PRESETS.iter().flat_map(|preset| preset.directory.iter().chain(preset.state));
-    // What is made in a directory that holds something hidden cannot be read, and programs make caches.
+    // A new file in a directory with a hidden entry cannot be read, and programs create caches.
     let of_presets =
         of_presets.filter(|name| !IN_CACHES.iter().any(|cache| name.starts_with(cache)));
     let in_home = USER_SECRETS.iter().chain(AGENT_DIRECTORIES).chain(of_presets);

@@ -19,7 +19,7 @@ use crate::verdict::Ending;
 const REFUSALS: &[&str] =
     &["Permission denied", "permission denied", "EACCES", "Operation not permitted", "EPERM"];
 
-/// The bytes of a tool's output that are looked at, from both ends.
+/// The number of bytes of a tool's output that are searched, from both ends.
 const LOOKED_AT: usize = 64 << 10;
 /// The bytes of a refusal that are shown.
 const SHOWN: usize = 200;
@@ -28,7 +28,7 @@ const SHOWN: usize = 200;
 pub(crate) struct Watched {
     dialogue: Box<dyn Dialogue>,
     permissions: Permissions,
-    /// The program has no events of its own, and what its tools say stands in the error output.
+    /// The program writes no events, so refusals are searched for in its error output.
     has_no_events: bool,
     count: u64,
     first: Option<String>,

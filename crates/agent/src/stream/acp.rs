@@ -215,6 +215,7 @@ impl Acp {
                 self.notice(words.join(": "), sink);
             }
             quiet if QUIET.contains(&quiet) => {}
+            "" => self.progress.unknown("session/update without a kind", line, sink),
             other => self.progress.unknown(&format!("session/update {other}"), line, sink),
         }
     }

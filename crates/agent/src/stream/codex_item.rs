@@ -112,7 +112,7 @@ fn file_change<'a>(item: Item<'a>, phase: Phase, mut emit: impl FnMut(EventKind<
             let output = if ok {
                 String::new()
             } else {
-                let status = if status.is_empty() { "of no known end" } else { &status };
+                let status = if status.is_empty() { "in an unknown state" } else { &status };
                 format!("the change of {} is {status}", paths.join(", "))
             };
             if ok {

@@ -21,6 +21,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use convoke_core::Diagnostic;
+use convoke_core::figures::thousands;
 use serde::Deserialize;
 
 use self::lenient::Text;
@@ -294,7 +295,8 @@ impl TurnProgress {
         if self.reply_cut > 0 {
             let message = format!(
                 "{} bytes of the reply were cut; a reply may have {}",
-                self.reply_cut, self.reply_limit
+                thousands(self.reply_cut),
+                thousands(self.reply_limit as u64)
             );
             let cut = Diagnostic::new(diagnostics::AGENT_REPLY_TRUNCATED, message)
                 .with_bytes(self.reply_cut);

@@ -2,10 +2,12 @@
 
 use serde_json::{Value, json};
 
-/// The most messages that `read_context` returns.
+/// The maximum number of messages that `read_context` returns.
 pub const MOST_READ: usize = 50;
 
 /// A tool.
+///
+/// Exhaustive on purpose: a new kind must be handled everywhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TeamTool {
     /// Sends a message.

@@ -60,7 +60,7 @@ impl FirstDifference {
     }
 
     /// Returns a diagnostic if a text that Convoke controls changed a prefix which could have stayed the same; `is_ours`
-    /// selects these texts by their sources. A file that somebody edited is not Convoke's.
+    /// selects these texts by their sources. An edited file is the user's change, not Convoke's.
     pub fn broken_prefix(
         &self,
         comparison: &Comparison,

@@ -14,14 +14,7 @@ use serde_json::Value;
 
 /// Returns the directories of the recordings, which are not part of the project.
 pub fn streams_directories() -> Vec<PathBuf> {
-    if let Some(named) = std::env::var_os("CONVOKE_STREAMS") {
-        return vec![PathBuf::from(named)];
-    }
-    let shared = std::env::var_os("CONVOKE_SHARED").map(PathBuf::from);
-    shared
-        .into_iter()
-        .flat_map(|shared| [shared.join("streams"), shared.join("new/streams")])
-        .collect()
+    convoke_conformance::recorded("CONVOKE_STREAMS", &["streams", "new/streams"])
 }
 
 /// One recorded output, and how its program was called and ended.
@@ -63,6 +56,9 @@ pub fn recordings(root: &Path) -> std::io::Result<Vec<PathBuf>> {
                 paths.push(path);
             }
         }
+    }
+    if paths.is_empty() {
+        return Err(std::io::Error::other("no recordings"));
     }
     paths.sort();
     Ok(paths)

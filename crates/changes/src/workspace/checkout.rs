@@ -15,7 +15,7 @@ use super::{
     tree_name,
 };
 use crate::change::{Content, Oid};
-use crate::content::pending;
+use crate::content::{fill, pending};
 use crate::entry::Entry;
 use crate::error::ChangesError;
 use crate::git::{Deadline, Git};
@@ -66,6 +66,11 @@ impl Changes {
         let records = self.session(&turn.session);
         let old = project.load()?;
         let mut state = project.scan(&old, None, deadline)?;
+        if let Some(copier) = project.copier().filter(|copier| copier.is_running()) {
+            // It copies the same files.
+            copier.copy(pending(&state), deadline.left());
+            fill(&mut state, &copier.copied());
+        }
         let jobs = pending(&state);
         if !jobs.is_empty() {
             project.copy(&mut state, &jobs, deadline)?;

@@ -125,7 +125,7 @@ impl Merge<'_> {
             (_, Some(Node::Directory { .. }), Some(node @ Node::Directory { .. })) => {
                 Side::Node(Some(node.clone()))
             }
-            // Its permissions changed, and it goes: what is in it decides.
+            // One side changed its permissions and the other removed it: its entries decide.
             (Some(Node::Directory { .. }), None, Some(Node::Directory { .. })) => Side::Node(None),
             (None, Some(_), Some(_)) => Side::conflict("both sides added it"),
             (Some(_), Some(_), None) => {

@@ -296,6 +296,8 @@ impl Changes {
         fs::rename(&directory, &gone).map_err(ChangesError::io(&directory))?;
         self.failpoint().reach();
         leftover::remove_tree(&gone)?;
+        // Others of the project stay.
+        let _ = gone.parent().map(fs::remove_dir);
         Ok(workspace)
     }
 

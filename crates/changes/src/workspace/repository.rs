@@ -209,7 +209,7 @@ pub(super) fn write(
     private_directory(reference.parent().unwrap_or(&git))?;
     write_file(&reference, format!("{commit}\n").as_bytes())?;
     fs::copy(path.index(), git.join("index")).map_err(ChangesError::io(&git))?;
-    // What has a head is a repository.
+    // Written last: a directory with a `HEAD` is a repository.
     write_file(&git.join("HEAD"), format!("ref: refs/heads/{branch}\n").as_bytes())
 }
 

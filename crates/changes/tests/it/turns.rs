@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use convoke_changes::{Author, ChangesError, Direction, direction};
+use convoke_changes::{Author, ChangesError, Direction, TreePath, TurnKey, direction};
 
 use crate::tree::{SESSION, Tree, key, shown};
 
@@ -302,4 +302,26 @@ fn a_file_that_is_there_before_and_after_an_undo_keeps_its_extended_attributes()
     tree.undo(1);
     assert!(tree.state() == before);
     assert!(getxattr(tree.path("a"), "user.note", &mut value[..]).is_ok());
+}
+
+#[test]
+fn a_file_that_an_overlapping_turn_changed_last_is_named_as_its_own() {
+    let tree = Tree::plain();
+    tree.write("f", "1");
+    let changes = tree.changes();
+    let first = tree.begin(1);
+    let other = TurnKey { session: "another-session".to_owned(), ..key(4) };
+    let second = changes.begin(&tree.project(), other).unwrap();
+    tree.write("f", "2");
+    first.turn.finish().unwrap();
+    tree.write("f", "23");
+    second.turn.finish().unwrap();
+    let plan = changes.plan_undo(SESSION, None).unwrap();
+    let reason = "changed by turn 4 of max in session -session, which ran at the same time; undo that one first";
+    assert_eq!(plan.conflicts[0].reason, reason);
+    assert_eq!(plan.shared_with[0].paths, [TreePath::new("f")]);
+    // Who changed it later is not known.
+    tree.write("f", "234");
+    let plan = changes.plan_undo(SESSION, None).unwrap();
+    assert_eq!(plan.conflicts[0].reason, "changed since");
 }

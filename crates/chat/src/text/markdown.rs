@@ -186,7 +186,7 @@ impl Writer {
         Face { bold: self.bold > 0, italic: self.italic > 0, tint }
     }
 
-    /// Adds a piece of the block. Character references can stand for control characters too.
+    /// Adds a piece of the block. Character references can encode control characters too.
     fn push(&mut self, piece: &str, face: Face) {
         self.text.push(&printable(piece), face);
     }

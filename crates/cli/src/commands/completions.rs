@@ -23,7 +23,7 @@ use crate::terminal::{printable, stdout};
 
 /// The variable with which a shell requests completions.
 const VARIABLE: &str = "COMPLETE";
-/// The most sessions that are offered.
+/// The maximum number of sessions that are offered.
 const SESSIONS: usize = 20;
 
 /// Prints a script that completes commands, options, member names and session ids in a shell.

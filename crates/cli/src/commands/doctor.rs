@@ -117,7 +117,7 @@ fn try_turns(
         let tried = try_turn(agent.agent, &program.path, host_environment, &guardian);
         let mut found = runtime.block_on(tried);
         if found.is_empty() {
-            let message = format!("a rehearsed turn of {} went as expected", agent.agent);
+            let message = format!("a rehearsed turn of {} succeeded", agent.agent);
             found.push(Finding::new(Level::Note, diagnostics::DOCTOR_TRIAL_PASSED, message));
         }
         trials.push((agent.agent, found));

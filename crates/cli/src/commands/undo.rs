@@ -7,7 +7,7 @@ use convoke_changes::{Changes, ChangesError, Completed, Direction, UndoPlan};
 use convoke_session::TurnId;
 use serde_json::json;
 
-use super::changes::{file_json, turn_json};
+use super::changes::{file_json, path_json, paths_json, turn_json};
 use super::sessions::{parse_turn, write_json};
 use crate::conversation::change_recorder::changes_of;
 use crate::conversation::sessions::{find_to_change, open_store};
@@ -77,9 +77,12 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let text = describe(&changes, &plan, if arguments.all { usize::MAX } else { LISTED })?;
     if is_refused(&plan) {
         write!(stderr(), "{text}")?;
-        if plan.is_refused_as_shared() {
-            writeln!(stderr(), "nothing was undone; `--shared` takes these changes back too")?;
-        }
+        let hint = if plan.conflicts.is_empty() {
+            "; `--shared` takes these changes back too"
+        } else {
+            ""
+        };
+        writeln!(stderr(), "nothing was undone{hint}")?;
         return Ok(Outcome::Failed);
     }
     write!(out, "{text}")?;
@@ -128,7 +131,7 @@ fn report_completed(
                 "files": files.iter().map(file_json).collect::<Vec<_>>(),
                 "conflicts": [],
                 "leftAlone": it.left_alone.iter().map(|path| {
-                    json!({"path": path.to_string(), "reason": "changed after the interruption"})
+                    path_json(path, json!({"reason": "changed after the interruption"}))
                 }).collect::<Vec<_>>(),
                 "sharedWith": [],
                 "uncertain": [],
@@ -159,13 +162,13 @@ fn write_report(changes: &Changes, plan: &UndoPlan, is_confirmed: bool) -> anyho
     let files: Vec<_> = files.iter().map(file_json).collect();
     let conflicts = plan.conflicts.iter();
     let conflicts: Vec<_> =
-        conflicts.map(|it| json!({"path": it.path.to_string(), "reason": it.reason})).collect();
+        conflicts.map(|it| path_json(&it.path, json!({"reason": it.reason}))).collect();
     let left_alone = plan.left_alone.iter();
     let left_alone: Vec<_> =
-        left_alone.map(|it| json!({"path": it.path.to_string(), "reason": it.reason})).collect();
+        left_alone.map(|it| path_json(&it.path, json!({"reason": it.reason}))).collect();
     let shared_with = plan.shared_with.iter().map(|shared| {
         let mut turn = turn_json(&shared.turn);
-        turn["files"] = shared.paths.iter().map(ToString::to_string).collect();
+        turn["files"] = paths_json(&shared.paths);
         turn
     });
     let shared_with: Vec<_> = shared_with.collect();
@@ -189,8 +192,8 @@ fn write_report(changes: &Changes, plan: &UndoPlan, is_confirmed: bool) -> anyho
         "conflicts": conflicts,
         "leftAlone": left_alone,
         "sharedWith": shared_with,
-        "uncertain": plan.uncertain.iter().map(ToString::to_string).collect::<Vec<_>>(),
-        "unverified": plan.unverified.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "uncertain": paths_json(&plan.uncertain),
+        "unverified": paths_json(&plan.unverified),
         "notRecorded": not_recorded,
     }))?;
     Ok(if is_refused(plan) { Outcome::Failed } else { outcome(plan) })

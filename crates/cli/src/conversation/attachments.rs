@@ -17,9 +17,9 @@ use super::Conversation;
 use super::project::how_to_trust;
 use crate::figures::number;
 
-/// The most files of one message.
+/// The maximum number of files of one message.
 const MOST_FILES: usize = 20;
-/// The most bytes of one message's files.
+/// The maximum number of bytes of one message's files.
 const MOST_BYTES: usize = 1 << 20;
 /// Punctuation that may follow a path in a sentence.
 const PUNCTUATION: [char; 14] =

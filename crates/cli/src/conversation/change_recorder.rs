@@ -179,8 +179,9 @@ fn remarks(record: &Record) -> Vec<Diagnostic> {
     let paths = record.hidden.iter().map(ToString::to_string).collect();
     add(diagnostics::CHANGES_HIDDEN, hidden, paths);
     add(diagnostics::CHANGES_UNRECORDED, "could not be read", record.unreadable());
-    let paths = record.shown().map(|change| change.path.to_string());
-    let commands = paths.filter(|path| names_commands(path)).collect();
+    let paths = record.shown().map(|change| &change.path);
+    let commands = paths.filter(|path| names_commands(&path.to_lossy()));
+    let commands = commands.map(ToString::to_string).collect();
     let what = "this turn changed files that name commands for CLIs, editors or shells";
     add(diagnostics::CHANGES_COMMANDS, what, commands);
     let others = record.shared_with.iter();
@@ -302,11 +303,13 @@ fn undo(changes: &Changes, request: &UndoRequest) -> Result<String, ChangesError
     let is_refused = !plan.conflicts.is_empty() || plan.is_refused_as_shared();
     if is_refused || request.consent == UndoConsent::Preview {
         let mut text = describe(changes, &plan, LISTED)?;
-        if plan.is_refused_as_shared() {
+        if !plan.conflicts.is_empty() {
+            text.push_str("nothing was undone");
+        } else if plan.is_refused_as_shared() {
             text.push_str("/undo shared takes these back too");
-        } else if plan.changes.is_empty() && plan.conflicts.is_empty() {
+        } else if plan.changes.is_empty() {
             text.push_str(nothing_done(&plan));
-        } else if plan.conflicts.is_empty() {
+        } else {
             text.push_str("/undo yes does it");
         }
         return Ok(text);

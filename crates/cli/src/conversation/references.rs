@@ -7,7 +7,9 @@ use convoke_agent::config::{AgentKind, Catalog, Definition, Unused};
 use convoke_agent::sandbox::Secrets;
 use convoke_files::{Disk, FileKind, Files as _, TooLarge};
 use convoke_model::Endpoint;
-use convoke_team::{AgentSettings, BadReference, FileLocation, References, TeamFileCode};
+use convoke_team::{
+    AgentSettings, BadReference, Baseline, FileLocation, References, TeamFileCode, gate,
+};
 use convoke_thread::config::Wire;
 
 use super::project::{Origin, how_to_trust};
@@ -177,7 +179,10 @@ pub(super) fn read_instructions(
         refuse(format!("`{file}` cannot be read: {error}"), fix)
     };
     let path: PathBuf = directory.join(file).canonicalize().map_err(unreadable)?;
-    if trust != DirectoryTrust::Trusted && !path.starts_with(directory) {
+    let asked =
+        AgentSettings { instructions_file: Some(file.to_owned()), ..AgentSettings::default() };
+    let baseline = Baseline { instructions: locate(directory, file), ..Baseline::default() };
+    if !gate(&asked, baseline, trust.into()).refused.is_empty() {
         let how = how_to_trust(directory, trust, origin);
         return Err(BadReference {
             code: TeamFileCode::NeedsTrust,

@@ -81,6 +81,7 @@ impl AgentResolver<'_> {
         let mut diagnostics = Vec::new();
         let mut seats = HashMap::new();
         let mut secrets: Vec<_> = self.environment();
+        secrets.extend(Vendor::stored_secrets(&secrets));
         let mut keys = Vec::new();
         // A rehearsal rejects whatever a real run would.
         let resolved = self.resolve_agents(&mut diagnostics)?;

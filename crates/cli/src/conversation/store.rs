@@ -47,16 +47,21 @@ pub async fn open_store(host_environment: &HostEnvironment) -> anyhow::Result<An
     let named = named.or_else(|| {
         host_environment.variable("CONVOKE_STORE").and_then(|url| url.to_str().map(str::to_owned))
     });
-    let Some(url) = named.map_or_else(|| configured(&home), |url| Ok(Some(url)))? else {
-        tracing::info!(directory = %home.data.display(), "opening the store");
-        let store = SqliteStore::open(&home.data).await.context("cannot open the sessions")?;
-        return Ok(store.into());
-    };
-    open_url(host_environment, &url).await
+    let named = named.map_or_else(|| configured(&home), |url| Ok(Some(url)))?;
+    open_url(host_environment, named.as_deref().unwrap_or(OWN_FILE)).await
 }
+
+/// The URL of the file of this machine.
+const OWN_FILE: &str = "sqlite:";
 
 /// Opens the store of a URL.
 pub async fn open_url(host_environment: &HostEnvironment, url: &str) -> anyhow::Result<AnyStore> {
+    if url == OWN_FILE {
+        let home = Home::new(host_environment);
+        tracing::info!(directory = %home.data.display(), "opening the store");
+        let store = SqliteStore::open(&home.data).await.context("cannot open the sessions")?;
+        return Ok(store.into());
+    }
     check(url)?;
     let password = host_environment.variable(PASSWORD).and_then(|password| password.to_str());
     tracing::info!(url, "opening the store");
@@ -103,7 +108,7 @@ fn check(url: &str) -> Result<(), UsageError> {
     let rest = url.strip_prefix("postgres://").or_else(|| url.strip_prefix("postgresql://"));
     let Some(rest) = rest else {
         return Err(UsageError(
-            "the store must be a URL of the form postgres://user@host/database".to_owned(),
+            "the store must be a URL of the form postgres://user@host/database, or sqlite: for the file of this machine".to_owned(),
         ));
     };
     let authority = rest.split(['/', '?']).next().unwrap_or_default();

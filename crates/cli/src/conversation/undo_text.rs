@@ -126,8 +126,8 @@ pub fn completed(completed: &Completed) -> String {
 pub fn nothing_done(plan: &UndoPlan) -> &'static str {
     match (plan.left_alone.is_empty(), plan.is_redo) {
         (false, _) => "nothing can be restored",
-        (true, false) => "nothing is to be done: the files are as they were before",
-        (true, true) => "nothing is to be done: the changes are there already",
+        (true, false) => "nothing to do: the files are as they were before",
+        (true, true) => "nothing to do: the changes are already there",
     }
 }
 

@@ -56,7 +56,7 @@ impl Control {
         }
     }
 
-    /// Returns the mark that stands for the sequence in text on its way to a [`Filter`].
+    /// Returns the mark that represents the sequence in text on its way to a [`Filter`].
     ///
     /// Untrusted text cannot contain it: the mark includes a secret of this process.
     pub(super) fn mark(self) -> &'static str {

@@ -157,7 +157,8 @@ pub fn width(stream: &Screen) -> usize {
 pub fn printable(text: &str) -> Cow<'_, str> {
     let is_control = |c: char| c.is_control() && c != '\t';
     if text.contains(is_control) {
-        Cow::Owned(text.replace(is_control, ""))
+        let shown = text.trim_end_matches('\n').replace('\n', " ");
+        Cow::Owned(shown.replace(is_control, ""))
     } else {
         Cow::Borrowed(text)
     }
@@ -178,4 +179,12 @@ pub fn spelled_out(line: &str) -> Cow<'_, str> {
 #[cfg(test)]
 pub fn on_terminal(bytes: &[u8]) -> String {
     Filter::default().shown(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn lines_become_one_line_and_their_words_stay_apart() {
+        assert_eq!(super::printable("one\r\ntwo\u{1b}\nthree\n"), "one two three");
+    }
 }

@@ -46,6 +46,9 @@ await editor.connectWith(stream, async (agent) => {
   kinds.length = 0;
   await agent.request(session.load, { sessionId, cwd, mcpServers: [] });
   assert.ok(kinds.includes("user_message_chunk") && kinds.includes("agent_message_chunk"), `${kinds}`);
+  const { sessions } = await agent.request(session.list, { cwd });
+  assert.deepEqual(sessions.map((it) => it.sessionId), [sessionId]);
+  await agent.request(session.close, { sessionId });
   const refused = { code: -32602 };
   await assert.rejects(agent.request(session.new, { cwd: "relative", mcpServers: [] }), refused);
 });

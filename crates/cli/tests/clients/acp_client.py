@@ -51,6 +51,9 @@ async def check(command: list[str]) -> None:
     await connection.load_session(cwd=here, session_id=name, mcp_servers=[])
     assert len(editor.words[name]) > len(before), "the history is repeated"
     await connection.resume_session(cwd=here, session_id=name, mcp_servers=[])
+    listed = await connection.list_sessions(cwd=here)
+    assert [it.session_id for it in listed.sessions] == [name] and listed.sessions[0].title, listed
+    await connection.close_session(session_id=name)
     try:
         await connection.prompt(session_id="nobody", prompt=[acp.text_block("x")])
     except acp.RequestError as error:

@@ -83,7 +83,9 @@ fn every_members_words_say_who_speaks() {
     let (idle, _) = editor.prompt(&session, "/cancel");
     assert!(idle.contains("No turn is running"), "{idle}");
     let (wrong, _) = editor.prompt(&session, "/nosuch");
-    assert!(wrong.contains("nosuch"), "{wrong}");
+    assert!(wrong.contains("nosuch") && wrong.contains("put a space"), "{wrong}");
+    let (said, _) = editor.prompt(&session, " /who is it?");
+    assert!(said.contains("**eva:** "), "a space makes it a message: {said}");
     editor.close();
 }
 
@@ -129,6 +131,24 @@ fn a_directory_without_a_team_is_an_error_with_a_reason() {
     let message = refused["error"]["message"].as_str().unwrap_or_default();
     assert!(message.contains("convoke.toml"), "{refused}");
     editor.close();
+}
+
+#[test]
+fn the_team_is_that_of_the_editors_directory_wherever_the_command_was_started() {
+    let other = TEAM.replace("max", "otto");
+    for started_in in [TestContext::new(), TestContext::new().file("convoke.toml", other)] {
+        let context = TestContext::new().file("convoke.toml", TEAM);
+        let mut editor = Editor::start(&started_in, &["--rehearse"]);
+        let session = editor.open(&context);
+        let (who, _) = editor.prompt(&session, "/who");
+        assert!(who.contains("**max**") && !who.contains("otto"), "{who}");
+        editor.prompt(&session, "@max hello");
+        let params = json!({"sessionId": session, "cwd": context.path(), "mcpServers": []});
+        assert!(editor.request("session/load", &params).1["error"].is_null());
+        let (said, _) = editor.prompt(&session, "@max again");
+        assert!(said.contains("**max:** ") && !said.contains("belongs to"), "{said}");
+        editor.close();
+    }
 }
 
 #[test]

@@ -43,8 +43,24 @@ fn run(terminal: &Terminal, message: &str) {
 
 /// Waits until a number of questions was shown and the last one is open.
 fn wait_for_question(terminal: &Terminal, number: usize) {
-    terminal.wait_until("a question", |screen| {
-        screen.matches("once, session or never? (o/s/n)").count() == number
+    terminal.wait_until("a question", |screen| questions(screen) == number);
+}
+
+fn questions(screen: &str) -> usize {
+    screen.matches("once, session or never? (o/s/n)").count()
+}
+
+/// Types a line again and again until something is shown.
+fn type_until(terminal: &Terminal, line: &str, is_shown: impl Fn(&str) -> bool) {
+    let looks = Cell::new(0_u32);
+    terminal.wait_until(line, |screen| {
+        let is_there = is_shown(screen);
+        looks.set(looks.get() + 1);
+        // Not at every look: the screen follows a line.
+        if !is_there && looks.get().is_multiple_of(40) {
+            terminal.enter(line);
+        }
+        is_there
     });
 }
 
@@ -60,9 +76,12 @@ fn run_is_answered_by_a_word() {
         run(&terminal, "yes");
         for (number, word) in words.iter().enumerate() {
             wait_for_question(&terminal, number + 1);
-            terminal.enter(word);
+            let is_last = number + 1 == words.len();
+            // A line counts when the question can have been read.
+            type_until(&terminal, word, |screen| {
+                if is_last { screen.contains(said) } else { questions(screen) > number + 1 }
+            });
         }
-        terminal.wait_for(said);
     }
 }
 

@@ -384,6 +384,16 @@ fn what_two_sessions_did_at_the_same_time_is_named_and_not_undone_without_a_word
     );
     let files = refused["sharedWith"][0]["files"].as_array().unwrap();
     assert!(files.contains(&"gone".into()), "{refused}");
+    // The flag is named only where it helps.
+    fs::write(project.path().join("gone"), "gone\nline\nline\nmine\n").unwrap();
+    let conflict = project.run(&["undo", own, "--yes"]);
+    assert!(
+        conflict.contains("nothing was undone\n") && !conflict.contains("--shared"),
+        "{conflict}"
+    );
+    let files = json(&project, &["undo", own, "--json"])["sharedWith"][0]["files"].clone();
+    assert!(files.as_array().unwrap().contains(&"gone".into()), "{files}");
+    fs::write(project.path().join("gone"), "gone\nline\nline\n").unwrap();
     let chat = |line: &str| project.run_with_input(&["chat", "--session", own], line.as_bytes());
     let refused = chat("/undo yes\n/quit\n");
     assert!(
@@ -555,4 +565,70 @@ fn an_interrupted_undo_is_completed_and_not_reversed_by_the_same_command() {
     interrupt_the_undo(&project);
     let run = project.run(&["run", "--session", "last", "Again"]);
     assert!(run.contains("changes.completed") && run.contains(completed), "{run}");
+}
+
+#[test]
+fn json_has_the_names_of_files_and_text_shows_them_apart() {
+    let script = "echo 1 > \"$(printf 'a\\nb')\"; echo 2 > 'a\\nb'; echo 3 > \"$(printf 'bad\\377')\"; echo done";
+    let project = project(script);
+    project.run(&["run", "Go"]);
+    let files = json(&project, &["changes", "--json"])["turns"][0]["files"].clone();
+    let names: Vec<&str> =
+        files.as_array().unwrap().iter().map(|it| it["path"].as_str().unwrap()).collect();
+    assert_eq!(names, ["a\nb", "a\\nb", "bad\u{fffd}"], "{files}");
+    assert_eq!(
+        (&files[0]["pathBytes"], &files[2]["pathBytes"]),
+        (&Value::Null, &"626164ff".into())
+    );
+    let listed = project.output(&["changes"], b"");
+    let listed = String::from_utf8(listed.stdout).unwrap();
+    for name in ["\"a\\nb\"  +1", "\"a\\\\nb\"  +1", "\"bad\\377\"  +1"] {
+        assert!(listed.contains(name), "{name}: {listed}");
+    }
+    let plan = json(&project, &["undo", "--json"]);
+    assert_eq!(plan["files"][0]["path"], "a\nb", "{plan}");
+}
+
+#[test]
+fn a_turn_that_changes_what_its_repository_ignores_is_named() {
+    let project = project(
+        "if [ -e f ]; then echo evil > hidden; else echo hidden >> .git/info/exclude; echo > f; fi; echo done",
+    );
+    let git = Command::new("git").args(["init", "-q"]).current_dir(project.path()).status();
+    assert!(git.unwrap().success());
+    let run = project.run(&["run", "Go"]);
+    let note = "ignores more files, by `info/exclude` or `core.excludesFile`: hidden";
+    assert!(run.contains("changes.repository") && run.contains(note), "{run}");
+    let second = project.run(&["run", "--session", "last", "Again"]);
+    assert!(!second.contains("changes.repository"), "{second}");
+    assert!(project.run(&["changes"]).contains(note));
+    let undo = project.run(&["undo"]);
+    assert!(undo.contains("the repository stays as it is") && undo.contains(note), "{undo}");
+}
+
+#[test]
+fn a_turn_that_does_not_exist_is_not_called_one_without_changes() {
+    let project = project("echo done");
+    project.run(&["run", "Go"]);
+    for command in ["undo", "changes"] {
+        let none = project.run(&[command, "--turn", "7"]);
+        assert!(none.contains("nothing is recorded of turn 7: there is no such turn"), "{none}");
+        let empty = project.run(&[command, "--turn", "1"]);
+        assert!(empty.contains("turn 1 changed no file"), "{empty}");
+    }
+}
+
+#[test]
+fn changes_in_a_prompt_count_towards_its_budget() {
+    let team = format!(
+        "[context]\nchanges = \"diff\"\nmax-bytes = \"1500\"\n{TEAM}\n[[member]]\nname = \"sam\"\nagent = \"mine\"\n"
+    );
+    let script =
+        "i=0; while [ $i -lt 400 ]; do echo a long line $i; i=$((i+1)); done > large; echo done";
+    let project = project(script).file("convoke.toml", team);
+    let run = project.run(&["run", "Go [NEXT: max, sam]"]);
+    assert!(run.contains("context.dropped"), "{run}");
+    let prompt = project.output(&["sessions", "show", "last", "--turn", "2", "--prompt"], b"");
+    let prompt = String::from_utf8_lossy(&prompt.stdout).into_owned();
+    assert!(prompt.contains("Go") && !prompt.contains("a long line 399"), "{prompt}");
 }

@@ -39,6 +39,8 @@ mod requests;
 mod resume;
 mod rpc;
 mod run;
+#[path = "../../../core/tests/schema/mod.rs"]
+mod schema;
 mod serve;
 mod sessions;
 mod terminal;

@@ -59,9 +59,10 @@ fn a_directory_is_explained_and_a_prompt_assembled() {
             call(6, "assemble", &json!({ "agent": "codex", "input": { "maxBytes": -1 } })),
             call(7, "capture_diff", &json!({ "a": "nowhere", "b": "nowhere" })),
             call(8, "say", &json!({ "to": "max", "text": "x" })),
+            call(9, "explain", &json!({ "directory": "/etc" })),
         ],
     );
-    assert_eq!(answers.len(), 8);
+    assert_eq!(answers.len(), 9);
     assert_eq!(answers[0]["result"]["protocolVersion"], "2025-06-18");
     let listed = answers[1]["result"]["tools"].as_array().unwrap();
     let names: Vec<&Value> = listed.iter().map(|tool| &tool["name"]).collect();
@@ -74,6 +75,8 @@ fn a_directory_is_explained_and_a_prompt_assembled() {
     assert_eq!(answers[5]["result"]["isError"], true, "{}", answers[5]);
     assert!(answers[6]["result"]["isError"] == true && text(&answers[6]).contains("nowhere"));
     assert_eq!(answers[7]["error"]["code"], -32602);
+    // An argument that is not known would change nothing, and the answer be about something else.
+    assert!(answers[8]["result"]["isError"] == true && text(&answers[8]).contains("directory"));
 }
 
 #[test]

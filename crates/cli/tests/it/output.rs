@@ -138,7 +138,7 @@ fn replying(reply: &str) -> TestContext {
 fn a_marker_of_a_reply_that_calls_nobody_is_a_failure() {
     let said = replying("I am done. [NEXT: bob]").run(&["run", "Hello"]);
     assert!(said.starts_with("exit code: 1"), "{said}");
-    assert!(said.contains("A marker called nobody; waiting for kim."), "{said}");
+    assert!(said.contains("A marker named no member; waiting for kim."), "{said}");
     assert!(said.contains("[NEXT: bob]: no member has that name"), "{said}");
     let said = replying("I am done. [NEXT: kim, bob]").run(&["run", "Hello"]);
     assert!(said.starts_with("exit code: 0"), "one of the names is right: {said}");

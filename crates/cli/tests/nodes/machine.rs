@@ -43,6 +43,19 @@ impl Machine {
         self
     }
 
+    /// Adds a file in the home of the user.
+    pub fn home_file(self, name: &str, content: &str) -> Self {
+        let path = self.home.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content).unwrap();
+        self
+    }
+
+    /// Returns a path in the home of the user.
+    pub fn in_home(&self, name: &str) -> String {
+        self.home.path().join(name).display().to_string()
+    }
+
     pub fn env(mut self, name: &str, value: &str) -> Self {
         self.environment.push((name.to_owned(), value.to_owned()));
         self

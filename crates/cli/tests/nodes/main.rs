@@ -10,6 +10,7 @@ mod machine;
 mod people;
 #[path = "../../../session/tests/postgres/proxy.rs"]
 mod proxy;
+mod secrets;
 
 use convoke_agent::Verdict;
 use convoke_agent::id::now;

@@ -19,6 +19,8 @@ pub use setting::{InvalidOverride, Setting, parse, parse_override};
 pub use startup::check_start;
 
 /// A configuration that cannot be used; the message names the file and the field.
+///
+/// Exhaustive on purpose: a new kind must be handled everywhere.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// A file cannot be read.
@@ -59,10 +61,10 @@ pub enum ConfigError {
         /// The expected values.
         expected: String,
     },
-    /// A profile that is not there.
+    /// The profile is not configured.
     #[error("the profile `{0}` is not in config.toml: add [profiles.{0}] or name another")]
     UnknownProfile(String),
-    /// A provider that is not there.
+    /// The provider is not configured.
     #[error("the provider `{0}` is not known: add [model_providers.{0}] or name another")]
     UnknownProvider(String),
 }

@@ -60,7 +60,7 @@ impl<'a> Setting<'a> {
         Self { root: Some(root), profile: None, path: String::new() }
     }
 
-    /// The tables that are looked into, the profile's first.
+    /// Returns the tables to search, the profile's first.
     pub fn tables(&self) -> [Option<&'a Table>; 2] {
         [self.profile, self.root]
     }

@@ -28,6 +28,8 @@ const GIT: &str = ".git";
 pub const DOCUMENT_SEPARATOR: &str = "\n\n";
 
 /// The rules of one version of Codex.
+///
+/// Exhaustive on purpose: a new kind must be handled everywhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rules {
     /// Codex 0.98: `.git` alone marks the root; a link that leads nowhere still shadows.
@@ -93,6 +95,8 @@ impl Document {
 }
 
 /// The reason why a file in the chain is not sent.
+///
+/// Exhaustive on purpose: a new kind must be handled everywhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum IgnoreReason {
     /// A file of the same directory comes before it.
@@ -163,7 +167,7 @@ pub struct Ignored {
 /// The result of the discovery.
 #[derive(Debug, Clone, Default)]
 pub struct ProjectDocs {
-    /// The directories that were looked at, root first.
+    /// The searched directories, root first.
     pub chain: Vec<PathBuf>,
     /// The documents that are sent, in order.
     pub documents: Vec<Document>,

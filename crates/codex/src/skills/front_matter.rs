@@ -10,7 +10,7 @@ use crate::project_doc::Rules;
 
 const MAX_NAME: usize = 64;
 
-/// The most characters of a description: Codex 0.98 refuses a longer one, 0.166 cuts it in the list.
+/// The maximum number of characters of a description: Codex 0.98 refuses a longer one, 0.166 cuts it in the list.
 pub const MAX_DESCRIPTION: usize = 1024;
 
 /// The name and the description of a skill, white space collapsed.
@@ -68,7 +68,7 @@ pub fn read(text: &str, rules: Rules) -> Result<About, String> {
     if rules == Rules::V0_98 {
         within("description", &description, MAX_DESCRIPTION)?;
     }
-    // To Codex 0.98 an unset value is the text that stands there.
+    // Codex 0.98 reads an unset value as its literal text.
     let is_unset = matches!(&*description, "~" | "null") && rules == Rules::V0_166;
     if description.is_empty() || is_unset {
         return Err("it has no `description`".to_owned());

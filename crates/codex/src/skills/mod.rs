@@ -17,6 +17,8 @@ pub use switches::Switches;
 pub const SYSTEM_FOLDER: &str = ".system";
 
 /// The owner of a skill, in the order of the list of Codex 0.98.
+///
+/// Exhaustive on purpose: a new kind must be handled everywhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scope {
     /// The repository's.

@@ -105,7 +105,7 @@ struct Folder {
 impl Finder<'_> {
     /// Searches the folders below a root, the nearest first.
     fn search(&mut self, root: &Path, scope: Scope, found: &mut Found) {
-        // Most roots are not there, and resolving links looks at every directory above.
+        // Most roots do not exist, and resolving links reads every directory above.
         if !matches!(self.files.kind(root), Ok(EntryKind::Directory)) {
             return;
         }

@@ -20,7 +20,8 @@ pub use rule::Rule;
 pub use source::Source;
 pub use table::{Style, Table};
 
-/// The section of the bytes of a request that no source accounts for: its JSON and its settings.
+/// The section of the bytes of a request that no source accounts for: the JSON around the texts, with its settings and
+/// the names and ids of calls.
 pub const ENVELOPE: &str = "envelope";
 
 /// The text that an entry belongs to.
@@ -34,6 +35,8 @@ pub enum Target {
 }
 
 /// The state of a piece of text.
+///
+/// Exhaustive on purpose: a new kind must be handled everywhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum State {
@@ -64,7 +67,7 @@ pub struct Entry<'a> {
 }
 
 impl Entry<'_> {
-    /// Returns the bytes of the text that it takes up.
+    /// Returns the number of bytes that it takes up in the text.
     pub fn kept_bytes(&self) -> u64 {
         self.range.end - self.range.start
     }
@@ -208,6 +211,15 @@ pub(crate) fn cover(ranges: impl IntoIterator<Item = Range<u64>>, bytes: u64) ->
     let follows =
         |at: u64, range: Range<u64>| (range.start == at && range.end >= at).then_some(range.end);
     ranges.into_iter().try_fold(0, follows) == Some(bytes)
+}
+
+impl<'a> FromIterator<Entry<'a>> for Ledger<'a> {
+    /// Collects the entries of a text without a budget.
+    fn from_iter<I: IntoIterator<Item = Entry<'a>>>(entries: I) -> Self {
+        let mut ledger = Self::new(None);
+        entries.into_iter().for_each(|entry| ledger.push(entry));
+        ledger
+    }
 }
 
 impl Serialize for Ledger<'_> {

@@ -1,4 +1,4 @@
-//! Reading a ledger that was written as JSON. Rules come back in words: the arithmetic is in the text.
+//! Reads a ledger from JSON. Rules are read back as text, which includes their figures.
 
 use std::borrow::Cow;
 use std::ops::Range;

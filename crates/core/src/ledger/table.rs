@@ -226,7 +226,7 @@ fn fill(character: char, count: u64) -> String {
     (0..count).map(|_| character).collect()
 }
 
-/// Returns the cells of a bar of a width that stand for some of its bytes.
+/// Returns the number of cells of a bar that represent some of its bytes.
 fn share(bytes: u64, full: u64, width: u64) -> u64 {
     let share = u128::from(bytes) * u128::from(width) / u128::from(full);
     u64::try_from(share).unwrap_or(width).min(width)

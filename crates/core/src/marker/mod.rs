@@ -45,6 +45,8 @@ impl FromStr for TextPolicy {
 pub struct UnknownTextPolicy;
 
 /// The priority of a call.
+///
+/// Exhaustive on purpose: a new kind must be handled everywhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 pub enum Intent {
     /// Interrupts: goes before everything else.

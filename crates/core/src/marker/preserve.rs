@@ -150,7 +150,7 @@ impl<'a> Scanner<'a> {
                 }
             } else if let Some(Opening::Inline(keyword, len)) = opening(&bytes[at..]) {
                 let body = at + len;
-                // The bracket that cuts it short may stand in code that begins after the opening.
+                // The bracket that cuts it short may be in code that begins after the opening.
                 from = body;
                 if let Some(found) = memchr2(b'[', b']', &bytes[body..])
                     && bytes[body + found] == b']'

@@ -40,7 +40,7 @@ impl Scan<'_> {
     }
 }
 
-/// Splits a list of names; empty ones mean nothing.
+/// Splits a list of names; empty names are ignored.
 fn names(body: &str) -> impl Iterator<Item = &str> {
     body.split([',', '，']).map(trim).filter(|name| !name.is_empty())
 }

@@ -14,7 +14,9 @@ pub fn check_ledger(ledger: &Value) -> Result<(), String> {
 
 /// The part of JSON Schema that our schema uses. A keyword that is not known here is refused.
 fn validate(root: &Value, schema: &Value, value: &Value) -> Result<(), String> {
-    const KNOWN: [&str; 16] = [
+    const KNOWN: [&str; 18] = [
+        "if",
+        "then",
         "$schema",
         "$defs",
         "$ref",
@@ -71,18 +73,25 @@ fn validate(root: &Value, schema: &Value, value: &Value) -> Result<(), String> {
     if !types.is_empty() && !types.iter().any(is) {
         return refuse("has not the type of");
     }
-    if let (Some(properties), Some(object)) = (schema["properties"].as_object(), value.as_object())
+    if let Some(condition) = schema.get("if")
+        && validate(root, condition, value).is_ok()
     {
+        validate(root, &schema["then"], value)?;
+    }
+    if let Some(object) = value.as_object() {
         for name in schema["required"].as_array().into_iter().flatten() {
             if !object.contains_key(name.as_str().expect("a name")) {
                 return refuse(&format!("lacks {name} of"));
             }
         }
-        assert_eq!(schema["additionalProperties"], false, "the schema leaves a hole");
+        let is_closed = schema["additionalProperties"] == false;
+        assert!(is_closed || schema["type"] != "object", "the schema leaves a hole");
+        let properties = schema["properties"].as_object();
         for (name, value) in object {
-            match properties.get(name) {
+            match properties.and_then(|properties| properties.get(name)) {
                 Some(schema) => validate(root, schema, value)?,
-                None => return refuse(&format!("has `{name}`, unknown to")),
+                None if is_closed => return refuse(&format!("has `{name}`, unknown to")),
+                None => {}
             }
         }
     }

@@ -10,7 +10,7 @@ use super::markdown::Import;
 use crate::diagnostics;
 use crate::report::{LoadReason, Rule};
 
-/// The most imports that may lead to a file.
+/// The maximum number of imports that may lead to a file.
 const MAX_HOPS: usize = 4;
 
 /// Punctuation that often ends up in a path.

@@ -7,7 +7,7 @@ use crate::config;
 use crate::glob::Selection;
 use crate::session::Session;
 
-/// The most rules that are compared with every file.
+/// The maximum number of rules that are compared with every file.
 const MAX_RULES: usize = 1_000;
 
 /// The files that may not be read.

@@ -14,7 +14,7 @@ use crate::diagnostics;
 use crate::glob::Selection;
 use crate::report::{LoadReason, Rule};
 
-/// The most directories and files that are looked at below one rules directory.
+/// The maximum number of directories and files that are looked at below one rules directory.
 const MAX_ENTRIES: usize = 20_000;
 
 /// Whether a file waits for another one to be read.
@@ -61,7 +61,7 @@ pub(super) fn wait(loader: &mut Loader<'_>, path: &Path, cleaned: &Cleaned, leve
     Waits::Yes
 }
 
-/// Claude Code asks the rules of a directory together, and one that fails fails for all.
+/// Claude Code compiles the rules of a directory together, so one invalid pattern disables all of them.
 fn report_broken(loader: &mut Loader<'_>, first: usize) {
     if loader.waiting[first..].iter().all(|rule| rule.patterns.is_some()) {
         return;

@@ -5,7 +5,7 @@ use super::front_matter::{FrontMatter, Yaml};
 /// The maximum number of patterns that the braces of one may expand to.
 const MAX_ALTERNATIVES: usize = 4_096;
 
-/// The most bytes of patterns that the braces of all rules are written out to.
+/// The maximum number of bytes of patterns that the braces of all rules are written out to.
 const MAX_BYTES: usize = 4 * 1024 * 1024;
 
 /// The budget for expanding braces, which can multiply.

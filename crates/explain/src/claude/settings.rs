@@ -17,7 +17,7 @@ use crate::place::{self, GitKind};
 use crate::report::AgentReport;
 use crate::session::Session;
 
-/// The most bytes of patterns that are compared with every file.
+/// The maximum number of bytes of patterns that are compared with every file.
 const MAX_EXCLUDE_BYTES: usize = 64 * 1024;
 
 /// The sources of files and settings that are used.

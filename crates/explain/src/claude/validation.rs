@@ -20,7 +20,7 @@ enum Type {
     Choices(&'static [&'static str]),
     /// One of these texts.
     Choice(&'static [&'static str]),
-    /// An object whose values are truth values, lists or objects.
+    /// An object whose values are booleans, lists or objects.
     Switches,
 }
 

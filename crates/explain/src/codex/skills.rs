@@ -35,7 +35,7 @@ const BUILTIN_0_166: [BuiltinSkill; 4] = [
 const WINDOWS: [(&str, u64); 1] = [("gpt-6.1-terra", 500_000)];
 const DEFAULT_WINDOW: u64 = 272_000;
 
-/// The most tokens that `skills.max_context_tokens` gives.
+/// The maximum number of tokens that `skills.max_context_tokens` gives.
 const MAX_TOKENS: u64 = 10_000;
 
 /// The settings of skills.

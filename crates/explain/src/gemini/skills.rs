@@ -221,7 +221,7 @@ fn between_rules(text: &str) -> Option<&str> {
     Some(front[..end].trim_end_matches('\r'))
 }
 
-/// Replaces what may not stand in a name.
+/// Replaces characters that are invalid in a name.
 fn usable(character: char) -> char {
     let is_special = matches!(character, ':' | '\\' | '/' | '<' | '>' | '*' | '?' | '"' | '|');
     if is_special { '-' } else { character }

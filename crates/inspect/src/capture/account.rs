@@ -188,9 +188,7 @@ impl LedgerWriter {
     }
 
     fn ledger(self) -> Ledger<'static> {
-        let mut ledger = Ledger::new(None);
-        self.entries.into_iter().for_each(|entry| ledger.push(entry));
-        ledger
+        self.entries.into_iter().collect()
     }
 }
 

@@ -96,7 +96,7 @@ impl Serialize for CapturedAgent {
 
 /// A name that no agent has.
 #[derive(Debug, thiserror::Error)]
-#[error("`{name}` is none of {known}", name = .0, known = names())]
+#[error("unknown agent `{name}`; use one of {known}", name = .0, known = names())]
 pub struct UnknownAgent(String);
 
 impl FromStr for CapturedAgent {

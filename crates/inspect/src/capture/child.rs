@@ -101,7 +101,7 @@ fn start(child: &Child<'_>, mut dialogue: Box<dyn Dialogue>, guardian: &Guardian
     };
     let (guardian, temporary) = (guardian.clone(), child.temporary.to_owned());
     let approvals = Approvals::default();
-    // Nobody is there to answer a question.
+    // No person can answer a question.
     approvals.set_attended(false);
     let mut launch = Launch {
         program: child.program.clone(),

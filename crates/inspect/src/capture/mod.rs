@@ -261,7 +261,7 @@ pub async fn capture(
     }
     let words = std::iter::once(name).chain(&arguments);
     let mut words: Vec<String> = words.map(as_text).collect::<Result<_, _>>()?;
-    // The words of an ACP agent's start are not the user's, and its prompt is no argument.
+    // The arguments that start an ACP agent are not the user's, and its prompt is not an argument.
     let given_words = match agent {
         CapturedAgent::Cli(_) => words[1..].to_vec(),
         CapturedAgent::Acp(_) => users_words,
@@ -401,7 +401,7 @@ pub enum CaptureError {
     #[error("a file that it reads was changed while it ran; run it again")]
     Changed,
     /// The program is not a known CLI.
-    #[error("{} is no agent that Convoke knows; if it is one under another name, say so with --as: {}", .0.display(), agent::names())]
+    #[error("unknown agent `{}`; if it is a known one under another name, pass --as with one of {}", .0.display(), agent::names())]
     Unknown(PathBuf),
     /// The private home could not be created.
     #[error("cannot create a private home")]

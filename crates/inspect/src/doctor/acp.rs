@@ -18,7 +18,7 @@ pub struct AcpAgent {
     pub program: Option<String>,
     /// The agent that is known by name.
     pub preset: Option<&'static Preset>,
-    /// Whether it is reported where it is missing: somebody has configured it.
+    /// Whether it is reported if it is missing: it was configured.
     pub is_configured: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The ledger of a request that a program sent: what we handed over keeps the entries of its own ledger,
+//! The ledger of a request that a program sent. The prompt and the system text keep the entries of their own ledger,
 //! instruction files are found by their text, and the rest is the program's own.
 
 use std::collections::BTreeMap;
@@ -34,7 +34,7 @@ struct OurText {
     entries: Vec<Entry<'static>>,
 }
 
-/// The owner of what was handed over.
+/// The owner of the prompt and the system text.
 const OURS: &str = "ours";
 
 impl HandedOver {
@@ -109,7 +109,7 @@ impl HandedOver {
         sorted(shares.collect())
     }
 
-    /// Puts the entries of each text that was handed over in the place of the one entry that it has.
+    /// Replaces the single entry of each given text by the entries of its own ledger.
     fn refined(&self, ledger: &Ledger<'static>, body: &str) -> Ledger<'static> {
         let mut refined = Ledger::default();
         for entry in ledger.entries() {

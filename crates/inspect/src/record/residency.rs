@@ -1,5 +1,5 @@
 //! Data residency: a `ChatGPT` workspace can be bound to a region. Codex looks the region up before each turn,
-//! but not when it is pointed to another address; so it is asked before a relay stands in for the endpoint.
+//! but not when it is pointed to another address; so Codex is asked before a relay replaces the endpoint.
 
 use std::ffi::OsString;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 /// The time limit: enough to start a program on a busy machine and to wait for the network.
 const TIMEOUT: Duration = Duration::from_secs(45);
 
-/// No answer that is understood is longer.
+/// The maximum size of an answer.
 const LONGEST: u64 = 4 << 20;
 
 /// The first version that has workspaces bound to a region.

@@ -23,7 +23,7 @@ use super::Recording;
 use super::ledger::{HandedOver, sorted};
 use crate::diagnostics;
 
-/// The most requests and bytes of bodies that are stored for one turn.
+/// The maximum number of requests and bytes of bodies that are stored for one turn.
 const MOST_REQUESTS: u64 = 256;
 const MOST_BYTES: u64 = 64 << 20;
 
@@ -197,8 +197,8 @@ impl TurnRecord {
         Ok((number, prepared))
     }
 
-    /// Returns the request that the next one of a purpose is compared with: a small request for the program itself may
-    /// stand between two of the conversation.
+    /// Returns the request that the next one of a purpose is compared with: a small request of the program itself may
+    /// come between two of the conversation.
     async fn before(&mut self, purpose: RequestPurpose) -> Option<Arc<RequestRecord>> {
         if let Some(before) = self.compared.get(purpose.as_str()) {
             return before.clone();
@@ -367,7 +367,7 @@ fn unparsed(body: &str) -> Ledger<'static> {
     ledger
 }
 
-/// Returns whether a source of a CLI's request is something that Convoke hands over, or that the user can keep the same.
+/// Returns whether a source of a CLI's request is given by Convoke, or can be kept unchanged by the user.
 fn is_ours(source: &Source<'_>) -> bool {
     !matches!(
         source,

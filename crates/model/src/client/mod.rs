@@ -29,7 +29,7 @@ use crate::wire::Answer;
 /// The maximum size of an error's body that is read.
 const ERROR_BYTES: usize = 64 << 10;
 
-/// The most bytes of a list of models that are read.
+/// The maximum number of bytes of a list of models that are read.
 const LIST_BYTES: usize = 4 << 20;
 
 /// The limits of a call.

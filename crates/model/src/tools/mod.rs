@@ -66,7 +66,7 @@ impl Refusal {
     }
 
     fn io(path: &str, error: &io::Error) -> Self {
-        // The words of the system differ from one to the other.
+        // Error texts differ between systems.
         let why = error.get_ref().map_or_else(|| error.kind().to_string(), ToString::to_string);
         Self::Other(format!("cannot read `{path}`: {why}"))
     }

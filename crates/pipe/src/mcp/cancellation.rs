@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 type Action = Box<dyn FnOnce() + Send>;
 
-/// Whether a call was cancelled, and what to do then. Clones are of the same call.
+/// Whether a call was cancelled, and the action to run then. Clones belong to the same call.
 #[derive(Clone, Default)]
 pub struct Cancellation(Arc<Mutex<State>>);
 
@@ -18,7 +18,8 @@ enum State {
 }
 
 impl Cancellation {
-    /// Has something done when the call is cancelled; at once if it was. The last one counts.
+    /// Sets the action to run when the call is cancelled; runs it at once if it already was. Replaces an earlier
+    /// action.
     pub fn on_cancel(&self, action: impl FnOnce() + Send + 'static) {
         let mut state = self.state();
         if matches!(*state, State::Cancelled) {

@@ -12,6 +12,8 @@ use crate::lines::lines;
 
 /// The maximum number of calls at the same time.
 const OPEN_CALLS: usize = 32;
+/// The maximum number of messages in a batch.
+pub const LARGEST_BATCH: usize = 100;
 
 const PARSE_ERROR: i64 = -32700;
 const INVALID_REQUEST: i64 = -32600;
@@ -43,39 +45,46 @@ pub fn serve(
                 write(output, &refusal(&Value::Null, PARSE_ERROR, "the line is not JSON"))?;
                 continue;
             };
-            let id = message["id"].clone();
-            match (message["method"].as_str(), &id) {
-                (Some(method), Value::String(_) | Value::Number(_)) => {
-                    let generation = Generation::from_request(&message);
-                    if method != "tools/call" {
-                        write(output, &server.answer(generation, &message))?;
-                        continue;
-                    }
-                    let cancellation = match begin(calls, &id) {
-                        Ok(cancellation) => cancellation,
-                        Err(why) => {
-                            write(output, &refusal(&id, BUSY, why))?;
+            // Version 2025-03-26 has batches: each message of one is answered as if it came alone.
+            let messages = match message {
+                Value::Array(messages) if (1..=LARGEST_BATCH).contains(&messages.len()) => messages,
+                message => vec![message],
+            };
+            for message in messages {
+                let id = message["id"].clone();
+                match (message["method"].as_str(), &id) {
+                    (Some(method), Value::String(_) | Value::Number(_)) => {
+                        let generation = Generation::from_request(&message);
+                        if method != "tools/call" {
+                            write(output, &server.answer(generation, &message))?;
                             continue;
                         }
-                    };
-                    threads.spawn(move || {
-                        let answer = server.answer_call(generation, &message, &cancellation);
-                        lock(calls).remove(&id.to_string());
-                        if !cancellation.is_cancelled() {
-                            // A client that is gone reads no answer.
-                            let _ = write(output, &answer);
-                        }
-                    });
-                }
-                (Some("notifications/cancelled"), Value::Null) => {
-                    cancel(calls, &message["params"]["requestId"]);
-                }
-                (Some(_), Value::Null) => {}
-                // A response: no request was sent.
-                (None, _) if message.is_object() && !message["id"].is_null() => {}
-                _ => {
-                    let why = "the line is not a JSON-RPC message; batches are not supported";
-                    write(output, &refusal(&Value::Null, INVALID_REQUEST, why))?;
+                        let cancellation = match begin(calls, &id) {
+                            Ok(cancellation) => cancellation,
+                            Err(why) => {
+                                write(output, &refusal(&id, BUSY, why))?;
+                                continue;
+                            }
+                        };
+                        threads.spawn(move || {
+                            let answer = server.answer_call(generation, &message, &cancellation);
+                            lock(calls).remove(&id.to_string());
+                            if !cancellation.is_cancelled() {
+                                // A client that is gone reads no answer.
+                                let _ = write(output, &answer);
+                            }
+                        });
+                    }
+                    (Some("notifications/cancelled"), Value::Null) => {
+                        cancel(calls, &message["params"]["requestId"]);
+                    }
+                    (Some(_), Value::Null) => {}
+                    // A response: no request was sent.
+                    (None, _) if message.is_object() && !message["id"].is_null() => {}
+                    _ => {
+                        let why = "the line is not a JSON-RPC message, or a batch of too many";
+                        write(output, &refusal(&Value::Null, INVALID_REQUEST, why))?;
+                    }
                 }
             }
         }
@@ -238,6 +247,17 @@ mod tests {
             let text = answer["result"]["content"][0]["text"].as_str().unwrap();
             assert_eq!((answer["id"].as_u64(), text), (Some(id), &*format!("{{\"id\":{id}}}")));
         }
+        // In one batch too, beside other messages.
+        let initialized = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
+        let ping = json!({ "jsonrpc": "2.0", "id": 3, "method": "ping" });
+        let batch = json!([call(1), initialized, ping, call(2), 7]);
+        let mut ids: Vec<Value> =
+            served(&format!("{batch}\n")).iter().map(|answer| answer["id"].clone()).collect();
+        ids.sort_by_key(Value::as_u64);
+        assert_eq!(ids, [Value::Null, json!(1), json!(2), json!(3)]);
+        let large = json!(vec![json!({ "jsonrpc": "2.0", "id": 3, "method": "ping" }); 101]);
+        let answers = served(&format!("{large}\n"));
+        assert_eq!((answers.len(), &answers[0]["error"]["code"]), (1, &json!(INVALID_REQUEST)));
         // A cancelled call is not answered.
         let cancel = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 1 } });
         let answers = served(&format!("{}\n{cancel}\n{}\n", call(1), call(2)));

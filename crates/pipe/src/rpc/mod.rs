@@ -1,8 +1,7 @@
 //! `convoke rpc`: a conversation kept for a client, over JSON-RPC 2.0, one message a line.
 //!
-//! The methods are those of the context manager (002) by name, with positional parameters, and
-//! `configure`, `stripAllMarkers` and `scan`. What the hooks say is written as notifications before the
-//! response of the call that caused them.
+//! The methods are those of the context manager (002) by name, with positional parameters, and `configure`,
+//! `stripAllMarkers` and `scan`. Hooks write notifications before the response of the call that caused them.
 
 mod envelope;
 mod methods;

@@ -26,7 +26,7 @@ use crate::views::text::{SHOWN, exact, slice};
 use crate::views::{self, conversation};
 use crate::{App, Scope, stream as events};
 
-/// The most messages that a search finds.
+/// The maximum number of messages that a search finds.
 const MOST_FOUND: usize = 50;
 
 pub(super) async fn list(
@@ -160,7 +160,7 @@ async fn message_page(
     query: &MessagesQuery,
 ) -> Result<stored::MessagePage, StoreError> {
     let limit = query.limit.unwrap_or(PAGE).clamp(1, MOST_ROWS);
-    // A message that is asked for stands in the middle.
+    // A requested message is in the middle of the page.
     let around = query.message.map(|message| message.saturating_add(limit as u64 / 2));
     let before = MessageNumber(query.before.or(around).unwrap_or(u64::MAX));
     stored::messages_before(&app.store, session, before, limit).await

@@ -9,7 +9,7 @@ use maud::{Markup, html};
 use super::{number, percent};
 use crate::query::Grouping;
 
-/// The most parts of a picture; the smallest are drawn as one.
+/// The maximum number of parts of a picture; the smallest are drawn as one.
 const MOST_PARTS: usize = 400;
 /// The width of a picture, in its own units.
 const WIDTH: f64 = 640.0;

@@ -205,7 +205,7 @@ pub fn standing(id: SessionId, standing: &Standing) -> Markup {
             @if running.is_empty() && !standing.is_held { p { (action("Resume", &format!("/api/sessions/{id}/continue"), &json!({}))) } }
         }
         @if standing.is_held && !standing.is_held_here && standing.is_shared {
-            p.notice role="status" { "Another process runs this turn. What you say is stored when it has ended." }
+            p.notice role="status" { "Another process runs this turn. Your message is stored when the turn has ended." }
         } @else if standing.is_held && !standing.is_held_here {
             p.notice role="status" { "Another process runs this session. You can follow it here; end it there to take part." }
         }
@@ -258,7 +258,7 @@ fn stopped(stop: &StopReason) -> Option<String> {
             format!("The conversation stopped: {member} repeated itself {times} times.")
         }
         StopReason::QueueFull { limit, left_out, .. } => {
-            format!("The queue is full: {limit} turns wait, {left_out} were not added.")
+            format!("The queue is full: {limit} turns queued, {left_out} not added.")
         }
     })
 }

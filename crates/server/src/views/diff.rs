@@ -12,7 +12,7 @@ use crate::difference::{Difference, FirstDifference};
 
 /// The lines around a change that are shown.
 const AROUND: usize = 3;
-/// The most lines of a diff that are shown; the JSON form has all.
+/// The maximum number of lines of a diff that are shown; the JSON form has all.
 const MOST_LINES: usize = 4_000;
 
 /// Renders the difference between the texts of two attempts.

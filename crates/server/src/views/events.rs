@@ -13,9 +13,9 @@ use super::text::{beginning, exact, line};
 use super::{number, seconds};
 use crate::stored::{elapsed, excerpt};
 
-/// The most events that are listed.
+/// The maximum number of events that are listed.
 const MOST_EVENTS: usize = 2_000;
-/// The most bytes of an unfinished reply that are shown.
+/// The maximum number of bytes of an unfinished reply that are shown.
 const REPLY_SHOWN: usize = 16 << 10;
 /// The start and the width of the time line's rows, in units of the picture.
 const LEFT: f64 = 120.0;

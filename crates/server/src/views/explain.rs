@@ -28,7 +28,7 @@ fn agent(agent: &AgentReport, shown: &impl Fn(&Path) -> String) -> Markup {
             h2 { (agent.agent) " " (line(&agent.version)) }
             p {
                 (number(agent.bytes_loaded())) " bytes of instructions in " (count(agent.loaded.len() as u64, "file"))
-                span.faint { ", by the rules of " (agent.edition.to_string()) @if agent.verified == Some(true) { ", as the program itself was seen to load" } }
+                span.faint { ", by the rules of " (agent.edition.to_string()) @if agent.verified == Some(true) { ", verified with the program itself" } }
             }
             @if !agent.loaded.is_empty() { div.scroll { table {
                 caption { "Loaded, in this order" }

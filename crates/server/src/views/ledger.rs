@@ -8,9 +8,9 @@ use super::text::{beginning, exact, line, slice};
 use super::{number, percent};
 use crate::query::Grouping;
 
-/// The most bytes of one part that are shown at once.
+/// The maximum number of bytes of one part that are shown at once.
 pub const PART_SHOWN: usize = 16 << 10;
-/// The most entries of a ledger that are listed; the JSON form has all.
+/// The maximum number of entries of a ledger that are listed; the JSON form has all.
 const MOST_ENTRIES: usize = 1_000;
 
 /// Renders a ledger whose text is shown on the same page: its entries link to their parts.

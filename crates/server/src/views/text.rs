@@ -2,7 +2,7 @@
 
 use maud::{Markup, PreEscaped};
 
-/// The most bytes of a text that are shown at once; the rest is loaded on request.
+/// The maximum number of bytes of a text that are shown at once; the rest is loaded on request.
 pub const SHOWN: usize = 32 << 10;
 
 /// Returns a text. Control and direction characters are replaced by their names; white space is shown on request.

@@ -75,7 +75,7 @@ async fn assert_sent(store: &impl Store, thread: &ThreadId) -> Result<(), StoreE
     assert_eq!(sent.len(), 2, "requests are read in pages");
     sent.extend(store.request_deltas(thread, 2, 9).await?);
     let rows: Vec<_> = sent.iter().map(|record| record.clone().with_texts(())).collect();
-    assert_eq!(store.requests(thread).await?, rows, "whole requests are those that there are");
+    assert_eq!(store.requests(thread).await?, rows, "a full read returns every request");
     let mut before = RequestTexts::default();
     for ((record, it), number) in sent.iter().zip(TEXTS).zip(1..) {
         assert_eq!(record.number, number, "requests are counted from 1");
@@ -89,8 +89,8 @@ async fn assert_sent(store: &impl Store, thread: &ThreadId) -> Result<(), StoreE
 async fn requests_come_back_in_order(store: &impl Store) -> Result<(), StoreError> {
     let (session, thread) = begin(store).await?;
     assert_eq!(store.requests(&thread).await?, [], "a new thread has no request");
-    assert_eq!(store.last_request(&thread).await?, None, "nothing has no last one");
-    assert_eq!(store.request_deltas(&thread, 0, 9).await?, [], "nothing has no texts");
+    assert_eq!(store.last_request(&thread).await?, None, "an empty thread has no last request");
+    assert_eq!(store.request_deltas(&thread, 0, 9).await?, [], "a missing request has no texts");
     let attempt = Some(attempt_of(session));
     add(store, &thread, attempt).await?;
     assert_eq!(
@@ -98,8 +98,8 @@ async fn requests_come_back_in_order(store: &impl Store) -> Result<(), StoreErro
         std::slice::from_ref(&thread),
         "a request begins a thread"
     );
-    assert_eq!(store.thread_lines(&thread).await?, [], "a request is no line of a thread");
-    assert_eq!(store.session(session).await?.head, Head(0), "a request is no commit");
+    assert_eq!(store.thread_lines(&thread).await?, [], "a request adds no line to its thread");
+    assert_eq!(store.session(session).await?.head, Head(0), "a request does not move the head");
     let failed = RequestOutcome { failed: vec!["busy".to_owned()], ..RequestOutcome::default() };
     let done = RequestOutcome { end: Some(RequestEnd::Answered), ..failed.clone() };
     store.set_outcome(&thread, 2, &failed).await?;
@@ -173,11 +173,11 @@ async fn requests_are_part_of_an_import(store: &impl Store) -> Result<(), StoreE
     assert_eq!(
         store.threads(new.id).await?,
         std::slice::from_ref(&thread),
-        "they are its session's"
+        "imported requests belong to the session"
     );
     assert_sent(store, &thread).await?;
     let next = request(&thread, 1, None, texts(TEXTS[0]));
-    assert_eq!(store.add_request(&next, None).await?, 5, "sending goes on after them");
+    assert_eq!(store.add_request(&next, None).await?, 5, "requests continue after imported ones");
     Ok(())
 }
 

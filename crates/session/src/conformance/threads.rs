@@ -107,7 +107,7 @@ async fn lines_are_part_of_an_import(store: &impl Store) -> Result<(), StoreErro
     }
     import.finish(commit(Head(0)).state).await?;
     let first = [line(None, "first"), line(Some(1), "second"), line(Some(2), "third")];
-    assert_eq!(store.thread_lines(&one).await?, first, "the pages of a thread go on");
+    assert_eq!(store.thread_lines(&one).await?, first, "the pages of a thread continue");
     assert_eq!(store.thread_lines(&two).await?, [line(Some(2), "his")], "each has its own");
     assert_eq!(store.threads(new.id).await?, [one, two], "they are the session's");
     Ok(())
@@ -120,16 +120,23 @@ async fn lines_added_by_hand_tell_of_no_more(store: &impl Store) -> Result<(), S
     assert_eq!(
         store.thread_lines(&thread).await?,
         all,
-        "lines tell of what the line before them tells"
+        "appended lines have the `as_of` of the line before them"
     );
-    assert_eq!(store.session(session).await?.head, Head(1), "lines by hand are no commit");
+    assert_eq!(
+        store.session(session).await?.head,
+        Head(1),
+        "appending lines outside a commit does not move the head"
+    );
     let late = store.append_lines(&append(&thread, 2, &["late"])).await;
-    assert!(matches!(late, Err(ThreadStoreError::Changed(_))), "only who has read all adds lines");
-    assert_eq!(store.thread_lines(&thread).await?, all, "nothing is added by who has not");
+    assert!(
+        matches!(late, Err(ThreadStoreError::Changed(_))),
+        "an append that does not know all lines is refused"
+    );
+    assert_eq!(store.thread_lines(&thread).await?, all, "a refused append adds nothing");
     let own = ThreadId::generate();
     store.append_lines(&append(&own, 0, &["alone"])).await?;
     let alone = [ThreadLine { as_of: None, text: "alone".to_owned() }];
-    assert_eq!(store.thread_lines(&own).await?, alone, "a thread may be of no session");
+    assert_eq!(store.thread_lines(&own).await?, alone, "a thread may belong to no session");
     Ok(())
 }
 
@@ -139,11 +146,11 @@ async fn of_two_who_go_on_one_is_refused(store: &impl Store) -> Result<(), Store
     let add = || store.append_lines(&next);
     let (a, b, c) = tokio::join!(add(), add(), add());
     let won = [a, b, c].into_iter().flatten().count();
-    assert_eq!(won, 1, "of those who go on with a thread, one wins");
+    assert_eq!(won, 1, "of concurrent appends to a thread, one succeeds");
     assert_eq!(
         store.thread_lines(&thread).await?.len(),
         3,
-        "of those who go on, one adds its lines"
+        "only the successful append adds its lines"
     );
     Ok(())
 }
@@ -169,7 +176,7 @@ async fn a_thread_of_nobody_is_listed_and_removed_alone(
 ) -> Result<(), StoreError> {
     let (session, thread) = begin(store).await?;
     let own = ThreadId::generate();
-    assert_eq!(store.thread_owner(&own).await?, None, "a thread that nobody has begun");
+    assert_eq!(store.thread_owner(&own).await?, None, "an unknown thread has no owner");
     store.append_lines(&append(&own, 0, &["é", "alone"])).await?;
     assert_eq!(store.thread_owner(&own).await?, Some(ThreadOwner::Nobody), "whose it is");
     let owner = store.thread_owner(&thread).await?;
@@ -180,9 +187,9 @@ async fn a_thread_of_nobody_is_listed_and_removed_alone(
     assert_eq!(listed, Some(7), "a thread is listed with its bytes");
     assert!(!store.remove_lone_thread(&thread).await?, "a session's thread is not removed");
     assert_eq!(store.thread_lines(&thread).await?.len(), 2, "a session's thread stays");
-    assert!(store.remove_lone_thread(&own).await?, "a thread of nobody is removed");
+    assert!(store.remove_lone_thread(&own).await?, "a thread of no session can be removed");
     assert_eq!(store.thread_lines(&own).await?, [], "its lines are gone");
     assert_eq!(store.thread_owner(&own).await?, None, "it is gone");
-    assert!(!store.remove_lone_thread(&own).await?, "what is gone is not removed again");
+    assert!(!store.remove_lone_thread(&own).await?, "a removed thread cannot be removed again");
     Ok(())
 }

@@ -302,7 +302,7 @@ impl<S: Store> Coordinator<S> {
             let Some(ended) = ended else { return Ok(stop) };
             let id = ended.as_ref().map_or_else(JoinError::id, |(id, _)| *id);
             let lease = batch.running.get(&id).and_then(|running| running.lease.as_ref());
-            // Its guardian has ended it, or it may have gone on without the session.
+            // The guardian has terminated the agent, or it may have continued without the session.
             if lease.is_some_and(Lease::is_over) {
                 return Err(StoreError::LeaseLost { session: self.session }.into());
             }

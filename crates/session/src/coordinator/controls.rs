@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, watch};
 use crate::id::TurnId;
 use crate::shared::{QuestionId, TurnSignal};
 
-/// The most messages that wait to be stored while a turn runs.
+/// The maximum number of messages that wait to be stored while a turn runs.
 pub const INBOX_LIMIT: usize = 64;
 
 /// The error of a message beyond [`INBOX_LIMIT`].
@@ -106,19 +106,19 @@ impl Controls {
     pub fn answer(&self, question: &str, answer: PermissionAnswer) {
         let Some(question) = QuestionId::parse(question) else { return };
         if !self.answer_here(&question, answer) {
-            // Nobody gives so many answers at a time.
+            // The queue is longer than the number of answers that people give at a time.
             let _ = self.answers.try_send((question, answer));
         }
     }
 
-    /// Refuses a question of a turn that this process runs. Others are left to other people.
+    /// Refuses a question of a turn that this process runs. Questions of other processes stay open.
     pub fn refuse(&self, question: &str) {
         if let Some(question) = QuestionId::parse(question) {
             self.answer_here(&question, PermissionAnswer::Never);
         }
     }
 
-    /// Sets whether a person can answer questions here. If nobody can, here or elsewhere, those that no rule
+    /// Sets whether a person can answer questions here. If no person can, here or elsewhere, questions that no rule
     /// answers are refused.
     pub fn set_attended(&self, is_attended: bool) {
         self.attend_to(|attention| attention.here = is_attended);
@@ -169,7 +169,7 @@ impl Controls {
         true
     }
 
-    /// Has questions of a turn answered while it runs.
+    /// Registers the answerer of a running turn.
     pub(super) fn attend(&self, turn: TurnId, attempt: u32, answerer: Answerer) {
         self.answerers().insert(turn, (attempt, answerer));
     }

@@ -3,6 +3,7 @@
 use convoke_core::marker::Intent;
 use convoke_core::{Diagnostic, MessageId, NewMessage};
 use convoke_team::Team;
+use tokio::time::timeout;
 
 use super::{Coordinator, CoordinatorError, INBOX_LIMIT};
 use crate::diagnostics;
@@ -43,10 +44,18 @@ impl<S: Store> Coordinator<S> {
         self.unsent.push_back(given.into());
         let mut unreachable = None;
         loop {
-            match Box::pin(self.send_all()).await {
+            let is_shared = self.sharing.is_some();
+            let leaving = self.leaving();
+            let sending = timeout(2 * self.patience(), Box::pin(self.send_all()));
+            let sent = tokio::select! {
+                sent = sending => sent.unwrap_or_else(|_| Err(StoreError::unanswered().into())),
+                () = leaving, if is_shared => Err(StoreError::unanswered().into()),
+            };
+            match sent {
                 Err(CoordinatorError::Store(error)) if self.sharing.is_some() => match error {
                     StoreError::LeaseLost { .. } => self.lose_hold(),
                     error if error.is_transient() => {
+                        self.is_stale = true;
                         self.wait_for_store(&mut unreachable, error).await?;
                     }
                     error => return Err(error.into()),

@@ -22,12 +22,14 @@ use crate::id::{MemberName, SessionId, TurnId};
 use crate::routing::conversation::Conversation;
 use crate::shared::{QuestionId, SharedState, TurnOffer, unclaimable};
 use crate::store::postgres::{Attendance, Commits, PostgresStore, SessionLease};
-use crate::store::{Holder, SessionHold as _, Store, StoreError};
+use crate::store::{Holder, SessionHold, Store, StoreError};
 use crate::turn::TurnState;
 
 /// The longest time between two reads of a session that another process holds. Commits are announced; the end of a
 /// process is not.
 pub(super) const LOOK: Duration = Duration::from_secs(2);
+/// The time for a store that is a file.
+const FOREVER: Duration = Duration::from_hours(24 * 365);
 /// The time for which an unreachable database is asked again.
 const RECONNECT_LIMIT: Duration = Duration::from_mins(5);
 
@@ -192,13 +194,14 @@ impl<S: Store> Coordinator<S> {
                 return Ok(());
             }
         }
+        Err(self.not_stored(error))
+    }
+
+    /// Returns the error of a store that was given up, with the messages that were not stored.
+    pub(super) fn not_stored(&mut self, error: StoreError) -> CoordinatorError {
         let unsent = self.unsent.drain(..).map(|unsent| unsent.message.content);
         let text = unsent.collect::<Vec<_>>().join("\n\n");
-        Err(if text.is_empty() {
-            error.into()
-        } else {
-            CoordinatorError::NotStored { text, error }
-        })
+        if text.is_empty() { error.into() } else { CoordinatorError::NotStored { text, error } }
     }
 
     /// Puts a message into the inbox of a session that another process holds.
@@ -271,23 +274,16 @@ impl<S: Store> Coordinator<S> {
     /// Runs turns here, and follows those that run elsewhere, until the conversation stops.
     pub(super) async fn run_shared(&mut self) -> Result<StopReason, CoordinatorError> {
         let mut is_asked_for = true;
-        self.update_attendance().await;
+        // A server that does not answer is noticed below.
+        let _ = timeout(self.patience(), self.update_attendance()).await;
         loop {
-            if self.hold.is_none() {
-                if let Some(stop) = self.follow(is_asked_for).await? {
-                    return Ok(stop);
-                }
-                is_asked_for = false;
-                if !self.is_held_or_claimed().await? {
-                    continue;
-                }
+            if self.hold.is_none()
+                && let Some(stop) = self.follow(is_asked_for).await?
+            {
+                return Ok(stop);
             }
             is_asked_for = false;
-            let stopped = match self.run_here().await {
-                Ok(pause) => self.end_hold(pause).await,
-                Err(error) => Err(error),
-            };
-            match stopped {
+            match self.hold_and_run().await {
                 Ok(Some(stop)) => return Ok(stop),
                 Ok(None) => {}
                 Err(CoordinatorError::Store(error))
@@ -298,6 +294,41 @@ impl<S: Store> Coordinator<S> {
                 Err(error) => return Err(error),
             }
         }
+    }
+
+    /// Runs turns for as long as the session is held. Returns the reason to stop; `None` if another process holds it, or
+    /// the conversation continues.
+    async fn hold_and_run(&mut self) -> Result<Option<StopReason>, CoordinatorError> {
+        let (session, patience) = (self.session, self.patience());
+        match timeout(patience, self.is_held_or_claimed()).await {
+            Ok(Ok(true)) => {}
+            Ok(Ok(false)) => return Ok(None),
+            Ok(Err(error)) => return Err(error),
+            Err(_) => return Err(StoreError::unanswered().into()),
+        }
+        let lost = self.hold.as_ref().map(SessionHold::lost);
+        let lost = async move {
+            match lost {
+                Some(lost) => lost.await,
+                None => std::future::pending().await,
+            }
+            tokio::time::sleep(patience).await;
+        };
+        let running = async {
+            let pause = self.run_here().await?;
+            self.end_hold(pause).await
+        };
+        tokio::select! {
+            stopped = running => stopped,
+            // What waits for a lost connection is given up.
+            () = lost => Err(StoreError::LeaseLost { session }.into()),
+        }
+    }
+
+    /// Returns how long a look at a shared session, or a message for it, may take.
+    pub(super) fn patience(&self) -> Duration {
+        let lease = self.sharing.as_ref().map(|sharing| sharing.store.lease_duration());
+        lease.map_or(FOREVER, |lease| LOOK + lease)
     }
 
     /// Drops the hold of a session that another process may have now.
@@ -351,7 +382,13 @@ impl<S: Store> Coordinator<S> {
         let mut is_asked_for = is_asked_for;
         let mut unreachable = None;
         loop {
-            match self.follow_once(is_asked_for).await {
+            let leaving = self.leaving();
+            let looking = timeout(self.patience(), Box::pin(self.follow_once(is_asked_for)));
+            let looked = tokio::select! {
+                looked = looking => looked.unwrap_or_else(|_| Err(StoreError::unanswered().into())),
+                () = leaving => Err(StoreError::unanswered().into()),
+            };
+            match looked {
                 Ok(Next::Claim(offer)) => {
                     if let Some(sharing) = &mut self.sharing {
                         sharing.resumed = offer.filter(|_| !is_asked_for);
@@ -369,6 +406,16 @@ impl<S: Store> Coordinator<S> {
             if self.controls.stop_request() == StopRequest::Leave {
                 return Ok(Some(StopReason::Left));
             }
+        }
+    }
+
+    /// Waits until the person leaves and nothing has come of that for some time: the server does not answer.
+    pub(super) fn leaving(&self) -> impl Future<Output = ()> + Send + use<S> {
+        let mut requests = self.controls.watch();
+        async move {
+            // Without a sender there is no coordinator either.
+            let _ = requests.wait_for(|request| *request == StopRequest::Leave).await;
+            tokio::time::sleep(LOOK).await;
         }
     }
 
@@ -458,7 +505,8 @@ impl<S: Store> Coordinator<S> {
             if self.sharing.is_none() || self.hold.is_some() {
                 std::future::pending::<()>().await;
             }
-            match self.look_for_work().await {
+            let looked = timeout(self.patience(), Box::pin(self.look_for_work())).await;
+            match looked.unwrap_or_else(|_| Err(StoreError::unanswered().into())) {
                 Ok(true) => return Ok(()),
                 Err(CoordinatorError::Store(error)) if error.is_transient() => {
                     tokio::time::sleep(LOOK).await;
@@ -492,7 +540,8 @@ impl<S: Store> Coordinator<S> {
             if self.sharing.is_none() || self.hold.is_some() {
                 std::future::pending::<()>().await;
             }
-            match self.report_changes().await {
+            let told = timeout(self.patience(), Box::pin(self.report_changes())).await;
+            match told.unwrap_or_else(|_| Err(StoreError::unanswered().into())) {
                 Ok(()) => {}
                 Err(CoordinatorError::Store(error)) if error.is_transient() => {
                     tokio::time::sleep(LOOK).await;

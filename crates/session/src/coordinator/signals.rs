@@ -14,11 +14,11 @@ use crate::store::postgres::PostgresStore;
 use crate::store::{Store, StoreError};
 use crate::turn::{Turn, TurnState};
 
-/// The task that carries out what others ask; dropping it ends the task.
+/// The task that carries out signals of other machines; dropping it ends the task.
 pub(super) type SignalWatch = JoinSet<()>;
 
 impl<S: Store> Coordinator<S> {
-    /// Begins to carry out what others ask of running turns. Returns when it is known whether a person can be asked.
+    /// Starts to carry out signals for running turns. Returns when it is known whether a person can be asked.
     pub(super) async fn watch_signals(&mut self) -> SignalWatch {
         let mut watch = SignalWatch::new();
         let Some(shared) = self.store.shared() else { return watch };
@@ -48,7 +48,7 @@ impl<S: Store> Coordinator<S> {
     }
 }
 
-/// Carries out what others ask until the session is lost.
+/// Carries out signals until the session is lost.
 async fn carry_out(
     store: PostgresStore,
     session: SessionId,
@@ -65,14 +65,14 @@ async fn carry_out(
         match store.signals(session).await {
             Ok(signals) => {
                 for signal in signals {
-                    // An answer is given once: the next question is another one.
+                    // Each signal is carried out once.
                     if !given.contains(&signal) && controls.obey(&signal) {
                         given.push(signal);
                     }
                 }
             }
             Err(StoreError::LeaseLost { .. }) => return,
-            // A server that is away is asked again.
+            // An unreachable server is asked again.
             Err(_) => {}
         }
         if has_asking_agents {
@@ -92,7 +92,7 @@ async fn carry_out(
     }
 }
 
-/// Finds out whether a person in another process can be asked. While the server is away, that stays as it was.
+/// Finds out whether a person in another process can be asked. An unreachable server changes nothing.
 async fn look_for_people(store: &PostgresStore, session: SessionId, controls: &Controls) {
     if let Ok(is_attended) = store.is_attended(session).await {
         controls.set_attended_elsewhere(is_attended);

@@ -31,7 +31,7 @@ use crate::store::{Store, StoreError};
 use crate::team_tools::TeamRequest;
 use crate::turn::{Turn, TurnState};
 
-/// The most turns that wait for each other's answers.
+/// The maximum number of turns that wait for each other's answers.
 pub const MOST_DEPTH: usize = 3;
 /// The number of messages that are read at once.
 const PAGE: usize = 256;
@@ -378,7 +378,7 @@ impl<S: Store> Coordinator<S> {
         let mut commit = self.commit_of(&next);
         let at = commit.at;
         turn.state = TurnState::Cancelled;
-        turn.problem = Some("the answer is no longer awaited".to_owned());
+        turn.problem = Some("the asker stopped waiting for the answer".to_owned());
         turn.ended_at = Some(at);
         commit.turns.push(turn.clone());
         self.commit(commit).await?;

@@ -83,6 +83,7 @@ impl Waiting {
 }
 
 /// A report on a running turn.
+#[expect(clippy::large_enum_variant, reason = "nearly all reports are events")]
 pub(super) enum TurnReport {
     /// An event of the agent.
     Event(Event<'static>),

@@ -14,7 +14,7 @@ pub struct Conversation {
     state: State,
     /// The queued turns.
     pub queue: Queue,
-    /// The most queued turns.
+    /// The maximum number of queued turns.
     queue_limit: u64,
 }
 

@@ -145,7 +145,7 @@ fn called(names: &mut Names<'_>, speaker: &MemberName, name: &str) -> Vec<Member
     names.resolve(name, "NEXT").cloned().into_iter().collect()
 }
 
-/// The most unknown names of a message that are reported one by one.
+/// The maximum number of unknown names of a message that are reported one by one.
 const MOST_UNRESOLVED: usize = 20;
 
 /// Resolves the names of a message, and collects those that no member has.

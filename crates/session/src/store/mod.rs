@@ -455,6 +455,20 @@ impl StoreError {
         }
     }
 
+    /// Returns whether the database refuses a request for now: it is full, locked or read-only, or gave up waiting. Tables
+    /// and rights that are missing stay so.
+    pub fn is_refusal(&self) -> bool {
+        let Self::Database(error) = self else { return false };
+        let Some(sqlx::Error::Database(error)) = error.downcast_ref() else { return false };
+        error.code().is_some_and(|code| !["3D", "28", "42"].iter().any(|it| code.starts_with(it)))
+    }
+
+    /// Returns the error of a server that does not answer.
+    pub(crate) fn unanswered() -> Self {
+        let error = std::io::Error::new(std::io::ErrorKind::TimedOut, "the server does not answer");
+        sqlx::Error::Io(error).into()
+    }
+
     /// Returns whether it is an error of a server, or of the way to it.
     pub fn is_of_server(&self) -> bool {
         let Self::Database(error) = self else { return false };

@@ -16,7 +16,7 @@ use crate::store::{SessionImport as _, Store, StoreError};
 pub struct Copied {
     /// The SHA-256 of its archive, which is the same from both stores.
     pub hash: [u8; 32],
-    /// Whether the other store had the same session before.
+    /// Whether the other store already had the same session.
     pub was_there: bool,
 }
 

@@ -334,7 +334,13 @@ async fn a_message_to_a_person_does_not_stop_the_others() {
     assert_eq!(two.addressees(), ["lee"]);
     let turns = session.store.turns_after(session.session, TurnId(0), 10).await.unwrap();
     assert!(turns.iter().all(|turn| turn.state == TurnState::Done), "{turns:?}");
-    drop(coordinator);
+    // Nothing that was said to a person stands before the turns of the next message.
+    let mut coordinator = coordinator;
+    coordinator.accept(NewMessage::from_person("kailai", "Again [NEXT: max]")).await.unwrap();
+    assert_eq!(coordinator.run().await.unwrap(), idle());
+    let said = session.transcript();
+    assert_eq!(said[7..], ["max: one", "max: two", "max: three", "max: done", "sarah: thanks"]);
+    assert!(coordinator.waiting().is_empty());
 }
 
 /// Works forever, and says that it was cancelled by being dropped.

@@ -26,6 +26,9 @@ struct Cuts {
     is_cut_at_stop: AtomicBool,
     is_stopped: Mutex<bool>,
     changed: Condvar,
+    /// The connections so far, and how many of them carry nothing any more.
+    connections: AtomicU32,
+    silent: AtomicU32,
 }
 
 /// Where a connection is cut.
@@ -79,9 +82,11 @@ impl Proxy {
                 // Without a server the client sees the end of its connection.
                 let Ok(server) = UnixStream::connect(&server) else { continue };
                 let (reader, writer) = (server.try_clone().unwrap(), client.try_clone().unwrap());
-                std::thread::spawn(move || pass_on(reader, writer, None));
+                let number = shared.connections.fetch_add(1, Ordering::SeqCst);
                 let cuts = Arc::clone(&shared);
-                std::thread::spawn(move || pass_on(client, server, Some(&cuts)));
+                std::thread::spawn(move || pass_on(reader, writer, number, &cuts, false));
+                let cuts = Arc::clone(&shared);
+                std::thread::spawn(move || pass_on(client, server, number, &cuts, true));
             }
         });
         Self { directory, cuts }
@@ -111,6 +116,19 @@ impl Proxy {
         self.cuts.set_stopped(false);
     }
 
+    /// Has the connections so far carry nothing any more, without an end. New ones work.
+    #[allow(dead_code, reason = "not for all tests")]
+    pub fn silence(&self) {
+        let connections = self.cuts.connections.load(Ordering::SeqCst);
+        self.cuts.silent.store(connections, Ordering::SeqCst);
+    }
+
+    /// Has all connections carry nothing any more, new ones too.
+    #[allow(dead_code, reason = "not for all tests")]
+    pub fn silence_all(&self) {
+        self.cuts.silent.store(u32::MAX, Ordering::SeqCst);
+    }
+
     /// Cuts the connections of the next commits: every second one after it has reached the server.
     #[allow(dead_code, reason = "for tests of several processes")]
     pub fn cut_commits(&self, count: u32) {
@@ -130,18 +148,21 @@ impl Proxy {
     }
 }
 
-fn pass_on(mut from: UnixStream, mut to: UnixStream, cuts: Option<&Cuts>) {
+fn pass_on(mut from: UnixStream, mut to: UnixStream, number: u32, cuts: &Cuts, is_client: bool) {
     let mut buffer = vec![0; 64 << 10];
     while let Ok(count @ 1..) = from.read(&mut buffer) {
+        if number < cuts.silent.load(Ordering::SeqCst) {
+            continue;
+        }
         let part = &buffer[..count];
-        let is_commit = part.windows(7).any(|bytes| bytes == b"COMMIT\0");
-        if let Some(cuts) = cuts {
+        let is_commit = is_client && part.windows(7).any(|bytes| bytes == b"COMMIT\0");
+        if is_client {
             if is_commit && cuts.stop_at_commit() {
                 break;
             }
             cuts.wait();
         }
-        let cut = cuts.filter(|_| is_commit).and_then(Cuts::take);
+        let cut = is_commit.then(|| cuts.take()).flatten();
         if matches!(cut, Some(Cut::Before)) || to.write_all(part).is_err() || cut.is_some() {
             break;
         }

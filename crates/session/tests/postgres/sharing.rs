@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use convoke_session::conformance::new_session;
 use convoke_session::shared::{NodeOffer, ProjectOrigin};
+use convoke_session::store::failpoint::Failpoint;
 use convoke_session::store::postgres::PostgresStore;
 use convoke_session::store::{Holder, SessionHold as _};
 use convoke_session::{
@@ -13,6 +14,7 @@ use convoke_session::{
 
 use super::agents::{Gate, Seen, TEAM, team};
 use super::cluster::Cluster;
+use super::proxy::Proxy;
 use super::{expire, node};
 
 pub fn session() -> NewSession {
@@ -397,6 +399,24 @@ async fn a_message_added_during_an_outage_is_sent_once_when_it_ends() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_removed_session_is_offered_to_nobody_and_ends_for_those_who_follow_it() {
+    let cluster = Cluster::start();
+    let store = node(&cluster).await;
+    let new = session();
+    store.create(new.clone()).await.unwrap();
+    store.say(new.id, &says("go [NEXT: max]")).await.unwrap();
+    store.set_removed(new.id, Some(Millis(1))).await.unwrap();
+    let claim = || store.claim_offered("laptop", &OFFER, &[], &HOLDER);
+    assert!(claim().await.unwrap().is_none());
+    let gone = store.shared_state(new.id).await;
+    assert!(matches!(gone, Err(StoreError::NoSession(id)) if id == new.id));
+    store.set_removed(new.id, None).await.unwrap();
+    assert!(claim().await.unwrap().is_some());
+}
+
+static OFFER: std::sync::LazyLock<NodeOffer> = std::sync::LazyLock::new(|| offers("claude"));
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_turn_that_runs_again_counts_once() {
     let cluster = Cluster::start();
     let store = node(&cluster).await;
@@ -423,6 +443,48 @@ async fn a_turn_that_runs_again_counts_once() {
         assert!(turns < 10, "nothing stops it");
     }
     assert_eq!(turns, 2);
+}
+
+/// Connections that the network has lost carry nothing any more, and nobody closes them.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_connection_that_nobody_closed_is_given_up() {
+    let cluster = Cluster::start();
+    let proxy = Proxy::start(cluster.socket());
+    let (options, lease) = (proxy.url().parse().unwrap(), Duration::from_secs(2));
+    let here = PostgresStore::open_with(options, lease, Failpoint::default()).await.unwrap();
+    let there = node(&cluster).await;
+    let (new, gate, seen) = (session(), Gate::closed(), Seen::default());
+    there.create(new.clone()).await.unwrap();
+    there.say(new.id, &says("go [NEXT: max]")).await.unwrap();
+    let offer = offers("claude");
+    let (_, lease) = there.claim_offered("node", &offer, &[], &holder(1)).await.unwrap().unwrap();
+    let (agents, observer) = (team(&[("max", &gate)]), Box::new(Seen::default()));
+    let running = Coordinator::of_claim(there, new.id, lease, agents, observer).await.unwrap();
+    let running = tokio::spawn(running.run_claimed());
+    gate.begun().await;
+    let observer = Box::new(seen.clone());
+    let mut person = Coordinator::open(here.clone(), new.id, team(&[]), observer).await.unwrap();
+    let controls = person.controls();
+    let person = tokio::spawn(async move {
+        let stop = person.run().await.unwrap();
+        (person, stop)
+    });
+    seen.wait_for("started 1.1").await;
+    proxy.silence();
+    gate.let_one_end();
+    assert!(running.await.unwrap().unwrap());
+    seen.wait_for("max says 1").await;
+    let (mut person, stop) = person.await.unwrap();
+    assert_eq!(stop, StopReason::Idle { person: "ada".into() });
+
+    // While nothing answers, whoever leaves is let go, with the message.
+    proxy.silence_all();
+    let leaving = tokio::spawn(async move { person.accept(says("an hour's work")).await });
+    seen.wait_for("store.unreachable").await;
+    controls.leave();
+    let ended = tokio::time::timeout(Duration::from_mins(1), leaving).await.expect("it ends");
+    let error = ended.unwrap().unwrap_err().to_string();
+    assert!(error.contains("an hour's work"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -92,7 +92,7 @@ fn is_injected(message: &Message) -> bool {
     })
 }
 
-/// Returns whether a text begins with a tag, in any case and after any white space.
+/// Returns whether a text begins with a tag, ignoring ASCII case and leading white space.
 fn begins_with(text: &str, tag: &str) -> bool {
     let start = text.trim_start().as_bytes().get(..tag.len());
     start.is_some_and(|start| start.eq_ignore_ascii_case(tag.as_bytes()))

@@ -364,6 +364,23 @@ impl<'a> Sources<'a> {
         (bytes > 0).then(|| (bytes, self.placed(entry)))
     }
 
+    /// Returns the entry of a value that is not a text: fragments cover texts only.
+    pub(crate) fn value(&self) -> Option<ledger::Entry<'static>> {
+        let entry = match &self.kind {
+            SourceEntries::Unrecorded => return None,
+            SourceEntries::One(entry) => entry.clone(),
+            SourceEntries::Many { .. } => {
+                entry(Section::History.name(), Source::History { index: None })
+            }
+        };
+        Some(self.placed(entry))
+    }
+
+    /// Returns whether no ledger is written.
+    pub(crate) fn is_unrecorded(&self) -> bool {
+        matches!(self.kind, SourceEntries::Unrecorded)
+    }
+
     /// Adds the position in the request, and whether it was sent before.
     fn placed(&self, mut entry: ledger::Entry<'static>) -> ledger::Entry<'static> {
         match &mut entry.source {

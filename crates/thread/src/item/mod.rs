@@ -1,13 +1,12 @@
 //! The items of a thread, as in the Responses API.
 //!
 //! Keys are written in one fixed order, because prompt caches and captures compare bytes. An item's
-//! `id` is kept in memory and written only where a server stores responses ([`WithId`]).
+//! `id` is kept in memory and written only where a server stores responses.
 
 mod read;
 mod write;
 
 pub(crate) use write::Ids;
-pub use write::WithId;
 
 /// One item of a thread.
 ///

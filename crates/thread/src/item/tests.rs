@@ -1,4 +1,8 @@
-use super::{ResponseItem, WithId};
+use convoke_core::ledger::Source;
+
+use super::{Ids, ResponseItem};
+use crate::history::Sources;
+use crate::json::{JsonWriter, entry};
 
 fn read(json: &str) -> ResponseItem {
     serde_json::from_str(json).unwrap()
@@ -53,10 +57,36 @@ fn every_kind_is_written_with_its_keys_in_order() {
 fn the_id_is_written_last_and_only_where_it_is_asked_for() {
     let call =
         read(r#"{"type":"function_call","id":"f","name":"n","arguments":"{}","call_id":"c"}"#);
+    let mut out = JsonWriter::default();
+    call.write(&mut out, &mut Sources::unrecorded(), Ids::Written);
     assert_eq!(
-        serde_json::to_string(&WithId(&call)).unwrap(),
+        out.into_text(),
         r#"{"type":"function_call","name":"n","arguments":"{}","call_id":"c","id":"f"}"#
     );
+}
+
+/// The model wrote these values, so they are not part of the envelope.
+#[test]
+fn all_that_the_model_wrote_in_a_call_has_it_as_the_source() {
+    let calls = [
+        r#"{"type":"web_search_call","action":{"type":"search","query":"q"}}"#,
+        r#"{"type":"local_shell_call","status":"completed","action":{"type":"exec","command":["ls"],"working_directory":"/w","env":{"A":"b"},"user":"u"}}"#,
+    ];
+    let written = calls.map(|call| {
+        let source = Source::Model { id: None, index: None };
+        let mut sources = Sources::one(entry("model", source), false);
+        let mut out = JsonWriter::default();
+        read(call).write(&mut out, &mut sources, Ids::Omitted);
+        let (text, ledger) = out.finish();
+        let entries = ledger.entries().filter(|it| it.section == "model");
+        let ranges = entries.map(|it| {
+            let at = |at: u64| usize::try_from(at).unwrap();
+            text[at(it.range.start)..at(it.range.end)].to_owned()
+        });
+        ranges.collect::<Vec<_>>()
+    });
+    assert_eq!(written[0], [r#"{"type":"search","query":"q"}"#]);
+    assert_eq!(written[1], ["ls", "/w", r#"{"A":"b"}"#, "u"]);
 }
 
 #[test]

@@ -8,10 +8,6 @@ use super::{ContentItem, FunctionOutput, LocalShellAction, Reasoning, ResponseIt
 use crate::history::Sources;
 use crate::json::JsonWriter;
 
-/// An item that is written with its `id` as the last key.
-#[derive(Debug, Clone, Copy)]
-pub struct WithId<'a>(pub &'a ResponseItem);
-
 impl ResponseItem {
     /// Returns the item as JSON, as a request carries it.
     pub fn to_json(&self) -> String {
@@ -20,7 +16,7 @@ impl ResponseItem {
         out.into_text()
     }
 
-    /// Writes the item, and with each of its texts where it came from.
+    /// Writes the item, with the source of each of its texts.
     pub(crate) fn write(&self, out: &mut JsonWriter, sources: &mut Sources<'_>, ids: Ids) {
         out.object();
         self.write_fields(out, sources);
@@ -89,7 +85,7 @@ impl ResponseItem {
                 write_some(out, "status", it.status.as_deref());
                 if let Some(action) = &it.action {
                     out.key("action");
-                    out.value(action);
+                    out.value_from(action, sources);
                 }
             }
             Self::GhostSnapshot(commit) => {
@@ -136,7 +132,11 @@ fn write_reasoning(it: &Reasoning, out: &mut JsonWriter, sources: &mut Sources<'
         }
     }
     out.key("encrypted_content");
-    match &it.encrypted_content {
+    write_text(out, it.encrypted_content.as_deref(), sources);
+}
+
+fn write_text(out: &mut JsonWriter, text: Option<&str>, sources: &mut Sources<'_>) {
+    match text {
         Some(text) => out.text(text, sources),
         None => out.null(),
     }
@@ -183,30 +183,21 @@ impl LocalShellAction {
         out.key("timeout_ms");
         out.value(&self.timeout_ms.map_or(Value::Null, Value::from));
         out.key("working_directory");
-        out.optional(self.working_directory.as_deref());
+        write_text(out, self.working_directory.as_deref(), sources);
         out.key("env");
-        out.value(&self.env.clone().map_or(Value::Null, Value::Object));
+        match &self.env {
+            Some(env) => out.value_from(&Value::Object(env.clone()), sources),
+            None => out.null(),
+        }
         out.key("user");
-        out.optional(self.user.as_deref());
+        write_text(out, self.user.as_deref(), sources);
         out.end_object();
     }
 }
 
 impl Serialize for ResponseItem {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serialize(self, Ids::Omitted, serializer)
+        let json = RawValue::from_string(self.to_json()).map_err(serde::ser::Error::custom)?;
+        json.serialize(serializer)
     }
-}
-
-impl Serialize for WithId<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serialize(self.0, Ids::Written, serializer)
-    }
-}
-
-fn serialize<S: Serializer>(item: &ResponseItem, ids: Ids, to: S) -> Result<S::Ok, S::Error> {
-    let mut out = JsonWriter::default();
-    item.write(&mut out, &mut Sources::unrecorded(), ids);
-    let json = RawValue::from_string(out.into_text()).map_err(serde::ser::Error::custom)?;
-    json.serialize(to)
 }

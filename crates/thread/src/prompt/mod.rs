@@ -49,6 +49,8 @@ impl Prompt<'_> {
 }
 
 /// The purpose of a request.
+///
+/// Exhaustive on purpose: a new kind must be handled everywhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestPurpose {
     /// An answer.

@@ -58,7 +58,7 @@ pub struct Setup<'a> {
 #[non_exhaustive]
 pub enum ThreadError {
     /// The pack has no facts about a model.
-    #[error("the pack {pack} has no facts for the model `{model}`: add an entry to models.json")]
+    #[error("the pack {pack} has no settings for the model `{model}`: add an entry to models.json")]
     UnknownModel {
         /// The model.
         model: String,

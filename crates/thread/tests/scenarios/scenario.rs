@@ -38,6 +38,10 @@ impl Scenario {
         &self.value[key]
     }
 
+    pub(crate) fn value(&self) -> &Value {
+        &self.value
+    }
+
     pub(crate) fn text(&self, key: &str) -> Option<&str> {
         self.value[key].as_str()
     }

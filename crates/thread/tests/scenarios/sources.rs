@@ -33,8 +33,8 @@ pub(crate) struct Sources {
     outputs: HashSet<String>,
     /// Whether commands of the scenario write files.
     is_scripted: bool,
-    /// Whether every form in which these scenarios state a text is known here. Of other scenarios, the texts
-    /// of messages, settings, tools and history are compared at their boundaries only.
+    /// Whether the scenario states every text; see [`states_everything`]. Of others, the texts of messages,
+    /// settings, tools and history are compared at their boundaries only.
     is_complete: bool,
     /// The files that a ledger has named, in every version that they had.
     files: RefCell<HashMap<String, Vec<String>>>,
@@ -55,7 +55,12 @@ impl Sources {
         let mut settings: Vec<_> = scenario.text("config").into_iter().map(str::to_owned).collect();
         for run in scenario.list("runs") {
             let overrides = list(&run["argv"]).iter().filter_map(Value::as_str);
-            settings.extend(overrides.filter(|it| it.contains('=')).map(str::to_owned));
+            for setting in overrides.filter(|it| it.contains('=')) {
+                settings.push(setting.to_owned());
+                // A value that is not TOML is a text.
+                let value = setting.rsplit_once('=').map_or("", |(_, value)| value.trim());
+                said.insert(value.trim_matches(['"', '\'']).to_owned());
+            }
         }
         for file in scenario.list("files").iter().filter_map(|file| file["content"].as_str()) {
             settings.push(file.to_owned());
@@ -64,7 +69,10 @@ impl Sources {
         for setting in settings.iter().filter_map(|text| text.parse::<toml::Table>().ok()) {
             collect(&serde_json::to_value(setting).unwrap_or_default(), &mut said);
         }
-        let mut frames = vec![format!("{}\n", pack.compaction.summary_prefix)];
+        let mut frames = vec![
+            format!("{}\n", pack.compaction.summary_prefix),
+            pack.wrappers.turn_aborted.clone(),
+        ];
         let wrappers = [Some(&pack.wrappers.personality), pack.wrappers.model_switch.as_ref()];
         for wrapper in wrappers.into_iter().flatten() {
             let parts = wrapper.split_once("{spec}").or(wrapper.split_once("{model_instructions}"));
@@ -96,7 +104,9 @@ impl Sources {
         let is_scripted = edits.chain([scenario.get("preCommands")]).any(|it| !list(it).is_empty())
             || scenario.list("steps").iter().any(|step| step["op"] == "sh");
         let files = RefCell::default();
-        let is_complete = std::env::var_os("CONVOKE_SCENARIOS").is_none();
+        // All texts of the scenarios that were reviewed are known.
+        let is_reviewed = std::env::var_os("CONVOKE_SCENARIOS").is_none();
+        let is_complete = is_reviewed || (!is_scripted && states_everything(scenario));
         Self { frames, said, templates, skills, outputs, is_scripted, is_complete, files }
     }
 
@@ -128,16 +138,20 @@ impl Sources {
         if is_right { Ok(()) } else { Err("the source has another text".to_owned()) }
     }
 
-    /// The parts of a message that a compaction keeps are joined.
     fn is_message(&self, text: &str, is_cut: bool) -> bool {
-        let joins = |said: &String| {
-            let rest = text.strip_prefix(&**said).filter(|rest| !rest.is_empty());
-            !said.is_empty() && rest.is_some_and(|rest| self.said.contains(rest))
-        };
-        self.said.contains(text)
-            || text.starts_with("data:image/")
+        text.starts_with("data:image/")
             || (is_cut && self.said.iter().any(|said| said.contains(text)))
-            || self.said.iter().any(joins)
+            || self.is_joined(text, 4)
+    }
+
+    /// Returns whether a text consists of at most this many texts: the parts of a message that a compaction keeps are
+    /// joined.
+    fn is_joined(&self, text: &str, parts: usize) -> bool {
+        let begins = |said: &String| {
+            let rest = text.strip_prefix(&**said).filter(|_| !said.is_empty() && parts > 1);
+            rest.is_some_and(|rest| !rest.is_empty() && self.is_joined(rest, parts - 1))
+        };
+        self.said.contains(text) || self.said.iter().any(begins)
     }
 
     fn is_file(&self, path: &str, text: &str, is_cut: bool, tree: &Tree) -> bool {
@@ -193,6 +207,46 @@ impl Sources {
             fills(template, text) || rest.is_some_and(|rest| rest != text && self.is_of_pack(rest))
         })
     }
+}
+
+/// Returns whether a scenario consists of nothing but fields and steps whose texts are collected here, so that every
+/// text of its requests must be among them.
+fn states_everything(scenario: &Scenario) -> bool {
+    const FIELDS: [&str; 22] = [
+        "name",
+        "group",
+        "about",
+        "codex",
+        "driver",
+        "model",
+        "home",
+        "codexHome",
+        "cwd",
+        "env",
+        "config",
+        "files",
+        "gitRepos",
+        "preCommands",
+        "modelScript",
+        "runs",
+        "steps",
+        "stdin",
+        "requests",
+        "rollouts",
+        "notCompared",
+        "decisions",
+    ];
+    const RUN_FIELDS: [&str; 8] =
+        ["argv", "cwd", "exit", "steps", "stderr", "requests", "editsBefore", "stdin"];
+    const STEPS: [&str; 5] = ["start", "turn", "rollback", "compact", "resume"];
+    let has_only = |value: &Value, known: &[&str]| {
+        let mut fields = value.as_object().into_iter().flat_map(|it| it.keys());
+        fields.all(|field| known.contains(&field.as_str()))
+    };
+    let is_step = |step: &Value| step["op"].as_str().is_some_and(|op| STEPS.contains(&op));
+    has_only(scenario.value(), &FIELDS)
+        && scenario.list("runs").iter().all(|run| has_only(run, &RUN_FIELDS))
+        && scenario.list("steps").iter().all(is_step)
 }
 
 /// Returns whether a text is a template with its `{placeholders}` and `{{ placeholders }}` filled in.

@@ -1,7 +1,7 @@
 //! Prevents the programs of ACP agents from interpreting a prompt.
 //!
-//! A prompt whose first character, blanks aside, is `/` is a command for some: it is swallowed, answered by the
-//! program, or refused. A line in front of it makes it text for all of them. Claude's adapter also reads files
+//! Some programs treat a prompt that begins with `/`, after blanks, as a command: they swallow it, answer it
+//! themselves, or refuse it. A line in front of it makes it text for all of them. Claude's adapter also reads files
 //! that the last block names with `@`, so that a fixed sentence follows the prompt there.
 //!
 //! An assembled prompt is escaped already ([`super::super::escaping`]); other callers may send any text.

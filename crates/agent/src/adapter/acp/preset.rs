@@ -18,9 +18,10 @@ pub struct Preset {
     pub sign_in: &'static str,
     /// The CLI below it, whose directory and sign-in it uses.
     pub vendor: Option<Vendor>,
-    /// The directories in the user's home that it reads, and that stay as they are but for its state.
+    /// The directories in the user's home that it reads; only its state in them can be changed.
     pub(crate) directory: &'static [&'static str],
-    /// The files in directories that it reads which it would make, with their content. It does not start without.
+    /// Files that the program creates in those directories and does not start without, with their content. Convoke
+    /// creates them before the turn.
     pub(crate) files: &'static [(&'static str, &'static str)],
     /// The directories in the user's home that it writes.
     pub(crate) state: &'static [&'static str],
@@ -32,7 +33,7 @@ pub struct Preset {
     pub(crate) endpoint: Option<&'static PresetEndpoint>,
     /// The option that names a file of MCP servers, where the program ignores those of a session.
     pub(crate) servers_option: Option<&'static str>,
-    /// The option of the port on which the program talks to itself.
+    /// The option for the port between the program's own processes.
     pub(crate) port_option: Option<&'static str>,
     /// The files and directories of a project that it applies and that cannot be withheld.
     pub(crate) followed: &'static [&'static str],

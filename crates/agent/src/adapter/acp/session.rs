@@ -16,7 +16,7 @@ use super::permit::Permit;
 use super::request::{ClientRequest, CommandLine};
 use crate::diagnostics;
 use crate::event::{Event, EventKind};
-use crate::permission::{AnsweredBy, PermissionAnswer, PermissionQuestion};
+use crate::permission::{AnsweredBy, PermissionAnswer, PermissionQuestion, TouchedFiles};
 use crate::process::{Decision, Dialogue, HostAccess, Input};
 use crate::stream::acp::{Acp, Call, Message, failure};
 use crate::stream::{Reader, Sink};
@@ -488,7 +488,7 @@ impl Session {
             tool: "terminal".to_owned(),
             summary: text.clone(),
             input: json!({ "command": text, "cwd": line.cwd }).to_string(),
-            directory: line.cwd.clone(),
+            directory: line.cwd.clone().map(Box::new),
             is_command: true,
             ..PermissionQuestion::default()
         };
@@ -570,8 +570,10 @@ impl Session {
             paths.collect::<Vec<PathBuf>>()
         };
         PermissionQuestion {
-            reads: paths(call.kind.as_deref() == Some("read")),
-            changes: paths(call.changes_files()),
+            files: Box::new(TouchedFiles {
+                reads: paths(call.kind.as_deref() == Some("read")),
+                changes: paths(call.changes_files()),
+            }),
             id: id.to_string(),
             tool: call.tool().to_owned(),
             is_command: command.is_some(),

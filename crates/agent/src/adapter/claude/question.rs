@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::adapter::diff::unified;
 use crate::event::{Event, EventKind};
-use crate::permission::{AnsweredBy, PermissionAnswer, PermissionQuestion};
+use crate::permission::{AnsweredBy, PermissionAnswer, PermissionQuestion, TouchedFiles};
 use crate::process::Decision;
 use crate::stream::Sink;
 
@@ -137,8 +137,10 @@ fn question(id: &str, request: &Request) -> PermissionQuestion {
         (None, None) => format!("{tool_name} {}", description.as_deref().unwrap_or_default()),
     };
     let paths: Vec<PathBuf> = path.map(PathBuf::from).into_iter().collect();
-    let (reads, changes) =
-        if tool_name == "Read" { (paths, Vec::new()) } else { (Vec::new(), paths) };
+    let files = match tool_name.as_str() {
+        "Read" => TouchedFiles { reads: paths, changes: Vec::new() },
+        _ => TouchedFiles { reads: Vec::new(), changes: paths },
+    };
     PermissionQuestion {
         id: id.to_owned(),
         tool: tool_name.clone(),
@@ -146,8 +148,7 @@ fn question(id: &str, request: &Request) -> PermissionQuestion {
         input: input.to_string(),
         diff: path.and_then(|path| diff(tool_name, Path::new(path), input)),
         is_command: command.is_some(),
-        reads,
-        changes,
+        files: Box::new(files),
         ..PermissionQuestion::default()
     }
 }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::single::{Dropped, SingleQuestions};
 use crate::diagnostics;
 use crate::event::{Event, EventKind};
-use crate::permission::{AnsweredBy, PermissionAnswer, PermissionQuestion};
+use crate::permission::{AnsweredBy, PermissionAnswer, PermissionQuestion, TouchedFiles};
 use crate::process::Decision;
 use crate::stream::Sink;
 
@@ -182,13 +182,15 @@ impl Questions {
         let changes = self.changes.remove(item).unwrap_or_default();
         let paths: Vec<&str> = changes.iter().map(|change| change.path.as_str()).collect();
         let diff: String = changes.iter().map(shown).collect();
+        let changed = changes.iter().flat_map(Change::paths).collect();
+        let files = TouchedFiles { reads: Vec::new(), changes: changed };
         PermissionQuestion {
             id: id.to_owned(),
             tool: "apply_patch".to_owned(),
             summary: format!("change {}", paths.join(", ")),
             input: json!({ "diff": diff }).to_string(),
             diff: Some(diff),
-            changes: changes.iter().flat_map(Change::paths).collect(),
+            files: Box::new(files),
             ..PermissionQuestion::default()
         }
     }
@@ -222,7 +224,7 @@ fn command(id: &str, params: &Value) -> PermissionQuestion {
         summary: without_shell(command),
         input: json!({ "command": command, "cwd": params["cwd"], "reason": params["reason"] })
             .to_string(),
-        directory: params["cwd"].as_str().map(PathBuf::from),
+        directory: params["cwd"].as_str().map(PathBuf::from).map(Box::new),
         is_command: true,
         ..PermissionQuestion::default()
     }

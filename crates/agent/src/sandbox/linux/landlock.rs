@@ -87,7 +87,7 @@ pub fn restrict(policy: &Policy) -> Result<(), LandlockError> {
     }
 }
 
-/// Adds the rules of what is covered. What has gone since it was listed needs none.
+/// Adds the rules for covered paths. Paths that are gone since they were listed need none.
 fn add(
     ruleset: RulesetCreated,
     covered: &Covered,
@@ -179,7 +179,7 @@ impl Rights {
         match policy.writes {
             Writes::Everywhere => {
                 let read = AccessFs::ReadFile | AccessFs::ReadDir;
-                // Every ruleset forbids this unless it allows it.
+                // A ruleset denies this unless it allows it explicitly.
                 let write = AccessFs::from_write(abi) & AccessFs::Refer;
                 Self { handled: read | write, read, write }
             }

@@ -13,7 +13,7 @@ use crate::stream::Sink;
 
 /// The maximum number of calls that are kept; later ones are reported with what one update says.
 const KEPT: usize = 1 << 12;
-/// The maximum memory of the calls that have not ended; beyond it, a call is forgotten but for its steps.
+/// The maximum memory of the calls that have not ended; beyond it, only the steps of a call are kept.
 const HELD: usize = 32 << 20;
 /// The maximum size of the output that an agent reports piece by piece.
 const OUTPUT: usize = 1 << 20;
@@ -24,7 +24,7 @@ const DIFF: usize = 1 << 16;
 #[derive(Debug, Default)]
 pub(super) struct Tools {
     calls: HashMap<String, Call>,
-    /// The memory of what is known of the calls, about.
+    /// The approximate memory of all calls.
     held: usize,
 }
 
@@ -39,9 +39,9 @@ pub(crate) struct Call {
     input: Option<Value>,
     content: Vec<Value>,
     locations: Vec<String>,
-    /// Output that is reported beside the protocol.
+    /// Output that is reported in extension fields.
     output: String,
-    /// The memory of all that, about.
+    /// The approximate memory of this call.
     held: usize,
     is_started: bool,
     is_finished: bool,

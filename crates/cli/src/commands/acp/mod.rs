@@ -24,6 +24,7 @@ use tokio::sync::mpsc::{Receiver, channel};
 
 use self::output::Output;
 use self::session::EditorSession;
+use crate::conversation::project::find_team_file;
 use crate::conversation::{ConversationOptions, Rehearse};
 use crate::host_environment;
 use crate::outcome::Outcome;
@@ -217,13 +218,15 @@ impl Server {
         if let Some(open) = self.sessions.remove(&named) {
             open.end().await;
         }
+        let host_environment = HostEnvironment { cwd, ..self.host_environment.clone() };
+        // The path that is found is relative to the editor's directory, which need not be that of this process.
+        let found = || find_team_file(&host_environment).map(|it| host_environment.cwd.join(it));
         let options = ConversationOptions {
-            team: self.team.clone(),
+            team: self.team.clone().or_else(|| found().filter(|_| stored.is_none())),
             session: stored.is_some().then_some(named),
             rehearse: self.rehearse,
             record: None,
         };
-        let host_environment = HostEnvironment { cwd, ..self.host_environment.clone() };
         let servers = params["mcpServers"].as_array().map_or(0, Vec::len);
         let session =
             EditorSession::open(&options, &host_environment, self.output.clone(), servers).await?;

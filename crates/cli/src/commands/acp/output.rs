@@ -85,7 +85,7 @@ impl Output {
         self.write(&json!({ "jsonrpc": "2.0", "id": number, "method": method, "params": params }));
     }
 
-    /// Passes on the editor's answer to a question. Whatever is no answer refuses this question only.
+    /// Passes on the editor's answer to a question. Anything that is not an answer refuses this question only.
     pub(super) fn answered(&self, id: &Value, outcome: &Result<Value, Value>) {
         let Some(number) = id.as_u64() else { return };
         let Some((controls, question)) = self.0.open.borrow_mut().remove(&number) else { return };

@@ -284,7 +284,7 @@ impl Replies {
 
     /// Answers a prompt, and returns why it stopped.
     async fn reply(&mut self, text: &str) -> anyhow::Result<&'static str> {
-        if let Some(after) = text.trim().strip_prefix("/who")
+        if let Some(after) = text.strip_prefix("/who")
             && after.chars().next().is_none_or(char::is_whitespace)
         {
             self.who();

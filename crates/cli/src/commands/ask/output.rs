@@ -320,7 +320,7 @@ mod tests {
                 EventKind::Text { text: "one\u{1b}[2J\ntwo".into(), part: TextPart::Whole },
             ]
         };
-        let notes = "attempt 1 failed: ]0;titlebusy; retrying\nread2J {[1A}\n";
+        let notes = "attempt 1 failed: ]0;titlebusy; retrying\nread2J { [1A}\n";
         assert_eq!(printed(true, events()), ["one␛[2J\ntwo\n", notes]);
         // A pipe gets the exact bytes.
         assert_eq!(printed(false, events()), ["one\u{1b}[2J\ntwo\n", notes]);

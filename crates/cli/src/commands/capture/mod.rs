@@ -98,7 +98,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     {
         let directory = directory.display();
         return Err(UsageError(format!(
-            "--save: there is a capture in {directory} already; name another directory, or say --replace"
+            "--save: there is a capture in {directory} already; name another directory, or pass --replace"
         ))
         .into());
     }
@@ -201,7 +201,7 @@ fn show(capture: &Capture, diagnostics: &[Diagnostic], as_json: bool) -> anyhow:
         });
         let elsewhere = capture.elsewhere().into_iter();
         let elsewhere = elsewhere.map(|(host, tries)| json!({"host": host, "tries": tries}));
-        // Nobody watches the other connections of a program that runs against its own endpoint.
+        // Other connections of a live program are not observed.
         let elsewhere = (!capture.is_live()).then(|| elsewhere.collect::<Vec<_>>());
         let report = json!({
             "version": 2, "agent": capture.program.agent, "agentVersion": capture.program.version,

@@ -6,8 +6,10 @@ use std::io::Write as _;
 
 use clap::Args;
 use convoke_changes::{
-    Author, Changes, Direction, FileDiff, Record, TurnKey, Workspace, WorkspaceTree, direction,
+    Author, Changes, Direction, FileDiff, Record, TreePath, TurnKey, Workspace, WorkspaceTree,
+    direction, without_changes,
 };
+use convoke_core::figures::hexadecimal;
 use convoke_core::name::shell_word;
 use convoke_session::TurnId;
 use serde_json::{Value, json};
@@ -72,8 +74,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
             records.iter().map(|record| record_json(&changes, &records, record)).collect();
         let workspaces = workspaces_json(&changes, &session.to_string())?;
         write_json(&json!({"session": session, "turns": turns?, "workspaces": workspaces}))?;
-    } else if arguments.turn.is_some() {
-        write_diff(&changes, &records)?;
+    } else if let Some(turn) = arguments.turn {
+        write_diff(&changes, &records, turn)?;
     } else {
         list(&changes, &records, if arguments.all { usize::MAX } else { LISTED })?;
         list_workspaces(&changes, &session.to_string())?;
@@ -82,7 +84,11 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
 }
 
 /// Writes the diff of records.
-pub(super) fn write_diff(changes: &Changes, records: &[Record]) -> anyhow::Result<()> {
+pub(super) fn write_diff(
+    changes: &Changes,
+    records: &[Record],
+    turn: TurnId,
+) -> anyhow::Result<()> {
     let mut out = stdout();
     let mut is_empty = true;
     for record in records {
@@ -97,7 +103,7 @@ pub(super) fn write_diff(changes: &Changes, records: &[Record]) -> anyhow::Resul
             Some((Record { turn: TurnKey { turn, member, .. }, .. }, why)) => {
                 format!("turn {turn} ({member}) was not recorded: {why}")
             }
-            None => "no change of that turn is recorded".to_owned(),
+            None => without_changes(records, turn.0),
         };
         return Err(UsageError(why).into());
     }
@@ -221,15 +227,15 @@ fn record_json(changes: &Changes, records: &[Record], record: &Record) -> anyhow
         "by": record.by,
         "undo": record.undoes.is_some(),
         "restore": direction(records, record) == Direction::Restore,
-        "hidden": record.hidden.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "hidden": paths_json(&record.hidden),
         "recorded": record.not_recorded.is_none(),
         "reason": record.not_recorded,
         "sharedWith": record.shared_with.iter().map(turn_json).collect::<Vec<_>>(),
         "repository": record.repository.as_ref().map(ToString::to_string),
         "merged": record.applied.as_ref().map(|applied| &applied.member),
         "interrupted": record.interrupted,
-        "uncertain": record.uncertain.iter().map(ToString::to_string).collect::<Vec<_>>(),
-        "unverified": record.unverified.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "uncertain": paths_json(&record.uncertain),
+        "unverified": paths_json(&record.unverified),
         "directory": record.directory,
         "files": files,
     }))
@@ -241,11 +247,25 @@ pub(super) fn turn_json(turn: &TurnKey) -> Value {
 }
 
 pub(super) fn file_json(diff: &FileDiff) -> Value {
-    json!({
-        "path": diff.path.to_string(),
+    let fields = json!({
         "status": diff.status.as_str(),
         "added": diff.lines.map(|lines| lines.added),
         "removed": diff.lines.map(|lines| lines.removed),
         "bytes": diff.bytes,
-    })
+    });
+    path_json(&diff.path, fields)
+}
+
+/// Adds a path to fields: `path`, and `pathBytes` in hexadecimal digits for one that is not UTF-8.
+pub(super) fn path_json(path: &TreePath, mut fields: Value) -> Value {
+    fields["path"] = path.to_lossy().into();
+    if str::from_utf8(path.as_bytes()).is_err() {
+        fields["pathBytes"] = hexadecimal(path.as_bytes()).into();
+    }
+    fields
+}
+
+/// Writes paths as strings.
+pub(super) fn paths_json(paths: &[TreePath]) -> Value {
+    paths.iter().map(TreePath::to_lossy).collect()
 }

@@ -8,7 +8,7 @@ use clap_complete::ArgValueCompleter;
 use convoke_changes::{ApplyPlan, Changes, ChangesError, Workspace, WorkspaceTree};
 use serde_json::json;
 
-use super::file_json;
+use super::{file_json, path_json};
 use crate::commands::completions;
 use crate::commands::sessions::write_json;
 use crate::conversation::change_recorder::changes_of;
@@ -256,12 +256,12 @@ fn plan_json(
     let conflicts: Vec<_> = plan
         .conflicts
         .iter()
-        .map(|it| json!({"path": it.path.to_string(), "reason": it.reason, "lines": it.lines}))
+        .map(|it| path_json(&it.path, json!({"reason": it.reason, "lines": it.lines})))
         .collect();
     let left_out: Vec<_> = plan
         .left_alone
         .iter()
-        .map(|it| json!({"path": it.path.to_string(), "reason": it.reason}))
+        .map(|it| path_json(&it.path, json!({"reason": it.reason})))
         .collect();
     Ok(json!({
         "session": plan.session,

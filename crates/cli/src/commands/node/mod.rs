@@ -25,7 +25,7 @@ use crate::conversation::store::open_store;
 use crate::host_environment;
 use crate::outcome::{Outcome, UsageError};
 
-/// The longest time between two looks for turns. New ones are announced; the end of another node is not.
+/// The maximum time between two searches for turns. New turns are announced; the end of another node is not.
 const LOOK: Duration = Duration::from_secs(2);
 
 /// Run turns of sessions in a shared store.
@@ -136,7 +136,7 @@ async fn serve(arguments: Arguments) -> anyhow::Result<Outcome> {
         left: watch::Sender::default(),
     };
     let ended = take_turns(turns, &shared, &registration).await;
-    // A database that is gone removes the node when its time is over.
+    // If the database is unreachable, the registration expires.
     let left = async {
         let _ = shared.remove_node(&registration).await;
         shared.close().await;
@@ -147,7 +147,7 @@ async fn serve(arguments: Arguments) -> anyhow::Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-/// Registers the node. The name of a node that was killed is free when its time is over.
+/// Registers the node. The name of a killed node is free when its registration expires.
 async fn register(
     shared: &PostgresStore,
     name: &str,

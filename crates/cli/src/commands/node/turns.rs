@@ -22,10 +22,12 @@ use super::shown::Shown;
 use crate::conversation::node_team::NodeTeam;
 use crate::conversation::origin::Places;
 
-/// The time for which a session that cannot run here is left to other nodes.
+/// The time for which a turn that cannot run here is left to other nodes: at first, and after it was looked at again and
+/// again.
 const EXCLUDED: Duration = Duration::from_mins(1);
-/// The most sessions that are left to other nodes.
-const MOST_EXCLUDED: usize = 1000;
+const LONGEST_EXCLUDED: Duration = Duration::from_hours(1);
+/// The most turns that are left to other nodes.
+const MOST_EXCLUDED: usize = 100_000;
 /// The most sessions whose answers are remembered.
 const MOST_REMEMBERED: usize = 1000;
 
@@ -33,8 +35,15 @@ const MOST_REMEMBERED: usize = 1000;
 const MOST_REPORTED: usize = 64;
 const LONGEST_PROBLEM: usize = 500;
 
-/// The turns that are left to other nodes, and since when.
-type Excluded = HashMap<(SessionId, Option<TurnId>), Instant>;
+/// The turns that are left to other nodes.
+type Excluded = HashMap<(SessionId, Option<TurnId>), Exclusion>;
+
+/// A time for which a turn is left to other nodes.
+struct Exclusion {
+    since: Instant,
+    time: Duration,
+    problem: String,
+}
 
 /// Claims and runs turns.
 pub(super) struct Turns {
@@ -63,6 +72,7 @@ impl Turns {
         let this = Arc::new(self);
         let mut running: JoinSet<Taken> = JoinSet::new();
         let mut excluded = Excluded::new();
+        let mut is_refused = false;
         // Before the first look: what is offered after that is announced.
         let mut commits = this.shared.listen().await.ok();
         loop {
@@ -70,7 +80,7 @@ impl Turns {
             if is_draining && running.is_empty() {
                 return Ok(());
             }
-            excluded.retain(|_, since| since.elapsed() < EXCLUDED);
+            excluded.retain(|_, it| it.since.elapsed() < LONGEST_EXCLUDED);
             if !is_draining && running.len() < this.most {
                 match this.claim(&excluded).await {
                     Ok(Some((session, lease))) => {
@@ -80,9 +90,12 @@ impl Turns {
                         });
                         continue;
                     }
-                    Ok(None) => {}
+                    Ok(None) => this.shown.reach(&mut is_refused, None)?,
                     // The heartbeats of the node say so.
                     Err(error) if error.is_transient() => {}
+                    Err(error) if error.is_refusal() => {
+                        this.shown.reach(&mut is_refused, Some(&error.to_string()))?;
+                    }
                     Err(error) => return Err(error.into()),
                 }
             }
@@ -100,7 +113,8 @@ impl Turns {
         &self,
         excluded: &Excluded,
     ) -> Result<Option<(SessionId, SessionLease)>, StoreError> {
-        let excluded: Vec<_> = excluded.keys().copied().collect();
+        let excluded = excluded.iter().filter(|(_, it)| it.since.elapsed() < it.time);
+        let excluded: Vec<_> = excluded.map(|(turn, _)| *turn).collect();
         let claim = self.shared.claim_offered(&self.name, &self.offer, &excluded, &self.holder);
         tokio::time::timeout(self.shared.lease_duration(), claim).await.unwrap_or(Ok(None))
     }
@@ -133,10 +147,15 @@ impl Turns {
             *all != before
         });
         let Some(LeftTurn { turn, problem, .. }) = left else { return Ok(()) };
-        if excluded.len() < MOST_EXCLUDED {
-            excluded.insert((session, turn), Instant::now());
+        let before = excluded.remove(&(session, turn));
+        let time = before.as_ref().map_or(EXCLUDED, |it| (2 * it.time).min(LONGEST_EXCLUDED));
+        if before.is_none_or(|it| it.problem != problem) {
+            self.shown.failed(session, &problem)?;
         }
-        Ok(self.shown.failed(session, &problem)?)
+        if excluded.len() < MOST_EXCLUDED {
+            excluded.insert((session, turn), Exclusion { since: Instant::now(), time, problem });
+        }
+        Ok(())
     }
 
     /// Runs the next turn of a claimed session. Returns the turn if it cannot run here; fails if the session was lost.

@@ -75,7 +75,7 @@ struct Written {
 }
 
 impl Answers {
-    /// Starts to read, if an agent of the conversation may ask. If nobody can answer, questions are refused at once.
+    /// Starts to read, if an agent of the conversation may ask. If no person can answer, questions are refused at once.
     pub(super) fn listen(
         conversation: &Conversation,
         json: bool,

@@ -60,7 +60,7 @@ pub(super) async fn first_message(
         let to = addressees(&arguments.to, conversation).await?;
         NewMessage::from_person(speaker.as_str(), text).to(to)
     } else if rest.is_empty() {
-        return Err(UsageError("the task is empty: say something to them".to_owned()).into());
+        return Err(UsageError("the task is empty: add a message".to_owned()).into());
     } else {
         let to = parser.meant(&speaker, named);
         NewMessage::from_person(speaker.as_str(), rest).to(to)

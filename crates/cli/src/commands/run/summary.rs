@@ -88,7 +88,7 @@ pub(super) fn closing<W: Write>(
             (format!("No member was addressed; waiting for {person}."), false)
         }
         StopReason::Idle { person } if totals.is_for_nobody() => {
-            (format!("A marker called nobody; waiting for {person}."), false)
+            (format!("A marker named no member; waiting for {person}."), false)
         }
         stop => ending(stop),
     };

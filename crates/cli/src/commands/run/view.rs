@@ -211,27 +211,31 @@ impl<W: Write> View<W> {
         let count = asked.question.diff.as_ref().map_or(0, |diff| diff.lines().count());
         let lines = if count > 0 { format!(", {count} lines") } else { String::new() };
         let what = asked.in_short();
-        let words: Vec<&str> = asked.answers.iter().map(|answer| answer.as_str()).collect();
-        let answers = words.join("/");
-        self.line(&format!("    {what}{lines}: {answers}?"))?;
+        let answers = if asked.answers.contains(&PermissionAnswer::Session) {
+            "once, session or never? (o/s/n)"
+        } else {
+            "once or never? (o/n)"
+        };
+        self.line(&format!("    {what}{lines}: {answers}"))?;
         self.has_line_after_prompt = false;
         Ok(())
     }
 
     /// Shows the answer to a question, and the next one.
-    fn answer(&mut self, id: &str, answer: PermissionAnswer, by: AnsweredBy) -> io::Result<()> {
+    fn answer(
+        &mut self,
+        member: &MemberName,
+        id: &str,
+        answer: PermissionAnswer,
+        by: AnsweredBy,
+    ) -> io::Result<()> {
         let found = self.questions.iter().position(|asked| asked.question.id == id);
         let asked = found.and_then(|at| self.questions.remove(at));
-        let may = if answer.allows() { "may" } else { "may not" };
+        let what = asked.map_or_else(String::new, |asked| format!(": {}", asked.in_short()));
+        let may = if answer.allows() { "was allowed" } else { "was refused" };
         let (answer, by) = (answer.as_str(), by.as_str());
-        if let Some(asked) = asked {
-            let line = format!("  {} {may}: {} ({answer}, {by})", asked.member, asked.in_short());
-            let line = self.layout.paint.faint(&line);
-            self.line(&line)?;
-        } else {
-            let line = self.layout.paint.faint(&format!("  {may} ({answer}, {by})"));
-            self.line(&line)?;
-        }
+        let line = self.layout.paint.faint(&format!("  {member} {may} ({answer}, {by}){what}"));
+        self.line(&line)?;
         if found == Some(0) { self.show_next_question() } else { Ok(()) }
     }
 
@@ -259,10 +263,10 @@ impl<W: Write> View<W> {
             {
                 self.ask(AskedQuestion::new(member, question, answers))
             }
-            SessionEventKind::PermissionAnswered { id, answer, by, .. }
+            SessionEventKind::PermissionAnswered { member, id, answer, by, .. }
                 if self.questions.iter().any(|asked| asked.question.id == *id) =>
             {
-                self.answer(id, *answer, *by)
+                self.answer(member, id, *answer, *by)
             }
             _ => Ok(()),
         }
@@ -323,8 +327,8 @@ impl<W: Write> View<W> {
             SessionEventKind::PermissionAsked { member, question, answers, .. } => {
                 self.ask(AskedQuestion::new(member, question, answers))?;
             }
-            SessionEventKind::PermissionAnswered { id, answer, by, .. } => {
-                self.answer(id, *answer, *by)?;
+            SessionEventKind::PermissionAnswered { member, id, answer, by, .. } => {
+                self.answer(member, id, *answer, *by)?;
             }
             SessionEventKind::TurnEnded { turn, member, state, result, elapsed, .. } => {
                 let elapsed = seconds(*elapsed);
@@ -376,10 +380,7 @@ impl<W: Write> View<W> {
                 let paint = self.layout.paint;
                 self.line(&format!(
                     "  {}",
-                    paint.faint(&format!(
-                        "{by} set the team task: {}",
-                        printable(&task.replace('\n', " "))
-                    ))
+                    paint.faint(&format!("{by} set the team task: {}", printable(task)))
                 ))?;
             }
             SessionEventKind::Opened { interrupted, .. } => {
@@ -717,9 +718,9 @@ mod tests {
             view.show(&asked("2", &PermissionAnswer::OFFERED)).unwrap();
             view.tick().unwrap();
         });
-        let asks = "make\n    Bash: make: once/session/never?\n";
+        let asks = "make\n    Bash: make: once, session or never? (o/s/n)\n";
         assert!(screen.ends_with(asks), "{screen}");
-        assert_eq!(screen.matches("once/session/never").count(), 1);
+        assert_eq!(screen.matches("once, session or never").count(), 1);
         // One at a time, and the answer is to the one that was shown last.
         let screen = shown(Some(60), |view| {
             view.show(&started(1, "max")).unwrap();
@@ -727,9 +728,10 @@ mod tests {
             view.show(&asked("3", &PermissionAnswer::OFFERED_ONCE)).unwrap();
             view.show(&answered("2")).unwrap();
         });
-        let (first, second) = screen.split_once("max may: Bash: make (once, person)\n").unwrap();
+        let (first, second) =
+            screen.split_once("max was allowed (once, person): Bash: make\n").unwrap();
         assert_eq!(first.matches("asks before").count(), 1, "{screen}");
-        assert!(second.ends_with("make\n    Bash: make: once/never?\n"), "{screen}");
+        assert!(second.ends_with("make\n    Bash: make: once or never? (o/n)\n"), "{screen}");
         let screen = shown(Some(60), |view| {
             view.show(&started(1, "max")).unwrap();
             view.show(&asked("2", &PermissionAnswer::OFFERED)).unwrap();

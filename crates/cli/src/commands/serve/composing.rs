@@ -41,7 +41,7 @@ async fn addressed(
     let mut to = message.addressees().to_vec();
     if !named.is_empty() {
         if rest.is_empty() {
-            return Err("the message is empty: say something to them".to_owned());
+            return Err("the message is empty: add a text".to_owned());
         }
         (to, message.content) = (named, rest.to_owned());
     }

@@ -189,7 +189,7 @@ fn turn_changes(
 ) -> anyhow::Result<TurnChanges> {
     let diffs = changes.diffs(&record.directory, &record.changes)?;
     let files = diffs.into_iter().map(|diff| ChangedFile {
-        path: diff.path.to_string(),
+        path: diff.path.to_lossy().into_owned(),
         status: diff.status.as_str().to_owned(),
         added: diff.lines.map(|lines| lines.added),
         removed: diff.lines.map(|lines| lines.removed),
@@ -213,7 +213,7 @@ fn turn_changes(
             .collect(),
         merged: record.applied.as_ref().map(|applied| applied.member.clone()),
         interrupted: record.interrupted,
-        uncertain: record.uncertain.iter().map(ToString::to_string).collect(),
+        uncertain: record.uncertain.iter().map(|it| it.to_lossy().into_owned()).collect(),
         directory: record.directory.clone(),
         is_workspace: changes.is_workspace(&record.directory),
         files: files.collect(),

@@ -162,7 +162,7 @@ async fn write_unanswered(
     store: &AnyStore,
     id: SessionId,
 ) -> anyhow::Result<()> {
-    // A turn whose process died is still stored as running.
+    // A turn whose process has ended is still stored as running.
     let is_abandoned = !store.is_held(id).await?;
     let mut is_first = true;
     each_turn(store, id, |turn| {

@@ -1,16 +1,19 @@
 //! `convoke sessions copy`.
 
 use std::io::Write as _;
+use std::path::Path;
 
 use clap::Args;
 use clap_complete::ArgValueCompleter;
 use convoke_core::figures::hexadecimal;
+use convoke_inspect::HostEnvironment;
 use convoke_session::transfer::{self, Copied};
 use convoke_session::{AnyStore, SessionId, Store as _};
 use serde_json::json;
 
 use super::write_json;
 use crate::commands::completions;
+use crate::conversation::origin::of_directory;
 use crate::conversation::sessions::find;
 use crate::conversation::store::open_url;
 use crate::host_environment;
@@ -25,7 +28,7 @@ pub(super) struct Arguments {
     /// Copy every session of the store
     #[arg(long, conflicts_with = "ids")]
     all: bool,
-    /// The store to copy to
+    /// The store to copy to; `sqlite:` is the file of this machine
     #[arg(long, value_name = "URL")]
     to: String,
     /// Write JSON
@@ -35,11 +38,12 @@ pub(super) struct Arguments {
 
 /// Copies sessions to another store, and compares both by hash. One that cannot be copied does not keep the others.
 pub(super) async fn run(arguments: &Arguments, store: &AnyStore) -> anyhow::Result<Outcome> {
-    let to = open_url(&host_environment::of_process()?, &arguments.to).await?;
+    let host_environment = host_environment::of_process()?;
+    let to = open_url(&host_environment, &arguments.to).await?;
     let mut copied = Vec::new();
     let mut failed = 0_usize;
     for session in wanted(arguments, store).await? {
-        let outcome = copy(store, &to, session).await;
+        let outcome = copy(store, &to, session, &host_environment).await;
         failed += usize::from(outcome.is_err());
         if !arguments.json {
             show(session, &outcome)?;
@@ -60,11 +64,29 @@ pub(super) async fn run(arguments: &Arguments, store: &AnyStore) -> anyhow::Resu
     Ok(if failed > 0 { Outcome::Failed } else { Outcome::Done })
 }
 
-async fn copy(from: &AnyStore, to: &AnyStore, session: SessionId) -> anyhow::Result<Copied> {
+async fn copy(
+    from: &AnyStore,
+    to: &AnyStore,
+    session: SessionId,
+    host_environment: &HostEnvironment,
+) -> anyhow::Result<Copied> {
     if from.is_held(session).await? {
         anyhow::bail!("it is in use; copy it when its command has ended");
     }
-    Ok(transfer::copy(from, to, session).await?)
+    let copied = transfer::copy(from, to, session).await?;
+    // Nodes find the project by its origin, which only a shared store has.
+    if let Some(to) = to.shared() {
+        let known = match from.shared() {
+            Some(from) => from.origin(session).await?,
+            None => None,
+        };
+        let directory = from.session(session).await?.began.directory;
+        let origin = known.or_else(|| of_directory(Path::new(&directory), host_environment));
+        if let Some(origin) = origin {
+            to.set_origin(session, &origin).await?;
+        }
+    }
+    Ok(copied)
 }
 
 async fn wanted(arguments: &Arguments, store: &AnyStore) -> anyhow::Result<Vec<SessionId>> {

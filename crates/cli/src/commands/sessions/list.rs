@@ -29,7 +29,7 @@ pub(super) struct Arguments {
     /// List the sessions of every directory
     #[arg(long)]
     all: bool,
-    /// The most sessions to list; by default 20, and every one with --json
+    /// The maximum number of sessions to list; by default 20, and every one with --json
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
     /// Write JSON

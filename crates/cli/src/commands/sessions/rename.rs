@@ -10,7 +10,7 @@ use super::{Which, short, write_json};
 use crate::outcome::{Outcome, UsageError};
 use crate::terminal::stdout;
 
-/// The most characters of a name.
+/// The maximum number of characters of a name.
 const LONGEST: usize = 200;
 
 #[derive(Debug, Args)]

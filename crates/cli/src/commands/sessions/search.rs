@@ -26,7 +26,7 @@ pub(super) struct Arguments {
     /// Search the sessions of every directory
     #[arg(long)]
     all: bool,
-    /// The most messages to show
+    /// The maximum number of messages to show
     #[arg(long, value_name = "N", default_value_t = LIMIT)]
     limit: usize,
     /// Write JSON

@@ -76,7 +76,7 @@ pub(super) async fn run(arguments: &Arguments, store: &AnyStore) -> anyhow::Resu
         let changes = changes_of(&host_environment::of_process()?);
         let mut records = changes.records(&id.to_string())?;
         records.retain(|record| record.turn.turn == turn.0 && record.by == Author::Agent);
-        crate::commands::changes::write_diff(&changes, &records)?;
+        crate::commands::changes::write_diff(&changes, &records, turn)?;
         return Ok(Outcome::Done);
     }
     if arguments.cache {

@@ -77,7 +77,7 @@ async fn fork_changes(
     let (from, to) = (session.to_string(), copy.to_string());
     changes
         .fork(&from, &to, |turn| turns.contains(&turn))
-        .context("the session is copied, but not what is recorded of its changes")?;
+        .context("the session was copied without its recorded changes")?;
     let workspaces = changes.workspaces(&from)?;
     let members: Vec<String> = workspaces.into_iter().map(|it| it.member).collect();
     let message = format!("not copied: the workspaces of {}", members.join(", "));

@@ -30,7 +30,7 @@ pub(super) struct Entry {
     pub other_name: Option<String>,
     /// Whether it keeps its description whatever the budget.
     pub is_protected: bool,
-    /// Whether the first line of the text stands in for its description.
+    /// Whether the first line of the text replaces its description.
     pub is_from_body: bool,
 }
 

@@ -21,7 +21,7 @@ const MAX_BYTES: u64 = 1_000_000;
 /// The columns of the note on the scope of a skill, without the scope, which it has twice, and the skill's name.
 const SCOPE_NOTE: u64 = 99;
 
-/// The most directories of commands that are searched.
+/// The maximum number of directories of commands that are searched.
 const MAX_FOLDERS: usize = 1_000;
 
 /// A skill that may be listed.
@@ -139,7 +139,7 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// Finds the Markdown files in and below a place; a `SKILL.md` stands for its directory.
+    /// Finds the Markdown files in and below a place; a `SKILL.md` represents its directory.
     fn commands(&self, place: &Path) -> Vec<Command> {
         let Some(real) = self.directory(place) else { return Vec::new() };
         let mut open = vec![(PathBuf::new(), String::new())];

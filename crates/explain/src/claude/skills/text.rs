@@ -32,7 +32,7 @@ pub(super) struct Description {
     pub stated: String,
     /// As Claude Code reads it, `when_to_use` included.
     pub shown: String,
-    /// Whether the first line of the text stands in for it.
+    /// Whether the first line of the text replaces it.
     pub is_from_body: bool,
 }
 

@@ -15,9 +15,9 @@ use crate::store::{Store, StoreError};
 use crate::team_tools::FIELD;
 use crate::turn::Turn;
 
-/// The most messages that the calls of one turn send.
+/// The maximum number of messages that the calls of one turn send.
 pub const MOST_MESSAGES: u32 = 16;
-/// The most bytes of a message.
+/// The maximum number of bytes of a message.
 pub const LONGEST_TEXT: usize = 64 << 10;
 
 impl<S: Store> Coordinator<S> {

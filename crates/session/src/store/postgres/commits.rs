@@ -1,13 +1,15 @@
 //! Announced commits: one connection of a process listens for everybody in it.
 
+use std::io::ErrorKind;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use sqlx::PgPool;
-use sqlx::postgres::PgListener;
+use sqlx::postgres::{PgListener, PgNotification};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::broadcast::{Receiver, Sender, channel};
 use tokio::task::AbortHandle;
+use tokio::time::timeout;
 
 use super::database::CHANNEL;
 use crate::id::{Head, SessionId};
@@ -15,6 +17,8 @@ use crate::store::StoreError;
 
 /// The most commits that a reader can be behind; one that is further behind has to read again.
 const BEHIND: usize = 1024;
+/// The time after which the server is asked for an answer, and the time for it.
+const SILENCE: Duration = Duration::from_secs(15);
 /// The time between two attempts to connect.
 const PAUSE: Duration = Duration::from_millis(500);
 
@@ -111,10 +115,21 @@ async fn connect(pool: &PgPool) -> Result<PgListener, StoreError> {
     Ok(listener)
 }
 
+/// Waits for the next announcement. Fails if the server does not answer while there is none.
+async fn receive(listener: &mut PgListener) -> sqlx::Result<Option<PgNotification>> {
+    loop {
+        if let Ok(received) = timeout(SILENCE, listener.try_recv()).await {
+            return received;
+        }
+        let answered = timeout(SILENCE, sqlx::raw_sql("SELECT 1").execute(&mut *listener)).await;
+        answered.map_err(|_| sqlx::Error::Io(ErrorKind::TimedOut.into()))??;
+    }
+}
+
 /// Passes announcements on until the store is closed. A lost connection is made again.
 async fn pass_on(mut listener: PgListener, pool: PgPool, commits: Sender<Announced>) {
     loop {
-        match listener.try_recv().await {
+        match receive(&mut listener).await {
             Ok(Some(notification)) => {
                 let commit = notification.payload().split_once(' ').and_then(|(session, head)| {
                     Some((session.parse().ok()?, Head(head.parse().ok()?)))

@@ -19,8 +19,8 @@ pub(super) type QueryResult = sqlx::postgres::PgQueryResult;
 pub(super) const BEGIN: &str = "BEGIN";
 /// Begins a transaction that may wait for its source for longer than a lease.
 pub(super) const BEGIN_IMPORT: &str = "BEGIN; SET LOCAL idle_in_transaction_session_timeout = 0";
-/// Moves the head of a session, and tells other processes. Listeners get it when the transaction commits, and read the
-/// rows themselves.
+/// Moves the head of a session, and announces it to other processes. Listeners get it when the transaction commits, and
+/// read the rows themselves.
 pub(super) const MOVE_HEAD: &str = "UPDATE session SET head = head + 1, updated_at = $1, state = $2, \
          messages = $3, turns = $4 WHERE id = $5 AND head = $6 \
          RETURNING pg_notify('convoke', id || ' ' || head)";
@@ -97,7 +97,7 @@ pub(super) async fn lock_contents(connection: &mut Connection) -> Result<(), Sto
     Ok(())
 }
 
-/// Tells other processes that there is a new session.
+/// Announces a new session to other processes.
 pub(super) async fn notify(
     connection: &mut Connection,
     session: SessionId,

@@ -155,7 +155,7 @@ impl Fence {
     }
 
     /// Refuses to write a session that another process may hold: with a lease of this process the epoch must be its own,
-    /// and not be over. Nobody can claim the session before the transaction ends.
+    /// and not be over. No process can claim the session before the transaction ends.
     pub(super) async fn check(
         &self,
         connection: &mut Connection,
@@ -253,7 +253,7 @@ impl Drop for SessionLease {
             );
             match released.bind(session.to_string()).bind(epoch).execute(&pool).await {
                 Ok(released) if released.rows_affected() == 0 => {
-                    // Another process has it, and does not know what still runs here.
+                    // Another process holds the session; nothing that still runs here may write.
                     lock(&leases.epochs).entry(session).or_insert(Held::Lost);
                 }
                 Ok(_) => {}

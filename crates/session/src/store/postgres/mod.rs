@@ -26,9 +26,11 @@ mod threads;
 #[path = "../sql/write.rs"]
 mod write;
 
-use std::time::Duration;
+use std::io::ErrorKind;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
-use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions, PgSslMode};
+use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool, PgPoolOptions, PgSslMode};
 use sqlx::{ConnectOptions as _, Connection as _};
 
 use self::PostgresStore as SqlStore;
@@ -46,6 +48,10 @@ use crate::id::{Head, Millis, SessionId};
 
 /// The duration of a lease without a heartbeat.
 const LEASE: Duration = Duration::from_secs(15);
+
+/// The longest time to connect at first, and later.
+const FIRST_CONNECT_LIMIT: Duration = Duration::from_secs(10);
+const CONNECT_LIMIT: Duration = Duration::from_secs(30);
 
 /// Sessions in a PostgreSQL database. Clones share its connections and leases.
 #[derive(Debug, Clone)]
@@ -89,7 +95,8 @@ impl PostgresStore {
     ) -> Result<Self, StoreError> {
         let options = options.application_name("convoke");
         // A pool would ask again and again, and then say nothing but that its time is over.
-        options.connect().await?.close().await?;
+        let connecting = tokio::time::timeout(FIRST_CONNECT_LIMIT, options.connect());
+        connecting.await.map_err(|_| StoreError::unanswered())??.close().await?;
         let pool = writing_pool(lease).connect_with(options).await?;
         schema::prepare(&pool).await?;
         let fence = Fence::new(pool.clone(), lease);
@@ -202,20 +209,63 @@ impl PostgresStore {
 /// Returns the options of the pool for writes. A process that is stopped in the middle of a transaction keeps the row of
 /// its lease locked, so that the server ends the transaction when the lease is over.
 fn writing_pool(lease: Duration) -> PgPoolOptions {
-    pool(8).after_connect(move |connection, _| {
-        let limit = format!("SET idle_in_transaction_session_timeout = {}", lease.as_millis());
-        Box::pin(async move {
-            sqlx::raw_sql(sqlx::AssertSqlSafe(limit)).execute(connection).await.map(drop)
+    let before = Liveness::new(lease / 3);
+    let after = before.clone();
+    pool(8)
+        .after_connect(move |connection, _| {
+            let limit = format!("SET idle_in_transaction_session_timeout = {}", lease.as_millis());
+            Box::pin(async move {
+                sqlx::raw_sql(sqlx::AssertSqlSafe(limit)).execute(connection).await.map(drop)
+            })
         })
-    })
+        // Both without a limit of their own would wait for a connection that carries nothing any more.
+        .test_before_acquire(false)
+        .before_acquire(move |connection, meta| {
+            let liveness = before.clone();
+            Box::pin(async move { liveness.check(connection, meta.idle_for).await })
+        })
+        .after_release(move |connection, _| {
+            let liveness = after.clone();
+            Box::pin(async move { liveness.check(connection, Duration::ZERO).await })
+        })
 }
 
-/// Returns the options of a pool whose connections stay open.
+/// Finds connections that carry nothing any more, although nobody has closed them: the network has lost them, or the
+/// server is stopped.
+#[derive(Debug, Clone)]
+struct Liveness {
+    /// The time in which a server answers.
+    limit: Duration,
+    /// The last time at which one did not.
+    silent: Arc<Mutex<Option<Instant>>>,
+}
+
+impl Liveness {
+    fn new(limit: Duration) -> Self {
+        Self { limit: limit.max(Duration::from_secs(1)), silent: Arc::default() }
+    }
+
+    /// Asks the server for an answer. A connection that is as old as one that gave none is not asked.
+    async fn check(&self, connection: &mut PgConnection, idle: Duration) -> sqlx::Result<bool> {
+        let silent = || self.silent.lock().unwrap_or_else(PoisonError::into_inner);
+        let silence = || sqlx::Error::Io(ErrorKind::TimedOut.into());
+        if silent().is_some_and(|silent| silent.elapsed() < idle) {
+            return Err(silence());
+        }
+        let Ok(answered) = tokio::time::timeout(self.limit, connection.ping()).await else {
+            *silent() = Some(Instant::now());
+            return Err(silence());
+        };
+        answered.map(|()| true)
+    }
+}
+
+/// Returns the options of a pool.
 fn pool(connections: u32) -> PgPoolOptions {
     PgPoolOptions::new()
         .max_connections(connections)
-        .acquire_timeout(Duration::from_secs(30))
-        .idle_timeout(None)
+        .acquire_timeout(CONNECT_LIMIT)
+        .idle_timeout(Duration::from_mins(1))
         .max_lifetime(None)
 }
 

@@ -22,7 +22,8 @@ pub struct NodeRegistration {
 }
 
 impl PostgresStore {
-    /// Registers a node, in one statement. A name that another living process has is refused.
+    /// Registers a node, in one statement, and removes those that were lost a day ago. A name that another living process
+    /// has is refused.
     pub async fn register_node(
         &self,
         name: &str,
@@ -30,7 +31,9 @@ impl PostgresStore {
         holder: &Holder,
     ) -> Result<NodeRegistration, StoreError> {
         let registered: Option<(i64,)> = sqlx::query_as(
-            "INSERT INTO node (name, epoch, until, pid, host, since, about) \
+            "WITH gone AS (DELETE FROM node WHERE name <> $1 \
+             AND until < clock_timestamp() - INTERVAL '1 day') \
+             INSERT INTO node (name, epoch, until, pid, host, since, about) \
              VALUES ($1, 1, clock_timestamp() + make_interval(secs => $2), $3, $4, $5, $6) \
              ON CONFLICT (name) DO UPDATE SET epoch = node.epoch + 1, until = excluded.until, \
              pid = excluded.pid, host = excluded.host, since = excluded.since, about = excluded.about \

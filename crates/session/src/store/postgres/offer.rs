@@ -49,6 +49,7 @@ impl PostgresStore {
              AND NOT EXISTS (SELECT 1 FROM UNNEST($3, $7) AS excluded (session, turn) \
              WHERE excluded.session = offer.session AND excluded.turn IS NOT DISTINCT FROM offer.turn) \
              AND lease.until < clock_timestamp() \
+             AND EXISTS (SELECT 1 FROM session WHERE id = offer.session AND removed_at IS NULL) \
              ORDER BY offer.since LIMIT 1 FOR UPDATE SKIP LOCKED) \
              UPDATE lease SET epoch = lease.epoch + 1, \
              until = clock_timestamp() + make_interval(secs => $4), pid = $5, host = $6, \
@@ -76,7 +77,8 @@ impl PostgresStore {
              offer.session IS NOT NULL AS continues, turn, member, agent, node, guard, \
              EXISTS (SELECT 1 FROM inbox WHERE inbox.session = session.id) AS has_messages \
              FROM session LEFT JOIN lease ON lease.session = session.id \
-             LEFT JOIN offer ON offer.session = session.id WHERE session.id = $1",
+             LEFT JOIN offer ON offer.session = session.id \
+             WHERE session.id = $1 AND removed_at IS NULL",
         )
         .bind(session.to_string())
         .fetch_optional(&self.writer.pool)

@@ -1,4 +1,4 @@
-//! Signals: what people ask of the process that runs a turn, wherever that is.
+//! Signals: requests of people to the process that runs a turn, on any machine.
 
 use std::time::Duration;
 
@@ -15,8 +15,8 @@ use crate::store::StoreError;
 use crate::turn::Turn;
 
 impl PostgresStore {
-    /// Asks for the running turns of a session to be cancelled, in one statement. Returns how many run. A turn that is
-    /// being ended meanwhile is waited for, and runs no more then.
+    /// Asks for the running turns of a session to be cancelled, in one statement. Returns how many were running. Waits
+    /// for a turn that is ending, which then does not count.
     pub async fn cancel_turns(&self, session: SessionId) -> Result<usize, StoreError> {
         let asked = sqlx::query(
             "WITH running AS (SELECT number FROM turn WHERE session = $1 AND state = 'running' FOR SHARE), \
@@ -31,7 +31,7 @@ impl PostgresStore {
     }
 
     /// Answers a question of the agent of a running turn, in one statement. Returns false if it was answered already,
-    /// or its attempt runs no more.
+    /// or its attempt has ended.
     pub async fn answer_question(
         &self,
         session: SessionId,
@@ -57,8 +57,7 @@ impl PostgresStore {
         Ok(added.is_some())
     }
 
-    /// Returns what people ask of the turns of a session that this process holds; nothing once another process may
-    /// hold it.
+    /// Returns the signals for the turns of a session that this process holds; none once another process may hold it.
     pub async fn signals(&self, session: SessionId) -> Result<Vec<TurnSignal>, StoreError> {
         let rows = sqlx::query(
             "SELECT turn, attempt, question, answer FROM signal \
@@ -92,7 +91,7 @@ impl PostgresStore {
         let beats = tokio::spawn(async move {
             loop {
                 tokio::time::sleep(duration / 3).await;
-                // A server that is away is asked again.
+                // An unreachable server is asked again.
                 let _ = extend(&store, session, &name, duration).await;
             }
         });
@@ -149,7 +148,7 @@ async fn extend(
     Ok(())
 }
 
-/// Removes what people ask of turns that have ended.
+/// Removes the signals for turns that have ended.
 pub(super) async fn remove_signals(
     connection: &mut Connection,
     session: SessionId,

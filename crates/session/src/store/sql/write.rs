@@ -151,7 +151,7 @@ pub(super) async fn write_contents(
         let known: HashSet<Vec<u8>> = known.into_iter().map(|(hash,)| hash).collect();
         let mut new: Vec<(&ContentHash, &Content)> = hashes.iter().zip(some).collect();
         new.retain(|(hash, _)| !known.contains(hash.as_bytes().as_slice()));
-        // In one order for all processes: each waits for another that writes the same.
+        // Sorted, so that processes that write the same contents cannot deadlock.
         new.sort_by_key(|(hash, _)| hash.as_bytes());
         for (hash, content) in new {
             failpoint.reach();

@@ -26,7 +26,7 @@ pub(super) struct OpenThread {
     pub(super) id: ThreadId,
     as_of: Option<MessageNumber>,
     lines: Vec<String>,
-    /// The line of the archive that each line stands in.
+    /// The archive line of each thread line.
     places: Vec<usize>,
     /// The number of its requests, and the texts of the last.
     pub(super) requests: u64,
