@@ -233,11 +233,10 @@ impl Approvals {
     }
 
     fn key(&self, question: &PermissionQuestion) -> QuestionKey {
-        let PermissionQuestion { tool, summary, input, directory, is_command, .. } = question;
-        // Agents describe the same command in other words.
-        let input = if *is_command { String::new() } else { input.clone() };
-        let directory = directory.as_deref().cloned();
-        (self.member.clone(), tool.clone(), summary.clone(), input, directory)
+        let PermissionQuestion { tool, summary, input, diff, directory, is_command, .. } = question;
+        // Agents describe the same command in other words. The input of a change may be its path alone.
+        let content = (!is_command).then(|| (input.clone(), diff.clone()));
+        (self.member.clone(), tool.clone(), summary.clone(), directory.as_deref().cloned(), content)
     }
 
     /// Removes the directory of a question that is the member's own.
@@ -249,8 +248,8 @@ impl Approvals {
     }
 }
 
-/// A member, a tool, what it would do, its input and its directory: with the same of all, a question is the same.
-type QuestionKey = (String, String, String, String, Option<PathBuf>);
+/// A member, a tool, what it would do, its directory, and its input and change: with the same of all, a question is the same.
+type QuestionKey = (String, String, String, Option<PathBuf>, Option<(String, Option<String>)>);
 
 impl PartialEq for Approvals {
     fn eq(&self, other: &Self) -> bool {
@@ -325,6 +324,15 @@ mod tests {
         assert!(long("; rm a").summary.ends_with("; rm a"));
         approvals.remember(&long("; rm a"), PermissionAnswer::Session);
         assert_eq!(approvals.decide(&long("; rm a")), None);
+        // A yes to a change of a file is no yes to another one.
+        let change = |diff: &str| PermissionQuestion {
+            diff: Some(diff.to_owned()),
+            is_command: false,
+            ..question("write a.txt")
+        };
+        approvals.remember(&change("+one"), PermissionAnswer::Session);
+        assert_eq!(approvals.decide(&change("+one")), session);
+        assert_eq!(approvals.decide(&change("+two")), None);
         approvals.set_attended(false);
         let nobody = Some((PermissionAnswer::Never, AnsweredBy::Nobody));
         assert_eq!(decide(&approvals, "ls -l"), nobody);

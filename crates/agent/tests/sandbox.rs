@@ -78,6 +78,12 @@ const ATTEMPTS: &[(&str, &str)] = &[
     ("trace Convoke", "perl $OUTSIDE/trace.pl $CONVOKE"),
     ("limit the files of Convoke", "perl $OUTSIDE/limit.pl $CONVOKE"),
     ("limit its own files", "perl $OUTSIDE/limit.pl 0"),
+    ("lower the priority of Convoke", "perl $OUTSIDE/slow.pl process $CONVOKE"),
+    ("lower the priority of its group", "perl $OUTSIDE/slow.pl group 0"),
+    ("lower its own priority", "perl $OUTSIDE/slow.pl process 0"),
+    ("slow the disk of Convoke down", "perl $OUTSIDE/slow.pl disk $CONVOKE"),
+    ("pin Convoke to a processor", "perl $OUTSIDE/slow.pl affinity $CONVOKE"),
+    ("schedule Convoke last", "perl $OUTSIDE/slow.pl scheduler $CONVOKE"),
     ("search the keyring", "perl $OUTSIDE/keyring.pl"),
 ];
 
@@ -120,6 +126,22 @@ const LIMIT: &str = r#"
 my $prlimit = `uname -m` =~ /aarch64/ ? 261 : 302;
 my $limits = pack("QQ", 64, 64);
 exit(syscall($prlimit, int($ARGV[0]), 7, $limits, 0) < 0);
+"#;
+
+/// Takes time on a processor or a disk away from a process, 0 for its own.
+const SLOW: &str = r#"
+my ($how, $pid) = ($ARGV[0], int($ARGV[1]));
+my ($priority, $disk, $affinity, $scheduler) =
+    `uname -m` =~ /aarch64/ ? (140, 30, 122, 119) : (141, 251, 203, 144);
+my ($parameters, $mask) = (pack("i", 0), "\0" x 128);
+# The call that reads a mask follows the one that sets it.
+syscall($affinity + 1, 0, 128, $mask);
+my $done = $how eq "process" ? syscall($priority, 0, $pid, 5)
+    : $how eq "group" ? syscall($priority, 1, $pid, 5)
+    : $how eq "disk" ? syscall($disk, 1, $pid, (2 << 13) | 7)
+    : $how eq "affinity" ? syscall($affinity, $pid, 128, $mask)
+    : syscall($scheduler, $pid, 3, $parameters);
+exit($done < 0);
 "#;
 
 /// Asks for the id of the keyring of its session.
@@ -175,6 +197,7 @@ impl Stage {
             ("net.pl", NET),
             ("trace.pl", TRACE),
             ("limit.pl", LIMIT),
+            ("slow.pl", SLOW),
             ("keyring.pl", KEYRING),
         ] {
             write(&stage.outside().join(name), text);
@@ -360,6 +383,12 @@ read ~/.ssh by way of Convoke    -         -    -       -
 trace Convoke                    -         -    -       -
 limit the files of Convoke       -         -    -       open
 limit its own files              open      open open    open
+lower the priority of Convoke    -         -    -       open
+lower the priority of its group  -         -    -       open
+lower its own priority           open      open open    open
+slow the disk of Convoke down    -         -    -       open
+pin Convoke to a processor       -         -    -       open
+schedule Convoke last            -         -    -       open
 search the keyring               -         -    -       open
 ";
 

@@ -20,6 +20,10 @@ const X32: i64 = 0x4000_0000;
 /// The types of sockets, in the lowest bits of the argument; others are flags.
 const SOCKET_TYPE: u64 = 0xf;
 
+/// A single process, for `setpriority` and `ioprio_set`.
+const PRIO_PROCESS: u64 = 0;
+const IOPRIO_WHO_PROCESS: u64 = 1;
+
 /// Filters this process, and what it becomes and starts.
 pub fn restrict(policy: &Policy) -> Result<(), seccompiler::Error> {
     let mut rules = match &policy.network {
@@ -65,11 +69,27 @@ fn close_unix_sockets(rules: &mut Rules) -> Result<(), BackendError> {
     Ok(())
 }
 
-/// A process without memory or files ends, whoever it belongs to. Its own limits a process sets as those of process 0.
+/// A process without memory or files ends, whoever it belongs to, and one without a processor stands still. Its own limits and
+/// priority a thread sets as those of process 0.
 fn limits() -> Result<Rules, BackendError> {
-    let of_another = argument(0, SeccompCmpOp::Ne, 0);
+    let is_not = |index: u8, own: u64| argument(index, SeccompCmpOp::Ne, own);
     let is_set = SeccompCondition::new(2, SeccompCmpArgLen::Qword, SeccompCmpOp::Ne, 0);
-    Ok(BTreeMap::from([(libc::SYS_prlimit64, vec![rule([of_another, is_set])?])]))
+    // Groups and users have other values.
+    let of_process = |kind: u64| Ok(vec![rule([is_not(0, kind)])?, rule([is_not(1, 0)])?]);
+    let mut rules = BTreeMap::from([
+        (libc::SYS_prlimit64, vec![rule([is_not(0, 0), is_set])?]),
+        (libc::SYS_setpriority, of_process(PRIO_PROCESS)?),
+        (libc::SYS_ioprio_set, of_process(IOPRIO_WHO_PROCESS)?),
+    ]);
+    for call in [
+        libc::SYS_sched_setaffinity,
+        libc::SYS_sched_setattr,
+        libc::SYS_sched_setparam,
+        libc::SYS_sched_setscheduler,
+    ] {
+        rules.insert(call, vec![rule([is_not(0, 0)])?]);
+    }
+    Ok(rules)
 }
 
 fn sockets(udp: bool) -> Result<Rules, BackendError> {
