@@ -164,9 +164,9 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Returns a line with its control characters spelled out, for texts whose every character counts.
+/// Returns a line with control, invisible and direction characters spelled out, for texts whose every character counts.
 pub fn spelled_out(line: &str) -> Cow<'_, str> {
-    let is_control = |c: char| c.is_control() && c != '\t';
+    let is_control = |c: char| convoke_chat::is_dangerous(c) && c != '\t';
     if !line.contains(is_control) {
         return Cow::Borrowed(line);
     }
@@ -186,5 +186,10 @@ mod tests {
     #[test]
     fn lines_become_one_line_and_their_words_stay_apart() {
         assert_eq!(super::printable("one\r\ntwo\u{1b}\nthree\n"), "one two three");
+    }
+
+    #[test]
+    fn what_could_hide_a_part_of_a_line_is_spelled_out() {
+        assert_eq!(super::spelled_out("a\u{1b}[2K\tb\u{202e}c é"), "a\\u{1b}[2K\tb\\u{202e}c é");
     }
 }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use convoke_agent::permission::PermissionAnswer;
 use convoke_server::{SessionRequest, interject};
 use convoke_session::{Controls, SessionEventKind, Store as _};
+use rustix::termios::{QueueSelector, tcflush};
 use serde::Deserialize;
 use tokio::sync::mpsc::{Receiver, channel};
 
@@ -133,6 +134,10 @@ impl Answers {
         }
         if self.open.front() != before.as_ref() {
             self.shown = Some(Instant::now());
+            if self.form == Form::Word && self.lines.is_some() {
+                // The beginning of a line that was typed for another question. What cannot be discarded is too early.
+                let _ = tcflush(stdin(), QueueSelector::IFlush);
+            }
         }
     }
 
