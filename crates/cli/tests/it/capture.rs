@@ -224,7 +224,7 @@ fn a_saved_capture_is_not_overwritten_unless_told_to() {
     ----- stdout -----
 
     ----- stderr -----
-    convoke: --save: there is a capture in a already; name another directory, or say --replace
+    convoke: --save: there is a capture in a already; name another directory, or pass --replace
     ");
     assert_eq!(manifest(), before);
     assert!(context.run(&capture(&["--save", "a", "--replace"])).starts_with("exit code: 0"));
