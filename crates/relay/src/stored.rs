@@ -63,7 +63,7 @@ pub(crate) fn credentials(headers: &HeaderMap, target: &PathAndQuery) -> Vec<Str
 
 /// Returns whether a header is one that users configure, and not one that programs send of themselves.
 fn is_users_own(name: &str) -> bool {
-    const OF_PROGRAMS: [&str; 28] = [
+    const OF_PROGRAMS: [&str; 26] = [
         "accept",
         "account",
         "agent",
@@ -71,13 +71,11 @@ fn is_users_own(name: &str) -> bool {
         "beta",
         "cache",
         "client",
-        "codex",
         "connection",
         "content",
         "date",
         "encoding",
         "expect",
-        "gemini",
         "goog",
         "host",
         "id",
