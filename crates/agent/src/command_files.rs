@@ -9,6 +9,7 @@ mod location;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs::Metadata;
+use std::io::ErrorKind::PermissionDenied;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
@@ -55,6 +56,10 @@ const OF_GITHUB: &[&str] = &["agents", "copilot", "hooks", "mcp.json", "skills"]
 
 /// The files and directories of a repository that name commands, besides its configuration.
 const GIT_ENTRIES: &[&str] = &["branches", "hooks", "remotes"];
+
+/// The directories of a repository that are read otherwise, or hold nothing that a program looks for.
+const NOT_READ_OF_GIT: &[&str] =
+    &["branches", "hooks", "lfs", "logs", "modules", "objects", "refs", "remotes", "worktrees"];
 
 /// The maximum number of files, of bytes in them, and of directories within each other. A turn reads all of them.
 const MOST_FILES: usize = 2000;
@@ -184,41 +189,60 @@ struct Reading<'a> {
     bytes: u64,
     /// The configuration files of repositories.
     configurations: Vec<PathBuf>,
+    /// The directories of the project that are still to be read.
+    open: Vec<PathBuf>,
 }
 
 impl<'a> Reading<'a> {
     fn new(project: &'a Path) -> Self {
-        Self { project, found: BTreeMap::new(), bytes: 0, configurations: Vec::new() }
+        Self {
+            project,
+            found: BTreeMap::new(),
+            bytes: 0,
+            configurations: Vec::new(),
+            open: vec![PathBuf::new()],
+        }
     }
 }
 
 impl Reading<'_> {
     /// Adds the files in all directories of the project.
     fn add_below(&mut self, home: Option<&Path>) {
-        let mut open = vec![PathBuf::new()];
         let mut count = 0;
-        while let Some(directory) = open.pop() {
+        while let Some(directory) = self.open.pop() {
             count += 1;
             if count > MOST_DIRECTORIES {
                 return self.insert(Path::new("."), OVER_LIMIT.to_owned());
             }
             let real = self.project.join(&directory);
             let is_home = home == Some(&real);
-            // What cannot be listed cannot be found there either.
-            let Ok(listing) = std::fs::read_dir(&real) else { continue };
+            let Ok(listing) = std::fs::read_dir(&real) else {
+                // Programs find what they know the name of also where nothing can be listed.
+                let is_closed = real.join(".git").symlink_metadata();
+                if !is_closed.is_err_and(|error| error.kind() == PermissionDenied) {
+                    self.insert(&directory, OVER_LIMIT.to_owned());
+                }
+                continue;
+            };
             let mut parts_of_repository = 0;
             for entry in listing.flatten() {
                 let (name, kind) = (entry.file_name(), entry.file_type());
                 let path = directory.join(&name);
+                if directory.ends_with(".git") && NOT_READ_OF_GIT.iter().any(|it| name == **it) {
+                    continue;
+                }
                 let is_directory = kind.is_ok_and(|kind| kind.is_dir());
                 match name.to_str() {
-                    Some(".git") => self.add_git(&directory),
+                    Some(".git") => {
+                        self.add_git(&directory);
+                        self.open(&path);
+                    }
                     Some(name) if ENTRIES.contains(&name) && !is_home => self.add(&path),
                     name => {
                         parts_of_repository +=
                             usize::from(matches!(name, Some("HEAD" | "objects" | "refs")));
                         if is_directory {
-                            open.push(path);
+                            self.open.push(path);
                         }
                     }
                 }
@@ -227,6 +251,14 @@ impl Reading<'_> {
             if parts_of_repository == 3 && !directory.as_os_str().is_empty() {
                 self.add_repository(&directory, &real, &directory);
             }
+        }
+    }
+
+    /// Has a directory of the project read as any other, too.
+    fn open(&mut self, path: &Path) {
+        let metadata = self.project.join(path).symlink_metadata();
+        if !path.starts_with("..") && metadata.is_ok_and(|metadata| metadata.is_dir()) {
+            self.open.push(path.to_owned());
         }
     }
 
@@ -244,7 +276,7 @@ impl Reading<'_> {
     /// Adds what is found at a location under a path that may be another. Links are followed, as the programs do.
     fn add_file(&mut self, path: &Path, location: &Path, depth: usize) {
         if WITHOUT_COMMANDS.iter().any(|it| path.ends_with(it)) {
-            return;
+            return self.open(path);
         }
         let metadata = match locate(location) {
             Location::Missing => return,
@@ -269,6 +301,9 @@ impl Reading<'_> {
             return self.insert(path, OVER_LIMIT.to_owned());
         };
         let is_github = path.ends_with(".github");
+        if is_github {
+            self.open(path);
+        }
         for name in names {
             if is_github && !OF_GITHUB.iter().any(|it| name == **it) {
                 continue;
@@ -447,6 +482,11 @@ mod tests {
             ".gemini/.env",
             ".env",
             ".git/hooks/pre-commit",
+            // What is no entry itself may have some in it.
+            ".claude/plans/x/.claude/skills/x/SKILL.md",
+            ".claude/worktrees/x/.mcp.json",
+            ".github/x/.claude/skills/x/SKILL.md",
+            ".git/x/.claude/skills/x/SKILL.md",
         ] {
             let before = trusted(dir.path(), "");
             for text in ["one", "two"] {
@@ -459,6 +499,24 @@ mod tests {
             std::fs::remove_file(dir.path().join(name)).unwrap();
             assert_eq!(with.check(dir.path()), None, "{name} is gone");
         }
+    }
+
+    #[test]
+    fn a_directory_that_cannot_be_listed_hides_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let hidden = dir.path().join("hidden");
+        write(&hidden.join("sub/x"), "a");
+        let before = trusted(dir.path(), "");
+        let is_root = nix::unistd::geteuid().is_root();
+        std::fs::set_permissions(&hidden, std::fs::Permissions::from_mode(0o311)).unwrap();
+        let check = || before.check(dir.path()).map(|it| it.message);
+        if is_root {
+            // Root lists everything.
+            assert_eq!(check(), None);
+        } else {
+            assert!(check().is_some_and(|told| told.starts_with("hidden: changed")));
+        }
+        std::fs::set_permissions(&hidden, std::fs::Permissions::from_mode(0o700)).unwrap();
     }
 
     #[test]

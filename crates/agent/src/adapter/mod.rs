@@ -451,7 +451,9 @@ impl CliAgent {
             Ok(false) => {}
             Ok(true) => {
                 let message = "the program replaced its sign-in with a newer one in this turn";
-                result.diagnostics.push(Diagnostic::new(diagnostics::SANDBOX_SIGN_IN, message));
+                let diagnostic = Diagnostic::new(diagnostics::SANDBOX_SIGN_IN, message);
+                side.warn(diagnostic.clone()).await;
+                result.diagnostics.push(diagnostic);
             }
             Err(error) => tracing::warn!(%error, "a renewed sign-in was not kept"),
         }
