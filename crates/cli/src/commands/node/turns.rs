@@ -108,14 +108,27 @@ impl Turns {
         }
     }
 
-    /// Claims a session. A claim whose answer is lost ends with its lease.
+    /// Claims a session: one that was not left to other nodes, or else one that was and is looked at again.
     async fn claim(
         &self,
         excluded: &Excluded,
     ) -> Result<Option<(SessionId, SessionLease)>, StoreError> {
-        let excluded = excluded.iter().filter(|(_, it)| it.since.elapsed() < it.time);
-        let excluded: Vec<_> = excluded.map(|(turn, _)| *turn).collect();
-        let claim = self.shared.claim_offered(&self.name, &self.offer, &excluded, &self.holder);
+        let left: Vec<_> = excluded.keys().copied().collect();
+        let claimed = self.claim_but(&left).await?;
+        let still = excluded.iter().filter(|(_, it)| it.since.elapsed() < it.time);
+        let still: Vec<_> = still.map(|(turn, _)| *turn).collect();
+        if claimed.is_some() || still.len() == left.len() {
+            return Ok(claimed);
+        }
+        self.claim_but(&still).await
+    }
+
+    /// Claims a session. A claim whose answer is lost ends with its lease.
+    async fn claim_but(
+        &self,
+        excluded: &[(SessionId, Option<TurnId>)],
+    ) -> Result<Option<(SessionId, SessionLease)>, StoreError> {
+        let claim = self.shared.claim_offered(&self.name, &self.offer, excluded, &self.holder);
         tokio::time::timeout(self.shared.lease_duration(), claim).await.unwrap_or(Ok(None))
     }
 
@@ -244,11 +257,15 @@ impl Turns {
     }
 }
 
-/// Returns whether a turn ended because another process may have its session, or the store could not be reached.
+/// Returns whether a turn ended because another process may have its session, or the store could not be reached or refused
+/// a statement. It can run here all the same.
 fn is_lost(error: &anyhow::Error) -> bool {
     let error = match error.downcast_ref::<CoordinatorError>() {
         Some(CoordinatorError::Store(error)) => Some(error),
         _ => error.downcast_ref::<StoreError>(),
     };
-    error.is_some_and(|error| matches!(error, StoreError::LeaseLost { .. }) || error.is_transient())
+    error.is_some_and(|error| {
+        let is_passing = error.is_transient() || error.is_refusal();
+        is_passing || matches!(error, StoreError::LeaseLost { .. })
+    })
 }
