@@ -387,6 +387,14 @@ async fn every_turn_is_recorded_once_and_in_order_whatever_happens_to_the_nodes(
     for reader in readers {
         seen.push(reader.await.unwrap());
     }
+    // A node that a fault met between the last reply and the end of the conversation leaves that end to another.
+    let begun = Instant::now();
+    for session in &sessions {
+        while surely!(store.shared_state(*session).await).continues {
+            assert!(begun.elapsed() < TIMEOUT, "nobody ends the conversation of {session}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
     for node in &nodes.running {
         assert_eq!(node.end(), Some(0), "{}", node.output());
     }
