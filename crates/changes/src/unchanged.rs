@@ -19,7 +19,7 @@ use crate::manifest::{Directory, Manifest};
 use crate::tree_path::TreePath;
 
 /// The files and directories that are worth another thread.
-const ENTRIES_OF_THREAD: u64 = 2_500;
+const ENTRIES_OF_THREAD: u64 = 5_000;
 /// The maximum number of threads. May exceed the number of cores, for slow file systems.
 const MOST_THREADS: u64 = 8;
 /// The directories that a thread takes at a time.
