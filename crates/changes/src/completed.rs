@@ -1,4 +1,4 @@
-//! Undos and merges that were interrupted and completed by a later command, until a person is told.
+//! Interrupted undos and merges that a later command completed, kept until they are reported.
 //!
 //! A notice is stored before the record of the undo, and removed when a command has it. So the person learns of it from
 //! the next command that shows something, whichever command completed the undo.

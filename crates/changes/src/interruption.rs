@@ -1,4 +1,4 @@
-//! What an interrupted turn changed, told apart from what may have been changed after its end.
+//! Separates the changes of an interrupted turn from those that may have been made after its end.
 //!
 //! A running turn touches its file at short intervals. A crash leaves the time of the last touch: what changed before it
 //! changed while the turn ran, and anything else may be a person's.

@@ -3,12 +3,12 @@
 use std::fmt;
 use std::sync::Arc;
 
-/// Is told the part of an undo or a merge that is done.
+/// A callback for the progress of an undo or a merge.
 #[derive(Clone, Default)]
 pub struct Progress(Option<Arc<dyn Fn(usize, usize) + Send + Sync>>);
 
 impl Progress {
-    /// Calls a function with the steps that are done, and their number.
+    /// Calls a function with the number of completed steps and of all steps.
     pub fn new(report: impl Fn(usize, usize) + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(report)))
     }

@@ -22,7 +22,7 @@ struct OpenTool {
 }
 
 impl OpenTools {
-    /// Records an event. Returns whether it says something new: some programs report the end of a refused call twice.
+    /// Records an event. Returns false for a duplicate: some programs report the end of a refused call twice.
     pub(super) fn note(&mut self, event: &Event<'_>) -> bool {
         match &event.kind {
             EventKind::ToolStarted { id, .. } if self.open.len() < MOST => {

@@ -83,7 +83,7 @@ impl SignIn {
 /// The fields that name the account of a sign-in.
 const ACCOUNT: &[&str] = &["accountUuid", "organizationUuid"];
 
-/// Returns whether a sign-in is an earlier one of the same account with other tokens, as far as it says so.
+/// Returns whether a new sign-in differs from the old one in its tokens only. Account fields, if present, must be equal.
 fn is_renewal(old: &Map<String, Value>, new: &Map<String, Value>) -> bool {
     let is_same = |(name, old): (&String, &Value)| match (old, new.get(name)) {
         (old, Some(new)) if old["accessToken"].is_string() => {

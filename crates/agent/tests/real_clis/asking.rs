@@ -269,7 +269,7 @@ async fn asks_for_each_of_two_calls(cli: Cli) {
     }
 }
 
-/// What the sandbox would stop is refused, and nobody is asked.
+/// Actions that the sandbox would block are refused without a question.
 async fn asks_for_nothing_that_the_sandbox_stops(cli: Cli) {
     let outside_dir = tempfile::tempdir().unwrap();
     let outside = outside_dir.path().canonicalize().unwrap();

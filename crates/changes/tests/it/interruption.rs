@@ -100,7 +100,7 @@ fn without_a_time_of_the_turn_nothing_is_certain() {
     assert_eq!(uncertain(&records[0]), ["f"]);
 }
 
-/// The time limit of a recording is not one of an undo: nobody waits for a recording.
+/// An undo has a time limit of its own, longer than that of a recording.
 #[test]
 fn an_undo_may_take_longer_than_a_recording_and_reports_its_progress() {
     let mut tree = Tree::plain();

@@ -187,7 +187,7 @@ mod tests {
         let find = |places: &Places, directory: &Path, origin: &ProjectOrigin| {
             places.find(directory, Some(origin), &host)
         };
-        // A directory that nobody has named is not one for sessions.
+        // Only directories that the user named are used.
         assert_eq!(find(&places, &at("laptop/web"), &origin), None);
         places.projects.push(at("laptop"));
         assert_eq!(find(&places, &at("laptop/web"), &origin), Some(at("laptop/web")));

@@ -1,4 +1,4 @@
-//! What editors send to `convoke acp`, and the settings of their pages.
+//! The messages that each editor sends to `convoke acp`, and the settings in the docs of each editor.
 
 use std::path::Path;
 
@@ -117,7 +117,7 @@ fn sessions_are_listed_by_project_newest_first() {
     editor.close();
 }
 
-/// An ACP agent that thinks, plans, edits a file and says so.
+/// An ACP agent that reports a thought, a plan and a file edit.
 const BUSY: &str = r#"#!/bin/sh
 answer() { printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$1" "$2"; }
 update() { printf '{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":%s}}\n' "$1"; }

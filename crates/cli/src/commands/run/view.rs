@@ -1,5 +1,7 @@
 //! The terminal output of a run: headings, streamed replies, and a live status line for the running agent.
 
+mod questions;
+
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -7,7 +9,6 @@ use std::time::Instant;
 
 use convoke_agent::diagnostics::SANDBOX_PARTIAL;
 use convoke_agent::event::{EventKind, Received, TextPart};
-use convoke_agent::permission::{AnsweredBy, PermissionAnswer, PermissionQuestion};
 use convoke_core::marker::Intent;
 use convoke_core::{Diagnostic, Severity};
 use convoke_inspect::diagnostics::RELAY_HOST_REFUSED;
@@ -19,11 +20,12 @@ use convoke_session::{
 
 use unicode_width::UnicodeWidthChar as _;
 
+use self::questions::AskedQuestion;
 use super::text::FlowingText;
 use super::totals::Requests;
 use crate::figures::{count, dollars, number, seconds};
 use crate::requests::{retry, tokens};
-use crate::terminal::{Paint, clear_line, printable, spelled_out};
+use crate::terminal::{Paint, clear_line, printable};
 
 /// The layout of the output.
 #[derive(Debug, Clone, Copy)]
@@ -64,38 +66,6 @@ pub(super) struct View<W> {
     questions: VecDeque<AskedQuestion>,
     has_line_after_prompt: bool,
 }
-
-/// A question of a member's agent.
-#[derive(Clone)]
-struct AskedQuestion {
-    member: MemberName,
-    question: PermissionQuestion,
-    answers: Vec<PermissionAnswer>,
-}
-
-impl AskedQuestion {
-    fn new(
-        member: &MemberName,
-        question: &PermissionQuestion,
-        answers: &[PermissionAnswer],
-    ) -> Self {
-        let (member, question) = (member.clone(), question.clone());
-        Self { member, question, answers: answers.to_vec() }
-    }
-
-    /// Returns the tool and the beginning of what it would do.
-    fn in_short(&self) -> String {
-        let PermissionQuestion { tool, summary, .. } = &self.question;
-        let first = summary.split('\n').next().unwrap_or_default();
-        let end = first.floor_char_boundary(IN_SHORT.min(first.len()));
-        let cut = if end < summary.len() { " …" } else { "" };
-        let first = format!("{}{cut}", spelled_out(&first[..end]));
-        if first.starts_with(&**tool) { first } else { format!("{tool}: {first}") }
-    }
-}
-
-/// The bytes of a question that are repeated beside its answers.
-const IN_SHORT: usize = 60;
 
 /// A running agent.
 struct RunningAgent {
@@ -174,69 +144,6 @@ impl<W: Write> View<W> {
         let code = paint.warning(&format!("! {}", diagnostic.code));
         let message = printable(&diagnostic.message);
         self.line(&format!("  {code} {}", paint.faint(&message)))
-    }
-
-    /// Shows a permission question, unless another one waits: an answer is to the one that was shown last.
-    fn ask(&mut self, asked: AskedQuestion) -> io::Result<()> {
-        if asked.answers.is_empty() {
-            // A rule, an earlier answer or the sandbox has answered it.
-            return self.show_question(&asked);
-        }
-        self.questions.push_back(asked);
-        if self.questions.len() == 1 { self.show_next_question() } else { Ok(()) }
-    }
-
-    fn show_next_question(&mut self) -> io::Result<()> {
-        let Some(asked) = self.questions.front().cloned() else { return Ok(()) };
-        self.show_question(&asked)?;
-        self.prompt_again()
-    }
-
-    fn show_question(&mut self, asked: &AskedQuestion) -> io::Result<()> {
-        let paint = self.layout.paint;
-        let AskedQuestion { member, question, .. } = asked;
-        let PermissionQuestion { tool, summary, diff, directory, .. } = question;
-        let place = directory.as_ref().map(|it| format!(" in {}", it.display()));
-        let asks = format!("? {member} asks before it uses {tool}{}:", place.unwrap_or_default());
-        self.line(&format!("  {}", paint.warning(&spelled_out(&asks))))?;
-        for line in summary.split('\n').chain(diff.iter().flat_map(|diff| diff.split('\n'))) {
-            self.line(&format!("    {}", spelled_out(line)))?;
-        }
-        Ok(())
-    }
-
-    /// Shows which question the next line answers, after something else was shown.
-    fn prompt_again(&mut self) -> io::Result<()> {
-        let Some(asked) = self.questions.front() else { return Ok(()) };
-        let count = asked.question.diff.as_ref().map_or(0, |diff| diff.lines().count());
-        let lines = if count > 0 { format!(", {count} lines") } else { String::new() };
-        let what = asked.in_short();
-        let answers = if asked.answers.contains(&PermissionAnswer::Session) {
-            "once, session or never? (o/s/n)"
-        } else {
-            "once or never? (o/n)"
-        };
-        self.line(&format!("    {what}{lines}: {answers}"))?;
-        self.has_line_after_prompt = false;
-        Ok(())
-    }
-
-    /// Shows the answer to a question, and the next one.
-    fn answer(
-        &mut self,
-        member: &MemberName,
-        id: &str,
-        answer: PermissionAnswer,
-        by: AnsweredBy,
-    ) -> io::Result<()> {
-        let found = self.questions.iter().position(|asked| asked.question.id == id);
-        let asked = found.and_then(|at| self.questions.remove(at));
-        let what = asked.map_or_else(String::new, |asked| format!(": {}", asked.in_short()));
-        let may = if answer.allows() { "was allowed" } else { "was refused" };
-        let (answer, by) = (answer.as_str(), by.as_str());
-        let line = self.layout.paint.faint(&format!("  {member} {may} ({answer}, {by}){what}"));
-        self.line(&line)?;
-        if found == Some(0) { self.show_next_question() } else { Ok(()) }
     }
 
     /// Shows an event in quiet output: replies, errors and losses only.
@@ -654,169 +561,4 @@ impl RunningAgent {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::terminal::on_terminal;
-    use convoke_session::Content;
-    use std::time::Duration;
-
-    fn started(turn: u64, member: &str) -> SessionEventKind {
-        SessionEventKind::TurnStarted {
-            turn: TurnId(turn),
-            member: member.into(),
-            answers: MessageNumber(1),
-            attempt: 1,
-            prompt: Content::new("prompt").reference(),
-            system: None,
-            tokens_estimate: 2,
-            context: 0,
-        }
-    }
-
-    fn agent(turn: u64, member: &str, kind: EventKind<'static>) -> SessionEventKind {
-        let event = convoke_agent::event::Event::own(kind);
-        SessionEventKind::Agent { turn: TurnId(turn), member: member.into(), event }
-    }
-
-    fn piece(text: &'static str) -> EventKind<'static> {
-        EventKind::Text { text: text.into(), part: TextPart::Delta }
-    }
-
-    fn shown(columns: Option<usize>, act: impl FnOnce(&mut View<&mut Vec<u8>>)) -> String {
-        let mut out = Vec::new();
-        let layout = Layout { paint: Paint::Plain, columns, parallel: false, quiet: None };
-        act(&mut View::new(&mut out, layout));
-        on_terminal(&out).replace('\u{1b}', "ESC")
-    }
-
-    #[test]
-    fn the_live_line_gives_way_to_a_question_until_it_is_answered() {
-        let asked = |id: &str, answers: &[PermissionAnswer]| SessionEventKind::PermissionAsked {
-            turn: TurnId(1),
-            member: "max".into(),
-            question: PermissionQuestion {
-                id: id.to_owned(),
-                tool: "Bash".to_owned(),
-                summary: "make".to_owned(),
-                ..PermissionQuestion::default()
-            },
-            answers: answers.to_vec(),
-            expires_at: 0,
-        };
-        let answered = |id: &str| SessionEventKind::PermissionAnswered {
-            turn: TurnId(1),
-            member: "max".into(),
-            id: id.to_owned(),
-            answer: PermissionAnswer::Once,
-            by: AnsweredBy::Person,
-        };
-        let screen = shown(Some(60), |view| {
-            view.show(&started(1, "max")).unwrap();
-            // Answered by a rule.
-            view.show(&asked("1", &[])).unwrap();
-            view.show(&answered("1")).unwrap();
-            view.show(&asked("2", &PermissionAnswer::OFFERED)).unwrap();
-            view.tick().unwrap();
-        });
-        let asks = "make\n    Bash: make: once, session or never? (o/s/n)\n";
-        assert!(screen.ends_with(asks), "{screen}");
-        assert_eq!(screen.matches("once, session or never").count(), 1);
-        // One at a time, and the answer is to the one that was shown last.
-        let screen = shown(Some(60), |view| {
-            view.show(&started(1, "max")).unwrap();
-            view.show(&asked("2", &PermissionAnswer::OFFERED)).unwrap();
-            view.show(&asked("3", &PermissionAnswer::OFFERED_ONCE)).unwrap();
-            view.show(&answered("2")).unwrap();
-        });
-        let (first, second) =
-            screen.split_once("max was allowed (once, person): Bash: make\n").unwrap();
-        assert_eq!(first.matches("asks before").count(), 1, "{screen}");
-        assert!(second.ends_with("make\n    Bash: make: once or never? (o/n)\n"), "{screen}");
-        let screen = shown(Some(60), |view| {
-            view.show(&started(1, "max")).unwrap();
-            view.show(&asked("2", &PermissionAnswer::OFFERED)).unwrap();
-            view.show(&answered("2")).unwrap();
-            view.tick().unwrap();
-        });
-        assert!(screen.contains("max works"), "{screen}");
-    }
-
-    #[test]
-    fn the_live_line_gives_way_to_text_and_comes_back_between_lines() {
-        let screen = shown(Some(60), |view| {
-            view.tick().unwrap();
-            view.show(&started(1, "max")).unwrap();
-            view.tick().unwrap();
-            view.show(&agent(1, "max", piece("Hello "))).unwrap();
-            // Not in the middle of a line.
-            view.tick().unwrap();
-            view.show(&agent(1, "max", piece("there\n"))).unwrap();
-            view.tick().unwrap();
-        });
-        assert_eq!(
-            screen,
-            "\nmax  turn 1, answers message 1 · a prompt of 6 bytes, about 2 tokens\n\
-             \rESC[2K  ⠋ max works · 0.0 s · 0 events\rESC[2K  Hello there\n\
-             \rESC[2K  ⠋ max writes · 0.0 s · 2 events"
-        );
-    }
-
-    #[test]
-    fn a_file_gets_no_live_line() {
-        let screen = shown(None, |view| {
-            view.show(&started(1, "max")).unwrap();
-            view.tick().unwrap();
-            view.show(&agent(1, "max", piece("Hello"))).unwrap();
-        });
-        assert!(screen.ends_with("tokens\n  Hello"), "{screen}");
-    }
-
-    #[test]
-    fn a_request_that_is_sent_again_is_told_with_its_reason_and_its_wait() {
-        let again = EventKind::Retry {
-            attempt: 1,
-            max: Some(4),
-            status: Some(503),
-            wait: Some(Duration::from_mins(2)),
-            reason: "busy \u{1b}[31m(status 503)".into(),
-        };
-        let screen = shown(None, |view| {
-            view.show(&started(1, "max")).unwrap();
-            view.show(&agent(1, "max", piece("Hel"))).unwrap();
-            view.show(&agent(1, "max", again)).unwrap();
-            view.show(&agent(1, "max", piece("Hello"))).unwrap();
-        });
-        let told = "attempt 1 of 4 failed: busy ";
-        let wait = "(status 503); retrying in 2 min 00 s\n  Hello";
-        assert!(screen.contains(&format!("tokens\n  Hel\n  {told}")), "{screen}");
-        assert!(screen.ends_with(wait) && !screen.contains("ESC"), "{screen}");
-    }
-
-    #[test]
-    fn tokens_that_nobody_can_have_used_do_no_harm() {
-        let usage =
-            convoke_agent::usage::Usage { input: u64::MAX, output: 1, ..Default::default() };
-        let screen = shown(Some(200), |view| {
-            view.show(&started(1, "max")).unwrap();
-            view.show(&agent(1, "max", EventKind::Usage(usage))).unwrap();
-            view.tick().unwrap();
-        });
-        assert!(screen.ends_with("18,446,744,073,709,551,615 tokens"), "{screen}");
-    }
-
-    #[test]
-    fn a_live_line_is_never_wider_than_the_screen() {
-        let screen = shown(Some(30), |view| {
-            view.show(&started(1, "a-member-with-a-rather-long-name")).unwrap();
-            view.tick().unwrap();
-        });
-        let live = screen.rsplit("ESC[2K").next().unwrap();
-        assert_eq!(live.chars().count(), 29);
-        let screen = shown(Some(30), |view| {
-            view.show(&started(1, &"漢".repeat(20))).unwrap();
-            view.tick().unwrap();
-        });
-        let live = screen.rsplit("ESC[2K").next().unwrap();
-        assert_eq!(live, format!("  ⠋ {}", "漢".repeat(12)));
-    }
-}
+mod tests;
