@@ -14,8 +14,8 @@ convoke_core::diagnostic_codes! {
         "A program whose requests are recorded tried to reach a host other than its model and its sign-in; the relay refused the connection.",
         "No action needed if it is telemetry; `permissions = \"edit-and-network\"` lets the program and its commands reach every host.";
     RELAY_FAILED = "relay.failed", Note,
-        "A turn whose requests are recorded ended by its time limit after a request that could not be forwarded or was cut; the message has the reason.",
-        "Check the connection to the named host, and run the turn again.";
+        "A recorded request could not be forwarded, was cut, or was redirected; the message has the reason.",
+        "Check the connection to the named host and the program's base URL, and run it again.";
     CAPTURE_ELSEWHERE = "capture.elsewhere", Note,
         "The captured program tried to reach hosts other than its model; all were blocked.",
         "No action needed; turn off telemetry in the program's settings if it should not report to its vendor.";

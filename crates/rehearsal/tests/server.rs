@@ -152,6 +152,28 @@ async fn each_wire_streams_and_sends_whole() {
     }
 }
 
+async fn fifty_megabytes_are_recorded_whole(wire: Wire) {
+    let server = start(Script::default()).await.unwrap();
+    let (path, mut body) = call(wire, true);
+    // A field that the server does not read is recorded like any other.
+    body["text"] = "line \n".repeat(7_142_858).into();
+    assert_eq!(post(&server, &path, &body).await.status, 200, "{wire}");
+    assert!(server.requests()[0].body == body.to_string().as_bytes(), "{wire}");
+}
+
+#[tokio::test]
+async fn a_request_of_fifty_megabytes_is_recorded_whole() {
+    fifty_megabytes_are_recorded_whole(Wire::Messages).await;
+}
+
+#[tokio::test]
+#[ignore = "takes minutes"]
+async fn a_request_of_fifty_megabytes_of_any_wire_is_recorded_whole() {
+    for wire in WIRES {
+        fifty_megabytes_are_recorded_whole(wire).await;
+    }
+}
+
 #[tokio::test]
 async fn gemini_streams_an_array_where_events_are_not_asked_for() {
     let server = start(Script::new([rich_reply().into()])).await.unwrap();

@@ -11,8 +11,9 @@ use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::header::{
     AUTHORIZATION, CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, EXPECT, HOST, HeaderName,
-    HeaderValue, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
+    HeaderValue, LOCATION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
 };
+use hyper::http::response;
 use hyper::{HeaderMap, Request, Response, StatusCode, Uri};
 use tokio::sync::{Mutex, oneshot};
 
@@ -21,6 +22,7 @@ use crate::copy::{Passing, content_type};
 use crate::server::Shared;
 use crate::stored;
 use crate::tee::{AnswerBody, AnswerContent, AnswerTee, KeptBytes, RequestTee};
+use crate::upstream::Upstream;
 
 /// The connection to the endpoint that belongs to one connection of the program.
 pub(crate) type Upstreams = Mutex<Option<Connection<RequestTee>>>;
@@ -98,9 +100,13 @@ pub(crate) async fn answer(
             AnswerContent::Read(Box::new(reader))
         }
     };
+    let redirect = wire.and_then(|_| redirect(&shared.upstream, &parts));
+    if let Some(reason) = &redirect {
+        shared.fail(reason);
+    }
     let (copied, copy) = oneshot::channel();
     let _ = answer_done.send(Ok((parts.status.as_u16(), parts.headers.clone(), copy)));
-    let tee = AnswerTee::new(body, content, since, copied);
+    let tee = AnswerTee::new(body, content, since, redirect, copied);
     Ok(Response::from_parts(parts, AnswerBody::Tee(Box::new(tee))))
 }
 
@@ -131,6 +137,25 @@ async fn send(
         *kept = None;
         format!("{} did not answer: {}", shared.upstream, innermost(&error))
     })
+}
+
+/// Returns what a redirect means for the program; `None` if the answer is none. Of the new address only the host is
+/// named, because its path may contain a secret.
+fn redirect(upstream: &Upstream, answer: &response::Parts) -> Option<String> {
+    let location = answer.headers.get(LOCATION).filter(|_| answer.status.is_redirection())?;
+    let location = location.to_str().ok().and_then(|it| it.parse::<Uri>().ok());
+    let host = location.as_ref().and_then(Uri::authority).map(|it| {
+        let host = it.as_str();
+        host.rsplit_once('@').map_or(host, |(_, host)| host)
+    });
+    let target = match host {
+        Some(host) => format!("to {host}"),
+        None => "to another path".to_owned(),
+    };
+    Some(format!(
+        "{upstream} redirected the request {target}, and the relay follows no redirect; if the endpoint has moved, set the \
+         program's base URL to its new address"
+    ))
 }
 
 fn innermost(error: &dyn std::error::Error) -> String {

@@ -150,7 +150,7 @@ impl Shared {
         }
     }
 
-    /// Records why a request was not forwarded or not answered.
+    /// Records why a request was not forwarded or not answered by a model.
     pub fn fail(&self, reason: &str) {
         let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
         *failure = Some(reason.to_owned());
@@ -238,7 +238,7 @@ impl Relay {
         self.address.port()
     }
 
-    /// Returns why a request was not forwarded or not answered, the last time that this happened.
+    /// Returns why a request was not forwarded or not answered by a model, the last time that this happened.
     pub fn failure(&self) -> Option<String> {
         self.shared.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

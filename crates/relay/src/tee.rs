@@ -145,7 +145,7 @@ pub(crate) struct AnswerCopy {
     pub content: AnswerContent,
     pub first_byte: Option<Duration>,
     pub elapsed: Duration,
-    /// The reason why it broke off.
+    /// The reason why it is not the answer of a model, or not all of it.
     pub failure: Option<String>,
 }
 
@@ -181,10 +181,12 @@ pub(crate) struct AnswerTee {
 }
 
 impl AnswerTee {
+    /// Copies an answer; `failure` is the reason why it is not the answer of a model.
     pub fn new(
         body: Incoming,
         content: AnswerContent,
         since: Instant,
+        failure: Option<String>,
         done: oneshot::Sender<AnswerCopy>,
     ) -> Self {
         Self {
@@ -193,7 +195,7 @@ impl AnswerTee {
             since,
             first_byte: None,
             is_complete: false,
-            failure: None,
+            failure,
             done: Some(done),
         }
     }

@@ -326,6 +326,43 @@ async fn large_bodies_pass_whole_in_both_directions() {
     }
 }
 
+/// A path of each wire, and the beginning and end of a body around a long text.
+const WIRES: [(&str, &str, &str); 4] = [
+    ("/v1/responses", r#"{"model":"m","input":""#, r#""}"#),
+    ("/v1/messages", r#"{"model":"m","messages":[{"role":"user","content":""#, r#""}]}"#),
+    ("/v1/chat/completions", r#"{"model":"m","messages":[{"role":"user","content":""#, r#""}]}"#),
+    (
+        "/v1beta/models/m:streamGenerateContent",
+        r#"{"contents":[{"role":"user","parts":[{"text":""#,
+        r#""}]}]}"#,
+    ),
+];
+
+async fn fifty_megabytes_are_recorded_whole((path, before, after): (&str, &str, &str)) {
+    let mut server = ModelServer::start().await;
+    let mut place = Place::new(RelayOptions::new(server.upstream())).await;
+    let body = [before, &"line \\n".repeat(7_142_858), after].concat();
+    server.reply(whole("200 OK", &[], "{}"));
+    place.ask(path, &[], body.as_bytes()).await;
+    assert!(server.got.recv().await.unwrap().body == body.as_bytes(), "{path}");
+    let (sent, _) = place.exchange().await;
+    assert_eq!(sent.sent_bytes, body.len() as u64, "{path}");
+    assert!(sent.body.is_some_and(|stored| stored == body.as_bytes()), "{path}");
+}
+
+#[tokio::test]
+async fn a_request_of_fifty_megabytes_is_recorded_whole() {
+    fifty_megabytes_are_recorded_whole(WIRES[0]).await;
+}
+
+#[tokio::test]
+#[ignore = "takes minutes"]
+async fn a_request_of_fifty_megabytes_of_any_wire_is_recorded_whole() {
+    for wire in WIRES {
+        fifty_megabytes_are_recorded_whole(wire).await;
+    }
+}
+
 #[tokio::test]
 async fn an_answer_that_is_cut_is_cut_for_the_program() {
     let server = ModelServer::start().await;
@@ -356,10 +393,18 @@ async fn a_refusal_and_a_redirect_are_passed_on_and_nothing_is_sent_twice() {
     assert_eq!(answer.head[..2], ["HTTP/1.1 429 Too Many Requests", "retry-after: 7"]);
     let (_, answer) = place.exchange().await;
     assert_eq!((answer.status, answer.facts.error.as_deref()), (Some(429), Some("slow down")));
-    server.reply(whole("307 Temporary Redirect", &["location: http://127.0.0.1:1/"], ""));
+    let location = "location: https://me:pw@new.example:8443/v1?key=secret";
+    server.reply(whole("307 Temporary Redirect", &[location], ""));
     let answer = place.ask("/v1/messages", &[], b"{}").await;
-    assert_eq!(answer.head[1], "location: http://127.0.0.1:1/");
-    place.exchange().await;
+    assert_eq!(answer.head[1], location);
+    let (_, answer) = place.exchange().await;
+    let reason = format!(
+        "{} redirected the request to new.example:8443, and the relay follows no redirect; if the endpoint has moved, \
+         set the program's base URL to its new address",
+        server.upstream()
+    );
+    assert_eq!((answer.status, answer.failure.as_ref()), (Some(307), Some(&reason)));
+    assert_eq!(place.relay.failure(), Some(reason));
     server.got.recv().await.unwrap();
     server.got.recv().await.unwrap();
     assert!(server.got.try_recv().is_err());

@@ -89,8 +89,9 @@ pub async fn capture_live(
     let run = async {
         let pending = std::future::pending();
         let ended = child::run(&run, dialogue, &options.guardian, pending).await;
+        let failure = relay.failure();
         relay.shutdown().await;
-        ended
+        (ended, failure)
     };
     let mut requests: Vec<Recorded> = Vec::new();
     let mut without_body = 0;
@@ -110,7 +111,7 @@ pub async fn capture_live(
             }
         }
     };
-    let (ended, ()) = tokio::join!(run, take);
+    let ((ended, failure), ()) = tokio::join!(run, take);
     let user = UserHome::new(vendor, host_environment);
     // The prompt of an ACP agent is one of the user's words.
     let shown = if prompt.is_some() { users_words } else { words };
@@ -138,7 +139,10 @@ pub async fn capture_live(
         ended,
         requests,
         yours,
-        notes: bodies_left_out(without_body).into_iter().collect(),
+        notes: bodies_left_out(without_body)
+            .into_iter()
+            .chain(failure.map(|reason| Diagnostic::new(diagnostics::RELAY_FAILED, reason)))
+            .collect(),
     })
 }
 
