@@ -40,7 +40,7 @@ pub struct Facts {
     pub configuration: &'static [&'static str],
     /// Configuration files elsewhere in the user's home.
     pub shared_configuration: &'static [&'static str],
-    /// The hosts that the CLI needs.
+    /// The hosts that the CLI sends its requests to, by its sign-in.
     pub hosts: &'static [&'static str],
     /// The variable that sets another address of the model.
     pub address_variable: &'static str,

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{CliAgent, Context, Definition, Host, prepare, program, start_failure};
+use super::{CliAgent, Context, Definition, Host, prepare, program, start_failure, team_socket};
 use crate::event::EventKind;
 use crate::process::{self, Decision, Dialogue, HostAccess, Input, Launch, PrivateDir};
 use crate::stream::{Reader, Sink};
@@ -28,6 +28,8 @@ pub struct Trial {
     pub unknown: BTreeSet<String>,
     /// The result of the turn.
     pub result: TurnResult,
+    /// The session of the turn, which a next one can resume.
+    pub session: Option<String>,
 }
 
 /// The maximum number of kinds of events that are kept.
@@ -44,8 +46,11 @@ pub async fn trial(
     let private = PrivateDir::create(&host.temp_root)
         .map_err(|error| start_failure(format!("cannot make a private directory: {error}")))?;
     let agent = CliAgent { definition: definition.into(), host: host.into() };
-    let context = Context::new(&turn_input, &agent.definition, &agent.host, private.path());
+    let mut context = Context::new(&turn_input, &agent.definition, &agent.host, private.path());
     let program = program::find(&context)?;
+    // Open until the turn is over.
+    let team_socket = team_socket(&context)?;
+    context.team_server = team_socket.as_ref().map(|(_, server)| server.clone());
     let mut call = prepare(&context)?;
     let policy = context.sandbox(&call).prepare();
     let (policy, _) =
@@ -84,7 +89,8 @@ pub async fn trial(
     side.finish(TurnResult::new(result.verdict.clone())).await;
     // Fails only if the runtime shuts down.
     let _ = reading.await;
-    Ok(Trial { arguments, events: witness.events, unknown: witness.unknown, result })
+    let session = witness.reader().session().map(str::to_owned);
+    Ok(Trial { arguments, events: witness.events, unknown: witness.unknown, result, session })
 }
 
 /// Removes arguments, each with its value.

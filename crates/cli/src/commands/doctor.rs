@@ -299,7 +299,8 @@ impl Page<'_> {
         text += &self.line("program", &self.path(&program.path));
         text += &self.line("sign-in", &self.sign_in(report));
         text += &self.line("reads", &self.instructions(report));
-        text += &self.line("reaches", &report.hosts.join(", "));
+        let hosts = report.hosts.join(", ");
+        text += &self.line("reaches", if hosts.is_empty() { "unknown hosts" } else { &hosts });
         for finding in &report.findings {
             text += &self.finding(finding);
         }

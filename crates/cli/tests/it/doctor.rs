@@ -229,7 +229,7 @@ fn a_version_that_nobody_knows_is_tried_and_what_changed_is_named() {
 
 #[test]
 fn flags_that_only_some_turns_need_are_tried_too() {
-    for flag in ["--append-system-prompt-file", "--model"] {
+    for flag in ["--append-system-prompt-file", "--model", "--mcp-config", "--resume"] {
         let script = UNKNOWN_CLAUDE.replace("--include-partial-messages", flag);
         let context = machine().own_program("claude", &script).env("ANTHROPIC_API_KEY", "x");
         let shown = examine(&context, &["--agent", "claude"]);

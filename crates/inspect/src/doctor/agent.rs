@@ -3,10 +3,11 @@
 use std::path::Path;
 
 use super::{AgentReport, Depth, Finding, Level};
-use super::{instructions, sign_in};
+use super::{instructions, network, sign_in};
 use crate::diagnostics;
 use crate::host_environment::HostEnvironment;
 use crate::installed::Installed;
+use convoke_agent::relayed::{self, CannotRelay, Started};
 use convoke_agent::turn_input::Trust;
 use convoke_agent::vendor::{Facts, Vendor};
 
@@ -46,7 +47,32 @@ pub(super) fn examine(
     let version = first.and_then(|program| program.version.as_deref());
     let instructions =
         instructions::examine(vendor, version, trust, host_environment, &mut findings);
-    AgentReport { agent: vendor, installed, sign_in, instructions, hosts: facts.hosts, findings }
+    let hosts = hosts(vendor, host_environment, trust);
+    AgentReport { agent: vendor, installed, sign_in, instructions, hosts, findings }
+}
+
+/// Returns the hosts of the endpoint that the program would use, with the user's settings.
+fn hosts(vendor: Vendor, host_environment: &HostEnvironment, trust: Trust) -> Vec<String> {
+    let mut env: Vec<_> = host_environment.environment.clone().into_iter().collect();
+    env.push(("HOME".into(), host_environment.home.clone().into()));
+    let started = Started {
+        vendor,
+        is_adapter: false,
+        arguments: &[],
+        env: &env,
+        cwd: &host_environment.cwd,
+        trust,
+    };
+    let facts = vendor.facts();
+    match relayed::endpoint(&started, || None) {
+        Ok(endpoint) => vec![network::host(&endpoint.base_url)],
+        // The sign-in decides between the vendor's own hosts, but not over a variable.
+        Err(CannotRelay::SignIn(_)) => match host_environment.variable(facts.address_variable) {
+            Some(address) => vec![network::host(&address.to_string_lossy())],
+            None => facts.hosts.iter().map(ToString::to_string).collect(),
+        },
+        Err(_) => Vec::new(),
+    }
 }
 
 fn in_project(path: &Path) -> Finding {
@@ -136,5 +162,38 @@ mod tests {
     fn versions_are_compared_by_number() {
         assert!(numbers("0.98.0") < numbers("0.166.0"));
         assert!(numbers("2.1.197") > numbers("2.1.20-beta.3"));
+    }
+
+    #[test]
+    fn the_hosts_are_those_of_the_endpoint_that_the_program_would_use() {
+        let home = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            let path = home.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        let found = |vendor, variables: &[(&str, &str)]| {
+            let environment = variables.iter().map(|(name, it)| (name.into(), it.into())).collect();
+            let home = home.path().to_owned();
+            let host_environment = HostEnvironment { environment, cwd: home.clone(), home };
+            hosts(vendor, &host_environment, Trust::Untrusted)
+        };
+        assert_eq!(found(Vendor::Claude, &[]), ["api.anthropic.com"]);
+        assert_eq!(found(Vendor::Codex, &[]), ["api.openai.com", "chatgpt.com"]);
+        assert_eq!(found(Vendor::Codex, &[("CODEX_API_KEY", "k")]), ["api.openai.com"]);
+        assert_eq!(found(Vendor::Gemini, &[]), ["generativelanguage.googleapis.com"]);
+        let login = [("GOOGLE_GENAI_USE_GCA", "true")];
+        assert_eq!(found(Vendor::Gemini, &login), ["cloudcode-pa.googleapis.com"]);
+        let gateway = [("GOOGLE_GEMINI_BASE_URL", "https://me:pw@gateway.example/gemini?key=k")];
+        assert_eq!(found(Vendor::Gemini, &gateway), ["gateway.example"]);
+        // Claude Code is on Amazon Bedrock, whose hosts are those of a region.
+        assert_eq!(found(Vendor::Claude, &[("CLAUDE_CODE_USE_BEDROCK", "1")]), [""; 0]);
+        write(
+            ".claude/settings.json",
+            r#"{"env": {"ANTHROPIC_BASE_URL": "https://proxy.example:8443/v1"}}"#,
+        );
+        assert_eq!(found(Vendor::Claude, &[]), ["proxy.example:8443"]);
+        write(".codex/config.toml", "openai_base_url = \"http://127.0.0.1:9/v1\"\n");
+        assert_eq!(found(Vendor::Codex, &[]), ["127.0.0.1:9"]);
     }
 }

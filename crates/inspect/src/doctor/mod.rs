@@ -69,8 +69,8 @@ pub struct AgentReport {
     pub sign_in: SignInReport,
     /// The instruction files that it loads here.
     pub instructions: Instructions,
-    /// The hosts that it needs.
-    pub hosts: &'static [&'static str],
+    /// The hosts of the endpoint that it would use; several where it depends on the sign-in, none where it is unknown.
+    pub hosts: Vec<String>,
     /// The findings about it.
     pub findings: Vec<Finding>,
 }

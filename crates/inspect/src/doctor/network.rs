@@ -103,6 +103,13 @@ fn check_proxies(network: &Network, findings: &mut Vec<Finding>) {
     }
 }
 
+/// Returns the host of an address, with its port.
+pub(super) fn host(address: &str) -> String {
+    let address = without_user(address);
+    let host = address.split_once("://").map_or(&*address, |(_, rest)| rest);
+    host.split('/').next().unwrap_or_default().to_owned()
+}
+
 /// Removes credentials from an address.
 fn without_user(address: &str) -> String {
     let (scheme, rest) =

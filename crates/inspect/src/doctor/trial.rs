@@ -1,5 +1,5 @@
-//! One rehearsed turn with a program of an unmeasured version, to find flags that it refuses and events that it no longer
-//! writes.
+//! Two rehearsed turns with a program of an unmeasured version, to find flags that it refuses and events that it no longer
+//! writes. The second turn resumes the session of the first.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -9,11 +9,15 @@ use std::time::Duration;
 use convoke_agent::adapter::{Host, Trial, trial};
 use convoke_agent::config::{AgentKind, Definition};
 use convoke_agent::endpoint::{self, ModelServer};
+use convoke_agent::id::{AttemptRef, SessionId, TurnId};
 use convoke_agent::process::PrivateDir;
 use convoke_agent::process::guardian::Guardian;
 use convoke_agent::sandbox::{Route, SandboxSettings};
+use convoke_agent::team_tools::TeamTools;
+use convoke_agent::turn_input::ResumeHandle;
 use convoke_agent::{TurnInput, Vendor, Verdict};
 use convoke_rehearsal::{Answer, Script, start};
+use tokio::sync::mpsc;
 
 use super::{Finding, Level};
 use crate::diagnostics;
@@ -25,7 +29,7 @@ const SILENCE: Duration = Duration::from_secs(30);
 /// The maximum number of refused flags that are searched for.
 const MOST_FLAGS: usize = 8;
 
-/// Runs the turn and returns the changes as findings.
+/// Runs the turns and returns the changes as findings.
 pub async fn try_turn(
     vendor: Vendor,
     program: &Path,
@@ -84,6 +88,7 @@ fn failed(vendor: Vendor, reason: &str) -> Finding {
     Finding::new(Level::Problem, diagnostics::DOCTOR_TRIAL_FAILED, message)
 }
 
+/// Runs a turn, and one that resumes its session. Returns the first of them that failed, else the second.
 async fn once(
     vendor: Vendor,
     program: &Path,
@@ -92,7 +97,8 @@ async fn once(
     gone: &[String],
 ) -> Result<Trial, String> {
     let home = PrivateDir::create(&std::env::temp_dir()).map_err(|error| error.to_string())?;
-    let server = start(Script::new([Answer::say("A rehearsed answer.")])).await;
+    let answers = ["A rehearsed answer.", "Another one."].map(Answer::say);
+    let server = start(Script::new(answers)).await;
     let server = server.map_err(|error| error.to_string())?;
     let base_url = server.base_url();
     endpoint::configure(vendor, &base_url, home.path()).map_err(|error| error.to_string())?;
@@ -121,7 +127,7 @@ async fn once(
         },
     };
     let mut turn_input = TurnInput::new("Say something.", &work);
-    // The turns of a team have both, and flags of their own for them.
+    // The turns of a team have system text, model and tools, and flags of their own for them.
     turn_input.system = Some("Reply in one sentence.".to_owned());
     turn_input.model = match vendor {
         Vendor::Claude => Some("sonnet".to_owned()),
@@ -131,7 +137,16 @@ async fn once(
     };
     turn_input.limits.turn = TIME_LIMIT;
     turn_input.limits.silence = SILENCE;
-    let seen = trial(definition, host, turn_input, gone).await.map_err(|it| it.message)?;
+    // Nobody answers their calls, and the model makes none.
+    let attempt = AttemptRef { session: SessionId::generate(), turn: TurnId(1), attempt: 1 };
+    turn_input.team_tools = Some(TeamTools::new(attempt, mpsc::channel(1).0));
+    let run = |turn_input| trial(definition.clone(), host.clone(), turn_input, gone);
+    let mut seen = run(turn_input.clone()).await.map_err(|it| it.message)?;
+    if let (Verdict::Done, Some(session)) = (&seen.result.verdict, seen.session.take()) {
+        let model = turn_input.model.clone();
+        turn_input.resume = Some(ResumeHandle { session, cwd: work, model, used: None });
+        seen = run(turn_input).await.map_err(|it| it.message)?;
+    }
     server.shutdown().await;
     Ok(seen)
 }
