@@ -7,7 +7,7 @@ use convoke_codex::skills::{
     FoundSkill, MAX_DESCRIPTION, SYSTEM_FOLDER, Scope, Search, Switches, find,
 };
 use convoke_core::ledger::estimate_tokens;
-use convoke_files::{EntryKind, Files};
+use convoke_files::{EntryKind, FileKind, Files};
 use toml::{Table, Value};
 
 use super::Start;
@@ -30,6 +30,17 @@ const BUILTIN_0_166: [BuiltinSkill; 4] = [
     BuiltinSkill::ascii("skill-creator", 106),
     BuiltinSkill::ascii("skill-installer", 225),
 ];
+
+/// The file beside installed skills that names their version, and its content by the version that wrote it.
+const MARKER: &str = ".codex-system-skills.marker";
+const MARKERS: [(Rules, &str); 2] =
+    [(Rules::V0_98, "c177538279c21315"), (Rules::V0_166, "a49d0ab9dc3eb676")];
+
+/// Returns whether the installed skills belong to the other version: Codex replaces them with its own when it starts.
+fn is_of_other_version(files: &dyn Files, system: &Path, rules: Rules) -> bool {
+    let text = files.read_text(&system.join(MARKER), FileKind::Configuration).unwrap_or_default();
+    MARKERS.iter().any(|(of, marker)| *of != rules && text.trim() == *marker)
+}
 
 /// The windows of models that differ from the default, in tokens.
 const WINDOWS: [(&str, u64); 1] = [("gpt-6.1-terra", 500_000)];
@@ -85,7 +96,8 @@ pub(super) fn explain(
     let Start { rules, cwd, codex_home, config } = start;
     let (rules, settings) = (*rules, &config.skills);
     let system = codex_home.join("skills").join(SYSTEM_FOLDER);
-    let is_installed = matches!(files.kind(&system), Ok(EntryKind::Directory));
+    let is_installed = matches!(files.kind(&system), Ok(EntryKind::Directory))
+        && !is_of_other_version(files, &system, rules);
     let machine = session.etc.join("codex");
     let search = Search {
         rules,

@@ -315,3 +315,35 @@ fn a_given_directory_is_taken_with_its_links_by_the_newer_edition_only() {
     assert_eq!(place.loaded(Edition::Codex098), CHAIN);
     assert_eq!(place.loaded(Edition::Codex0166), ["/w/link/AGENTS.md"]);
 }
+
+#[test]
+fn skills_that_another_version_installed_are_replaced_when_codex_starts() {
+    let mut tree = MemoryTree::default();
+    tree.create_directory("/r/.git");
+    let system = "/h/.codex/skills/.system";
+    let text = "---\nname: imagegen\ndescription: Draws.\n---\n";
+    tree.write(format!("{system}/imagegen/SKILL.md"), text);
+    let listed = |tree: &MemoryTree, edition| {
+        let report = crate::explain(tree, &Session::new("/r", "/h"), &[edition]).agents.remove(0);
+        report
+            .skills
+            .into_iter()
+            .map(|skill| (skill.name, skill.description_bytes))
+            .collect::<Vec<_>>()
+    };
+    let installed = [("imagegen".to_owned(), 6)];
+    for (marker, is_kept) in [
+        ("c177538279c21315\n", [true, false]),
+        ("a49d0ab9dc3eb676\n", [false, true]),
+        // A version that is not known, for example a newer one.
+        ("0123456789abcdef\n", [true, true]),
+    ] {
+        tree.write(format!("{system}/.codex-system-skills.marker"), marker);
+        let found = [Edition::Codex098, Edition::Codex0166].map(|it| listed(&tree, it));
+        assert_eq!(found.each_ref().map(|it| *it == installed), is_kept, "{marker}: {found:?}");
+        let own = found.iter().find(|it| **it != installed);
+        let creator =
+            |own: &Vec<(String, u64)>| own.iter().any(|(name, _)| name == "skill-creator");
+        assert!(own.is_none_or(creator), "{own:?}");
+    }
+}
