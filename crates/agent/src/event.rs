@@ -184,6 +184,9 @@ pub struct Received {
     pub bytes: u64,
     /// The tokens that the provider counted in them; `None` if it counted none.
     pub tokens: Option<u64>,
+    /// The requests whose tokens are unknown: the provider sends its count at the end of an answer, which did not arrive.
+    #[serde(default)]
+    pub uncounted: u64,
     /// The bytes by owner, the largest share first. They add up to `bytes`, unless requests were too
     /// large to be stored.
     pub shares: Vec<OwnerShare>,
@@ -217,12 +220,20 @@ impl fmt::Display for Received {
 
 impl Received {
     fn fmt_received(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { requests, bytes, tokens, shares, .. } = self;
+        let Self { requests, bytes, tokens, uncounted, shares, .. } = self;
         let bytes = (*bytes, size(*bytes));
         write!(f, "the model received {}", bytes.1)?;
         match tokens {
-            Some(tokens) => write!(f, " ({} tokens)", thousands(*tokens))?,
-            None => write!(f, " (about {} tokens)", thousands(estimate_tokens(bytes.0)))?,
+            Some(tokens) => write!(f, " ({} tokens", thousands(*tokens))?,
+            None => write!(f, " (about {} tokens", thousands(estimate_tokens(bytes.0)))?,
+        }
+        match (uncounted, requests) {
+            (0, _) => f.write_str(")")?,
+            (some, all) if some == all => f.write_str("; the provider's count is unknown)")?,
+            (1, _) => f.write_str("; the provider's count for 1 request is unknown)")?,
+            (many, _) => {
+                write!(f, "; the provider's count for {} requests is unknown)", thousands(*many))?;
+            }
         }
         if *requests > 1 {
             write!(f, " in {} requests", thousands(*requests))?;
@@ -404,6 +415,7 @@ mod tests {
             requests: 1,
             bytes: 184_000,
             tokens: Some(46_155),
+            uncounted: 0,
             shares: vec![
                 share("tools", 112_000),
                 share("the program's own", 70_896),
@@ -421,6 +433,14 @@ mod tests {
             received.to_string(),
             "handed over 1,042 B · the model received 184 KB (about 46,000 tokens) in 2 requests"
         );
+        let counted = |tokens, uncounted| {
+            let received = Received { tokens, uncounted, ..received.clone() }.to_string();
+            received.split(['(', ')']).nth(1).unwrap_or_default().to_owned()
+        };
+        let unknown = "about 46,000 tokens; the provider's count is unknown";
+        assert_eq!(counted(None, 2), unknown);
+        let one = "30,000 tokens; the provider's count for 1 request is unknown";
+        assert_eq!(counted(Some(30_000), 1), one);
         let refusal = Some("429: slow down".to_owned());
         received = Received { refused: 1, refusal, ..received };
         assert_eq!(

@@ -32,9 +32,12 @@ impl FromStr for Wanted {
     }
 }
 
+/// The remark on a request without the provider's count, which comes at the end of an answer.
+const UNCOUNTED: &str = "the provider's token count is unknown";
+
 /// Returns notes on the outcome of a request and on redactions in its stored body.
 pub fn remarks<T>(record: &RequestRecord<T>) -> Vec<String> {
-    let RequestOutcome { failed, end, usage, .. } = &record.outcome;
+    let RequestOutcome { failed, end, usage, status, .. } = &record.outcome;
     let mut remarks = Vec::new();
     if record.meta.redacted {
         remarks.push("the request contained the key; the stored copy is redacted".to_owned());
@@ -52,8 +55,16 @@ pub fn remarks<T>(record: &RequestRecord<T>) -> Vec<String> {
         None => remarks.push("unknown outcome".to_owned()),
         Some(_) => {}
     }
-    if let Some(usage) = usage {
-        remarks.push(format!("the provider counted {}", tokens(usage)));
+    let is_accepted = status.is_some_and(|status| (200..300).contains(&status));
+    match (usage, end) {
+        (Some(usage), Some(RequestEnd::Failed)) => {
+            let counted = tokens(usage);
+            remarks.push(format!("the provider counted {counted}, until its answer broke off"));
+        }
+        (Some(usage), _) => remarks.push(format!("the provider counted {}", tokens(usage))),
+        (None, Some(RequestEnd::Answered)) => remarks.push(UNCOUNTED.to_owned()),
+        (None, _) if is_accepted => remarks.push(UNCOUNTED.to_owned()),
+        (None, _) => {}
     }
     remarks
 }

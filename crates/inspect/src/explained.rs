@@ -1,13 +1,13 @@
 //! The result of `convoke explain` for one CLI, at the version that is installed here.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use convoke_agent::Vendor;
 use convoke_agent::diagnostics::AGENT_INSTRUCTIONS_UNREAD;
 use convoke_agent::start::Start;
 use convoke_agent::turn_input::Trust;
 use convoke_core::Diagnostic;
-use convoke_explain::{AgentReport, Edition, Session, VARIABLES, explain};
+use convoke_explain::{AgentReport, Edition, Loaded, Session, VARIABLES, explain};
 use convoke_files::Disk;
 
 use crate::capture::UserHome;
@@ -67,7 +67,7 @@ pub struct TurnInstructions {
     /// The files that it loads.
     pub report: AgentReport,
     /// The files that it would load if the directory were trusted.
-    pub withheld: Vec<PathBuf>,
+    pub withheld: Vec<Loaded>,
     vendor: Vendor,
 }
 
@@ -90,15 +90,16 @@ impl TurnInstructions {
         let report = explained(trust)?;
         let mut withheld = Vec::new();
         if trust == Trust::Untrusted {
-            let loaded = explained(Trust::Trusted)?.loaded.into_iter().map(|file| file.path);
-            withheld.extend(loaded.filter(|path| !report.loaded.iter().any(|it| it.path == *path)));
+            let loaded = explained(Trust::Trusted)?.loaded.into_iter();
+            let is_loaded = |file: &Loaded| report.loaded.iter().any(|it| it.path == file.path);
+            withheld.extend(loaded.filter(|file| !is_loaded(file)));
         }
         Some(Self { report, withheld, vendor })
     }
 
     /// Returns a diagnostic about the files that are withheld.
     pub fn diagnostic(&self) -> Option<Diagnostic> {
-        let first = self.withheld.first()?;
+        let first = &self.withheld.first()?.path;
         let more = match self.withheld.len() - 1 {
             0 => String::new(),
             more => format!(" and {more} more"),

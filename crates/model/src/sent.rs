@@ -149,6 +149,6 @@ fn broken(before: &RequestRecord, meta: &RequestMeta, request: &Request) -> Opti
     let is_ours = |source: &Source<'_>| {
         !matches!(source, Source::Model { .. } | Source::History { .. } | Source::Message { .. })
     };
-    let first = FirstDifference::of(&comparison, Some(&request.ledger))?;
+    let first = FirstDifference::of(&comparison, [None, Some(&request.ledger)])?;
     first.broken_prefix(&comparison, is_ours)
 }

@@ -68,6 +68,8 @@ pub struct Difference {
     /// The byte of the later body at which they differ, as closely as it is known; `None` if it has nothing
     /// there.
     pub at: Option<usize>,
+    /// The bytes of the segment in the earlier body.
+    pub before: Range<usize>,
     /// The cause.
     pub cause: Cause,
     /// The words in which the two texts begin to differ, the earlier one first; `None` if they are not the same text.
@@ -89,6 +91,8 @@ pub enum Cause {
     DateChanged,
     /// A history that was compacted or shortened.
     HistoryShortened,
+    /// A text that is no longer sent, while what followed it still is.
+    TextRemoved,
     /// Another text.
     TextChanged,
 }
@@ -102,6 +106,7 @@ impl Cause {
             Self::ToolsChanged => "tools-changed",
             Self::DateChanged => "date-changed",
             Self::HistoryShortened => "history-shortened",
+            Self::TextRemoved => "text-removed",
             Self::TextChanged => "text-changed",
         }
     }
@@ -114,6 +119,7 @@ impl Cause {
             Self::ToolsChanged => "the tools changed",
             Self::DateChanged => "a date or time changed",
             Self::HistoryShortened => "the history was compacted or shortened",
+            Self::TextRemoved => "a text is no longer sent",
             Self::TextChanged => "the text changed",
         }
     }
@@ -211,11 +217,8 @@ fn strip(value: &mut Value) {
 
 /// Compares a request with the one before it.
 pub fn compare(earlier: &[Segment], later: &[Segment]) -> Comparison {
-    let is_same = |one: &Segment, other: &Segment| {
-        (one.group, &one.role, &one.text) == (other.group, &other.role, &other.text)
-    };
     let pairs = earlier.iter().zip(later);
-    let same = pairs.take_while(|(one, other)| is_same(one, other)).count();
+    let same = pairs.take_while(|(one, other)| one.is_same(other)).count();
     let bytes = |segments: &[Segment]| segments.iter().map(|it| it.range.len() as u64).sum::<u64>();
     let mut unchanged_bytes = bytes(&later[..same]);
     let difference = earlier.get(same).map(|before| {
@@ -226,13 +229,16 @@ pub fn compare(earlier: &[Segment], later: &[Segment]) -> Comparison {
             unchanged_bytes += common.min(after.range.len() as u64);
             words = Some([before, after].map(|segment| word_at(&segment.text, common).to_owned()));
         }
+        let cause = cause(earlier, later, same);
+        let after = after.filter(|_| cause != Cause::TextRemoved);
         let shown = after.unwrap_or(before);
         Difference {
             group: before.group.min(shown.group),
             place: shown.place.clone(),
             title: shown.title.clone(),
             at: after.map(|after| after.place_of(common)),
-            cause: cause(earlier, later, same),
+            before: before.range.clone(),
+            cause,
             words,
         }
     });
@@ -240,6 +246,11 @@ pub fn compare(earlier: &[Segment], later: &[Segment]) -> Comparison {
 }
 
 impl Segment {
+    /// Returns whether a provider takes two segments for the same.
+    fn is_same(&self, other: &Self) -> bool {
+        (self.group, &self.role, &self.text) == (other.group, &other.role, &other.text)
+    }
+
     /// Returns the position in the body of a byte of the text.
     fn place_of(&self, byte: u64) -> usize {
         if !self.is_text {
@@ -291,6 +302,11 @@ fn cause(earlier: &[Segment], later: &[Segment], same: usize) -> Cause {
             }
         }
         Group::System | Group::Messages if without_dates(before, after) => Cause::DateChanged,
+        Group::System | Group::Messages
+            if earlier.get(same + 1).is_some_and(|next| next.is_same(after)) =>
+        {
+            Cause::TextRemoved
+        }
         Group::Messages if messages(later) < messages(earlier) => Cause::HistoryShortened,
         Group::System | Group::Messages => Cause::TextChanged,
     }
@@ -389,6 +405,10 @@ mod tests {
         assert_eq!(
             changed(&|it| it["messages"] = json!([user("hi")])),
             (Group::Messages, "messages[1].content".to_owned(), Cause::HistoryShortened)
+        );
+        assert_eq!(
+            changed(&|it| it["messages"] = json!([user("more")])),
+            (Group::Messages, "messages[0].content".to_owned(), Cause::TextRemoved)
         );
         assert_eq!(
             changed(&|it| it["messages"][1] = user("less")),

@@ -568,6 +568,10 @@ async fn complete(
     if call.counts_sessions {
         result.usage = counted.map(|total| total.since(earlier.unwrap_or_default()));
     }
+    if result.verdict != Verdict::Done {
+        // A program whose answer was cut reports zero: the provider sends its count at the end.
+        result.usage = result.usage.filter(|usage| usage.input > 0 || usage.output > 0);
+    }
     result.resume = session.map(|session| ResumeHandle {
         session: session.to_owned(),
         cwd: turn_input.cwd.clone(),

@@ -2,7 +2,7 @@
 
 use convoke_core::Diagnostic;
 use convoke_core::ledger::{Ledger, Source};
-use convoke_wire::cache::{Cause, Comparison};
+use convoke_wire::cache::{Cause, Comparison, Difference};
 use serde::Serialize;
 
 use crate::diagnostics;
@@ -18,7 +18,7 @@ pub struct FirstDifference {
     /// The source of the text that differs.
     pub source: Source<'static>,
     /// The cause: `settings-changed`, `tools-reordered`, `tools-changed`, `date-changed`, `file-edited`,
-    /// `directory-changed`, `history-shortened` or `text-changed`.
+    /// `file-removed`, `file-withheld`, `directory-changed`, `history-shortened`, `text-removed` or `text-changed`.
     pub cause: &'static str,
     /// The cause in words.
     pub words: &'static str,
@@ -32,9 +32,10 @@ pub struct FirstDifference {
 }
 
 impl FirstDifference {
-    /// Returns the first difference of a comparison; the ledger is that of the later request.
-    pub fn of(comparison: &Comparison, ledger: Option<&Ledger<'_>>) -> Option<Self> {
+    /// Returns the first difference of a comparison, with the ledgers of the earlier and the later request.
+    pub fn of(comparison: &Comparison, ledgers: [Option<&Ledger<'_>>; 2]) -> Option<Self> {
         let difference = comparison.difference.as_ref()?;
+        let [earlier, ledger] = ledgers;
         // A text of ours may begin within the segment: the first byte that differs decides.
         let at = difference.at.map(|at| at as u64);
         let mut entries = ledger.into_iter().flat_map(Ledger::entries);
@@ -42,6 +43,17 @@ impl FirstDifference {
         let is_changing = entry.as_ref().is_none_or(|entry| {
             CHANGING.iter().any(|section| entry.section.eq_ignore_ascii_case(section))
         });
+        if let Some((file, is_withheld)) =
+            earlier.and_then(|it| unsent_file(difference, it, ledger?))
+        {
+            let (cause, words) = if is_withheld {
+                ("file-withheld", "the file is withheld, because its directory is not trusted")
+            } else {
+                ("file-removed", "the file is no longer sent")
+            };
+            let (place, title) = (difference.place.clone(), difference.title.clone());
+            return Some(Self { source: file, cause, words, place, title, is_changing: false });
+        }
         let source = entry.map_or(Source::History { index: None }, |it| it.source.into_owned());
         let is_text = matches!(difference.cause, Cause::TextChanged | Cause::DateChanged);
         let words = difference.words.iter().flatten();
@@ -60,14 +72,18 @@ impl FirstDifference {
     }
 
     /// Returns a diagnostic if a text that Convoke controls changed a prefix which could have stayed the same; `is_ours`
-    /// selects these texts by their sources. An edited file is the user's change, not Convoke's.
+    /// selects these texts by their sources. An edited file is the user's change, not Convoke's; a file that Convoke
+    /// withholds is its own.
     pub fn broken_prefix(
         &self,
         comparison: &Comparison,
         is_ours: impl Fn(&Source<'_>) -> bool,
     ) -> Option<Diagnostic> {
-        let is_file = matches!(self.source, Source::File { .. });
-        if self.is_changing || is_file || !is_ours(&self.source) {
+        let is_ours = match self.source {
+            Source::File { .. } => self.cause == "file-withheld",
+            _ => !self.is_changing && is_ours(&self.source),
+        };
+        if !is_ours {
             return None;
         }
         let lost = comparison.earlier_bytes.saturating_sub(comparison.unchanged_bytes);
@@ -77,6 +93,32 @@ impl FirstDifference {
         );
         Some(Diagnostic::new(diagnostics::CACHE_BROKEN, message).with_bytes(lost))
     }
+}
+
+/// The rule of a ledger's entry for a file that the program would have loaded in a trusted directory.
+pub const WITHHELD: &str = "withheld: the directory is not trusted";
+
+/// Returns the file of the earlier text that the later request does not contain, and whether Convoke withheld it. A file
+/// that went with a shortened history is not meant.
+fn unsent_file(
+    difference: &Difference,
+    earlier: &Ledger<'_>,
+    later: &Ledger<'_>,
+) -> Option<(Source<'static>, bool)> {
+    let segment = difference.before.start as u64..difference.before.end as u64;
+    let is_text = matches!(difference.cause, Cause::TextChanged | Cause::TextRemoved);
+    let files = earlier.entries().filter(|entry| {
+        matches!(entry.source, Source::File { .. })
+            && entry.range.start < segment.end
+            && segment.start < entry.range.end
+    });
+    files.into_iter().find_map(|entry| {
+        let mut again = later.entries().filter(|it| it.source == entry.source).peekable();
+        let is_withheld = again.peek().is_some_and(|it| it.rule.to_string() == WITHHELD);
+        let is_sent = again.any(|it| it.kept_bytes() > 0);
+        let is_meant = !is_sent && (is_withheld || is_text);
+        is_meant.then(|| (entry.source.into_owned(), is_withheld))
+    })
 }
 
 #[cfg(test)]
@@ -98,7 +140,7 @@ mod tests {
         let (target, rule) = (Target::Prompt, Rule::Fits);
         let section = "instructions".into();
         ledger.push(Entry { target, section, source, range, cut_bytes: 0, rule });
-        let first = FirstDifference::of(&comparison, Some(&ledger)).unwrap();
+        let first = FirstDifference::of(&comparison, [None, Some(&ledger)]).unwrap();
         (comparison, first)
     }
 
@@ -135,5 +177,50 @@ mod tests {
         let setting = Source::Setting { name: "instructions".into() };
         let (comparison, first) = compared(["Be kind.", "Be brief."], setting);
         assert!(first.broken_prefix(&comparison, |_| true).is_some());
+    }
+
+    #[test]
+    fn an_instructions_file_that_is_no_longer_sent_is_not_a_shortened_history() {
+        let message = |text: &str| json!({"role": "user", "content": text});
+        let body = |texts: &[&str]| {
+            let messages: Vec<Value> = texts.iter().map(|text| message(text)).collect();
+            json!({"model": "m", "messages": messages}).to_string()
+        };
+        let ledger = |body: &str, rules: &str, rule: Rule<'static>| {
+            let start = body.find(rules).map_or(body.len(), |at| at) as u64;
+            let end = if body.contains(rules) { start + rules.len() as u64 } else { start };
+            let mut ledger = Ledger::default();
+            let mut push = |source, range, cut_bytes, rule| {
+                let (target, section) = (Target::Prompt, "conversation".into());
+                ledger.push(Entry { target, section, source, range, cut_bytes, rule });
+            };
+            let program = || Source::Program { what: "x".into() };
+            push(program(), 0..start, 0, Rule::Fits);
+            let cut_bytes = if end > start { 0 } else { rules.len() as u64 };
+            push(Source::file("/p/CLAUDE.md"), start..end, cut_bytes, rule);
+            push(program(), end..body.len() as u64, 0, Rule::Fits);
+            ledger
+        };
+        let rules = "Use tabs, always.";
+        let earlier = body(&[&format!("<reminder>{rules}</reminder>"), "Hello", "Hi."]);
+        let compared = |later: &str, rule: Rule<'static>| {
+            let of = |body: &str| cache::segments(Wire::Messages, body.as_bytes()).unwrap();
+            let comparison = cache::compare(&of(&earlier), &of(later));
+            let ledgers = [ledger(&earlier, rules, Rule::Fits), ledger(later, rules, rule)];
+            let [one, other] = &ledgers;
+            let first = FirstDifference::of(&comparison, [Some(one), Some(other)]).unwrap();
+            let broken = first.broken_prefix(&comparison, |_| false).map(|it| it.message);
+            (first, broken)
+        };
+        let (first, broken) = compared(&body(&["Hello"]), Rule::Other(WITHHELD.into()));
+        assert_eq!((first.cause, &*first.place), ("file-withheld", "messages[0].content"));
+        assert_eq!(first.source, Source::file("/p/CLAUDE.md"));
+        assert!(broken.unwrap().starts_with("the file is withheld, because"));
+        // The user deleted it.
+        let (first, broken) = compared(&body(&["Hello", "Hi."]), Rule::Fits);
+        assert_eq!((first.cause, broken), ("file-removed", None));
+        // The program compacted its history, and a file that a tool had read went with it.
+        let (first, broken) = compared(&body(&["A summary."]), Rule::Fits);
+        assert_eq!((first.cause, broken), ("history-shortened", None));
     }
 }

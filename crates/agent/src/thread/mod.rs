@@ -10,7 +10,7 @@ mod request;
 use std::error::Error;
 use std::pin::Pin;
 
-pub use self::cache::FirstDifference;
+pub use self::cache::{FirstDifference, WITHHELD};
 pub use self::memory::MemoryThreadStore;
 pub use self::request::{RequestEnd, RequestMeta, RequestOutcome, RequestRecord, RequestTexts};
 use crate::id::{MessageNumber, ThreadId};

@@ -170,7 +170,7 @@ pub struct RequestOutcome {
     pub end: Option<RequestEnd>,
     /// The tokens that the provider counted.
     pub usage: Option<Usage>,
-    /// The model that answered, as the provider names it.
+    /// The model that answered, as the provider names it; else as the request does.
     pub model: Option<String>,
     /// The HTTP status of the response, where a program sent the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -189,8 +189,7 @@ impl AgentResolver<'_> {
     ) -> Option<Diagnostic> {
         let vendor = resolved.definition.kind.vendor()?;
         let program = self.host_environment.agent_program(resolved.definition.program())?;
-        let program = program.canonicalize().unwrap_or(program);
-        let version = version_on_disk(&program, vendor);
+        let version = version_of(&program, vendor);
         let cwd = resolved.settings.cwd.as_deref().unwrap_or(".");
         let cwd = absolute(&self.project.directory, Path::new(cwd));
         let host_environment = HostEnvironment { cwd, ..self.host_environment.clone() };
@@ -307,6 +306,7 @@ impl AgentResolver<'_> {
         };
         let recording = Recording {
             vendor,
+            version: version_of(&program, vendor),
             store: Arc::new(self.store.clone()),
             thread: self.thread_of(name),
             redactor: Redactor::for_env(&secrets),
@@ -339,6 +339,7 @@ impl AgentResolver<'_> {
         let program = self.host_environment.agent_program(definition.program());
         let recording = Recording {
             vendor,
+            version: program.as_deref().and_then(|program| version_of(program, vendor)),
             store: Arc::new(self.store.clone()),
             thread: self.thread_of(name),
             redactor: Redactor::for_env(&secrets),
@@ -456,6 +457,12 @@ fn is_inherited(name: &OsStr, vendor: Option<Vendor>, model_keys: &BTreeSet<OsSt
     let signs_in_with = vendor.map_or(&[][..], |vendor| vendor.facts().sign_in.keys);
     let is_key = model_keys.contains(name) && !signs_in_with.iter().any(|own| name == *own);
     !is_key && name != store::PASSWORD
+}
+
+/// Returns the version of a program, if its files name it.
+fn version_of(program: &Path, vendor: Vendor) -> Option<String> {
+    let real = program.canonicalize();
+    version_on_disk(real.as_deref().unwrap_or(program), vendor)
 }
 
 /// Returns the requirements of each member's turns.

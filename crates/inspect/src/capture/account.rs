@@ -143,15 +143,36 @@ pub(crate) fn ledger(body: &[u8], parts: &[Part], yours: &[UserText]) -> Ledger<
         let mut at = Place::default();
         for Span { range, yours: index } in spans {
             at.decode_up_to(range.start, raw);
-            writer.up_to(part.range.start + at.raw, section, program(&part.title));
+            writer.up_to(part.range.start + at.raw, section, own(part));
             at.decode_up_to(range.end, raw);
             writer.up_to(part.range.start + at.raw, section, yours[index].origin.source());
             writer.cut(yours[index].text.len() as u64, yours[index].cut_bytes);
         }
-        writer.up_to(part.range.end, section, program(&part.title));
+        writer.up_to(part.range.end, section, own(part));
     }
     writer.up_to(body.len(), ENVELOPE, program(ENVELOPE));
     writer.ledger()
+}
+
+/// The beginning of the source of an MCP server's tools.
+pub(crate) const MCP_SERVER: &str = "MCP server ";
+
+/// Returns the source of a part without texts of the user: the program, or the MCP server that a tool belongs to.
+fn own(part: &Part) -> Source<'static> {
+    let server = mcp_server(&part.title).filter(|_| part.kind == PartKind::Tool);
+    match server {
+        Some(server) => Source::Setting { name: Cow::Owned(format!("{MCP_SERVER}{server}")) },
+        None => program(&part.title),
+    }
+}
+
+/// Returns the MCP server in the name of a tool, as programs write it: `mcp__SERVER__TOOL` or `mcp_SERVER_TOOL`.
+fn mcp_server(tool: &str) -> Option<&str> {
+    let server = match tool.strip_prefix("mcp__") {
+        Some(name) => name.split_once("__").map_or(name, |(server, _)| server),
+        None => tool.strip_prefix("mcp_")?.split_once('_')?.0,
+    };
+    (!server.is_empty()).then_some(server)
 }
 
 fn program(what: &str) -> Source<'static> {
@@ -275,5 +296,34 @@ mod tests {
         assert_eq!(crate::schema::check_ledger(&json), Ok(()));
         json["entries"][0]["source"]["kind"] = "rumour".into();
         assert!(crate::schema::check_ledger(&json).is_err());
+    }
+
+    #[test]
+    fn tools_of_mcp_servers_are_the_users_and_not_the_programs() {
+        for (tool, server) in [
+            ("mcp__github__create_issue", Some("github")),
+            ("mcp__my_files__read", Some("my_files")),
+            ("mcp__github", Some("github")),
+            ("mcp_github_create_issue", Some("github")),
+            ("mcp__", None),
+            ("mcp_tool", None),
+            ("mcp", None),
+            ("Bash", None),
+        ] {
+            assert_eq!(mcp_server(tool), server, "{tool}");
+        }
+        let body = r#"{"model":"m","tools":[{"name":"Bash"},{"name":"mcp__github__search"}],"messages":[{"role":"user","content":"mcp__x__y"}]}"#;
+        let parts = RequestParts::parse(Wire::Messages, body.as_bytes()).unwrap().parts;
+        let account = Account {
+            request: 1,
+            wire: Wire::Messages,
+            model: "m".to_owned(),
+            streamed: true,
+            ledger: ledger(body.as_bytes(), &parts, &[]),
+        };
+        let source = Source::setting("MCP server github");
+        let bytes = r#"{"name":"mcp__github__search"}"#.len() as u64;
+        assert_eq!(account.yours(), [Share { source, bytes }]);
+        assert_eq!(account.program_bytes(), account.body_bytes() - bytes);
     }
 }

@@ -84,8 +84,8 @@ pub fn compare(
         }
         _ => estimate_tokens(unchanged_bytes),
     };
-    let ledger = texts.parse_ledger(&record.meta).ok();
-    let difference = FirstDifference::of(&comparison, ledger.as_ref());
+    let ledgers = [before, texts].map(|texts| texts.parse_ledger(&record.meta).ok());
+    let difference = FirstDifference::of(&comparison, ledgers.each_ref().map(Option::as_ref));
     let verdict = match (&difference, usage) {
         (Some(_), _) => CacheVerdict::Changed,
         (None, Some(usage)) if unchanged_tokens >= LEAST_TOKENS => {

@@ -25,7 +25,7 @@ use convoke_redact::Redactor;
 use convoke_rehearsal::RequestFeed;
 use tokio::sync::{Mutex, watch};
 
-use self::ledger::HandedOver;
+use self::ledger::{HandedOver, Program};
 pub use self::relaying::RelayingAgent;
 use self::turn_record::TurnRecord;
 use crate::capture::UserHome;
@@ -35,6 +35,8 @@ use crate::capture::UserHome;
 pub struct Recording {
     /// The program.
     pub vendor: Vendor,
+    /// Its version, if known.
+    pub version: Option<String>,
     /// The store of the requests.
     pub store: Arc<dyn ThreadStore>,
     /// The thread of the member.
@@ -43,6 +45,13 @@ pub struct Recording {
     pub redactor: Redactor,
     /// The home that the program reads its configuration from.
     pub home: ProgramHome,
+}
+
+impl Recording {
+    fn program(&self) -> Program {
+        let Self { vendor, version, home, .. } = self;
+        Program { vendor: *vendor, version: version.clone(), home: home.clone() }
+    }
 }
 
 /// The home of a program.
@@ -74,7 +83,7 @@ impl Agent for RecordingAgent {
         let (agent, feed) = (Arc::clone(&self.agent), Arc::clone(&self.feed));
         let recording = Arc::clone(&self.recording);
         tokio::spawn(async move {
-            let handed_over = HandedOver::new(&turn_input, recording.vendor);
+            let handed_over = HandedOver::new(&turn_input, recording.program());
             let mut record = TurnRecord::new(recording, handed_over, &turn_input);
             let mut feed = feed.lock().await;
             // A request that came after the end of the last turn belongs to none.
@@ -93,7 +102,7 @@ impl Agent for RecordingAgent {
                 record.rehearsed(request, &side).await;
             }
             drop(feed);
-            result.diagnostics.extend(record.finish(&side).await);
+            record.finish(&mut result, &side).await;
             side.finish(result).await;
         });
         turn

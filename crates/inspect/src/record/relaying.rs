@@ -63,7 +63,7 @@ impl RelayingAgent {
         let (relay, mut exchanges) = self.relayed(&turn_input, &private).await?;
         self.recording.redactor = self.recording.redactor.and_key(relay.secret());
         let recording = Arc::new(self.recording);
-        let handed_over = HandedOver::new(&turn_input, recording.vendor);
+        let handed_over = HandedOver::new(&turn_input, recording.program());
         let mut record = TurnRecord::new(recording, handed_over, &turn_input);
         let turn = agent(self.definition, self.host).start(turn_input);
         let mut forwarded = pin!(forward(turn, side, Some(relay.secrets())));
@@ -82,7 +82,7 @@ impl RelayingAgent {
             }
         };
         tokio::join!(relay.shutdown(), rest);
-        result.diagnostics.extend(record.finish(side).await);
+        record.finish(&mut result, side).await;
         if !refused.is_empty() {
             let message = format!(
                 "the program, or a command that it ran, was refused a connection to {}",

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use convoke_agent::TurnInput;
 use convoke_agent::event::{Event, EventKind, OwnerShare, Received, RequestPurpose};
 use convoke_agent::id::AttemptRef;
 use convoke_agent::thread::{
@@ -11,6 +10,7 @@ use convoke_agent::thread::{
     ThreadStoreError,
 };
 use convoke_agent::turn::TurnSide;
+use convoke_agent::{TurnInput, TurnResult};
 use convoke_core::Diagnostic;
 use convoke_core::figures::hexadecimal;
 use convoke_core::ledger::{Ledger, Rule, Source, Target};
@@ -21,6 +21,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::Recording;
 use super::ledger::{HandedOver, sorted};
+use crate::capture::account::MCP_SERVER;
 use crate::diagnostics;
 
 /// The maximum number of requests and bytes of bodies that are stored for one turn.
@@ -44,12 +45,17 @@ pub(super) struct TurnRecord {
     unstored_bytes: u64,
     received: Received,
     shares: HashMap<String, u64>,
+    /// The model of the last request of the conversation.
+    model: Option<String>,
     failure: Option<ThreadStoreError>,
 }
 
 /// A request without an answer.
 struct OpenRequest {
     bytes: u64,
+    /// The model that it names.
+    model: Option<String>,
+    is_aside: bool,
     /// Its number in the store, and its bytes by owner; `None` if it was not stored.
     stored: Option<(u64, Vec<OwnerShare>)>,
 }
@@ -74,6 +80,7 @@ impl TurnRecord {
             requests: 0,
             bytes: 0,
             tokens: None,
+            uncounted: 0,
             shares: Vec::new(),
             refused: 0,
             refusal: None,
@@ -92,6 +99,7 @@ impl TurnRecord {
             unstored_bytes: 0,
             received,
             shares: HashMap::new(),
+            model: None,
             failure: None,
         }
     }
@@ -128,7 +136,9 @@ impl TurnRecord {
     /// Records a request.
     async fn sent(&mut self, mut request: SentRequest, side: &TurnSide) {
         let (number, bytes) = (request.number, request.sent_bytes);
-        self.open.insert(number, OpenRequest { bytes, stored: None });
+        let model = Some(request.call.model.clone()).filter(|model| !model.is_empty());
+        let is_aside = request.call.aside;
+        self.open.insert(number, OpenRequest { bytes, model, is_aside, stored: None });
         let body = request.body.take();
         let size = body.as_ref().map_or(u64::MAX, |body| body.len() as u64);
         let has_room = self.stored < MOST_REQUESTS
@@ -143,8 +153,9 @@ impl TurnRecord {
             Ok((stored, prepared)) => {
                 self.stored += 1;
                 self.stored_bytes += body.len() as u64;
-                let shares = prepared.shares;
-                self.open.insert(number, OpenRequest { bytes, stored: Some((stored, shares)) });
+                if let Some(open) = self.open.get_mut(&number) {
+                    open.stored = Some((stored, prepared.shares));
+                }
                 let RequestMeta { purpose, bytes, unchanged_bytes, .. } = prepared.meta;
                 let kind = EventKind::Request { number: stored, purpose, bytes, unchanged_bytes };
                 side.send(Event::own(kind)).await;
@@ -226,16 +237,17 @@ impl TurnRecord {
     /// Records the answer to a request.
     async fn answered(&mut self, number: u64, answer: ReceivedAnswer) {
         let ReceivedAnswer { status, facts, first_byte, elapsed, failure } = answer;
-        if let Some(Usage { input, .. }) = facts.usage {
-            *self.received.tokens.get_or_insert(0) += input;
-        }
-        let Some(open) = self.open.remove(&number) else { return };
+        let Some(mut open) = self.open.remove(&number) else { return };
+        let model = facts.model.or_else(|| open.model.take());
         let is_success = status.is_some_and(|status| (200..300).contains(&status));
         let problem = failure.or(facts.error);
         let problem = problem.map(|it| self.recording.redactor.redact(&it).into_owned());
         let stored = open.stored.as_ref().map(|(number, _)| *number);
         if is_success {
-            self.count(open);
+            if !open.is_aside {
+                self.model.clone_from(&model);
+            }
+            self.count(open, facts.usage);
         } else {
             self.received.refused += 1;
             self.received.refusal = match (status, &problem) {
@@ -251,7 +263,7 @@ impl TurnRecord {
         let mut outcome = RequestOutcome {
             end: Some(problem.as_ref().map_or(RequestEnd::Answered, |_| RequestEnd::Failed)),
             usage: facts.usage,
-            model: facts.model,
+            model,
             status,
             cache_miss: facts.cache_miss,
             first_byte,
@@ -266,20 +278,26 @@ impl TurnRecord {
     }
 
     /// Counts a request that reached the model.
-    fn count(&mut self, request: OpenRequest) {
+    fn count(&mut self, request: OpenRequest, usage: Option<Usage>) {
         self.received.requests += 1;
         self.received.bytes += request.bytes;
+        match usage {
+            Some(usage) => *self.received.tokens.get_or_insert(0) += usage.input,
+            None => self.received.uncounted += 1,
+        }
         for share in request.stored.into_iter().flat_map(|(_, shares)| shares) {
             *self.shares.entry(share.owner).or_default() += share.bytes;
         }
     }
 
-    /// Ends the record: reports the requests that the model received, and returns diagnostics of those not stored.
-    pub(super) async fn finish(mut self, side: &TurnSide) -> Vec<Diagnostic> {
+    /// Ends the record: reports the requests that the model received, and adds to the result of the turn the model, if
+    /// the program did not name it, and diagnostics of the requests that were not stored.
+    pub(super) async fn finish(mut self, result: &mut TurnResult, side: &TurnSide) {
         // The turn ended before their answers.
         for request in std::mem::take(&mut self.open).into_values() {
-            self.count(request);
+            self.count(request, None);
         }
+        result.model = result.model.take().or(self.model);
         let shares = self.shares.drain();
         let shares = shares.map(|(owner, bytes)| OwnerShare { owner, bytes }).collect();
         self.received.shares = sorted(shares);
@@ -302,7 +320,7 @@ impl TurnRecord {
         for diagnostic in &found {
             side.warn(diagnostic.clone()).await;
         }
-        found
+        result.diagnostics.extend(found);
     }
 }
 
@@ -326,9 +344,8 @@ fn prepare(
     let redacted = recording.redactor.redact_in_place(&mut body) > 0;
     let (call, wire) = (&request.call, request.call.wire);
     // A body that is not JSON has no parts, and is stored too.
-    let (ledger, shares) = handed_over
-        .account(call, &body, &recording.home)
-        .unwrap_or_else(|_| (unparsed(&body), Vec::new()));
+    let (ledger, shares) =
+        handed_over.account(call, &body).unwrap_or_else(|_| (unparsed(&body), Vec::new()));
     let purpose = purpose(&request);
     let comparison = before.filter(|before| before.meta.wire == Some(wire)).and_then(|before| {
         let earlier = cache::segments(wire, before.texts.body.as_bytes()).ok()?;
@@ -336,7 +353,8 @@ fn prepare(
         Some(cache::compare(&earlier, &later))
     });
     let broken = comparison.as_ref().and_then(|comparison| {
-        let first = FirstDifference::of(comparison, Some(&ledger))?;
+        let earlier = before.and_then(|it| it.texts.parse_ledger(&it.meta).ok());
+        let first = FirstDifference::of(comparison, [earlier.as_ref(), Some(&ledger)])?;
         first.broken_prefix(comparison, is_ours)
     });
     let meta = RequestMeta {
@@ -369,11 +387,143 @@ fn unparsed(body: &str) -> Ledger<'static> {
 
 /// Returns whether a source of a CLI's request is given by Convoke, or can be kept unchanged by the user.
 fn is_ours(source: &Source<'_>) -> bool {
-    !matches!(
-        source,
+    match source {
+        // The server decides which tools it has.
+        Source::Setting { name } => !name.starts_with(MCP_SERVER),
         Source::Program { .. }
-            | Source::Tool { .. }
-            | Source::Model { .. }
-            | Source::History { .. }
-    )
+        | Source::Tool { .. }
+        | Source::Model { .. }
+        | Source::History { .. } => false,
+        _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use convoke_agent::id::ThreadId;
+    use convoke_agent::thread::MemoryThreadStore;
+    use convoke_agent::turn_input::Trust;
+    use convoke_agent::{AgentTurn, Vendor, Verdict};
+    use convoke_redact::Redactor;
+    use convoke_wire::{ModelCall, Wire};
+
+    use super::*;
+    use crate::record::ProgramHome;
+
+    fn recording() -> Recording {
+        Recording {
+            vendor: Vendor::Codex,
+            version: None,
+            store: Arc::new(MemoryThreadStore::default()),
+            thread: ThreadId::generate(),
+            redactor: Redactor::default(),
+            home: ProgramHome::Private("/nonexistent".into()),
+        }
+    }
+
+    fn request(number: u64, wire: Wire, body: String) -> SentRequest {
+        SentRequest {
+            number,
+            target: "/v1/responses".to_owned(),
+            headers: Vec::new(),
+            call: ModelCall { wire, model: "gpt".to_owned(), streamed: true, aside: false },
+            sent_bytes: body.len() as u64,
+            sent_sha256: String::new(),
+            body: Some(body.into()),
+            masked: Vec::new(),
+        }
+    }
+
+    /// Records requests with their answers. Returns the result of the turn, what the model received, and the record.
+    async fn recorded(
+        exchanges: Vec<(SentRequest, ReceivedAnswer)>,
+    ) -> (TurnResult, Received, Recording) {
+        let recording = recording();
+        let mut turn_input = TurnInput::new("Hello", "/nonexistent");
+        turn_input.trust = Trust::Trusted;
+        let handed_over = HandedOver::new(&turn_input, recording.program());
+        let shared = Arc::new(recording.clone());
+        let mut record = TurnRecord::new(shared, handed_over, &turn_input);
+        let (mut turn, side) = AgentTurn::open(Redactor::default());
+        for (request, answer) in exchanges {
+            let number = request.number;
+            record.exchanged(Exchange::Sent(request), &side).await;
+            record.exchanged(Exchange::Answered { number, answer }, &side).await;
+        }
+        let mut result = TurnResult::new(Verdict::Done);
+        record.finish(&mut result, &side).await;
+        drop(side);
+        let mut received = None;
+        while let Some(event) = turn.next().await {
+            if let EventKind::Received(it) = event.kind {
+                received = Some(it);
+            }
+        }
+        (result, received.unwrap(), recording)
+    }
+
+    #[tokio::test]
+    async fn the_tokens_of_an_answer_that_was_cut_are_unknown_and_the_model_is_that_of_the_request()
+    {
+        let body = |text: &str| format!(r#"{{"model":"gpt","input":"{text}"}}"#);
+        let usage = Usage { input: 300, output: 5, ..Usage::default() };
+        let counted = AnswerFacts { usage: Some(usage), ..AnswerFacts::default() };
+        let whole = ReceivedAnswer { status: Some(200), facts: counted, ..Default::default() };
+        let failure = Some("the answer broke off".to_owned());
+        let cut = ReceivedAnswer { status: Some(200), failure, ..Default::default() };
+        let (result, received, recording) = recorded(vec![
+            (request(1, Wire::Responses, body("one")), whole),
+            (request(2, Wire::Responses, body("two")), cut),
+        ])
+        .await;
+        assert_eq!((received.requests, received.tokens, received.uncounted), (2, Some(300), 1));
+        let shown = received.to_string();
+        assert!(
+            shown.contains("300 tokens; the provider's count for 1 request is unknown"),
+            "{shown}"
+        );
+        assert_eq!(result.model.as_deref(), Some("gpt"));
+        let stored = recording.store.requests(&recording.thread).await.unwrap();
+        let stored: Vec<_> = stored.iter().map(|it| (it.outcome.usage, it.outcome.end)).collect();
+        let (answered, failed) = (Some(RequestEnd::Answered), Some(RequestEnd::Failed));
+        assert_eq!(stored, [(Some(usage), answered), (None, failed)]);
+    }
+
+    async fn fifty_megabytes_are_stored_whole(wire: Wire, before: &str, after: &str) {
+        let body = [before, &"line \\n".repeat(7_142_858), after].concat();
+        let answer = ReceivedAnswer { status: Some(200), ..Default::default() };
+        let (result, _, recording) = recorded(vec![(request(1, wire, body.clone()), answer)]).await;
+        assert_eq!(result.diagnostics, [], "{wire:?}");
+        let texts = recording.store.request_texts(&recording.thread, 1).await.unwrap();
+        assert!(texts.body == body, "{wire:?}");
+        let meta = recording.store.requests(&recording.thread).await.unwrap().remove(0).meta;
+        let ledger = texts.parse_ledger(&meta).unwrap();
+        assert!(ledger.covers(Target::Prompt, body.len() as u64), "{wire:?}");
+    }
+
+    #[tokio::test]
+    async fn a_request_of_fifty_megabytes_is_stored_whole() {
+        fifty_megabytes_are_stored_whole(Wire::Responses, r#"{"model":"m","input":""#, r#""}"#)
+            .await;
+    }
+
+    #[tokio::test]
+    #[ignore = "takes minutes"]
+    async fn a_request_of_fifty_megabytes_of_any_wire_is_stored_whole() {
+        let (before, after) = (r#"{"messages":[{"role":"user","content":""#, r#""}]}"#);
+        fifty_megabytes_are_stored_whole(Wire::Messages, before, after).await;
+        fifty_megabytes_are_stored_whole(Wire::Chat, before, after).await;
+        let before = r#"{"contents":[{"role":"user","parts":[{"text":""#;
+        fifty_megabytes_are_stored_whole(Wire::Gemini, before, r#""}]}]}"#).await;
+    }
+
+    #[tokio::test]
+    async fn a_request_that_is_too_large_is_counted_and_reported() {
+        let mut large = request(1, Wire::Responses, String::new());
+        (large.body, large.sent_bytes) = (None, 100 << 20);
+        let answer = ReceivedAnswer { status: Some(200), ..Default::default() };
+        let (result, received, _) = recorded(vec![(large, answer)]).await;
+        assert_eq!((received.requests, received.bytes), (1, 100 << 20));
+        assert_eq!(result.diagnostics[0].code, diagnostics::RECORD_LIMIT);
+    }
 }

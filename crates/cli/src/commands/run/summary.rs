@@ -13,7 +13,7 @@ use super::view::View;
 use crate::commands::sessions::short;
 use crate::conversation::project::Origin;
 use crate::conversation::{AgentBackend, Conversation};
-use crate::figures::{dollars, number, percent, seconds};
+use crate::figures::{count, dollars, number, percent, seconds};
 use crate::program;
 use crate::terminal::printable;
 
@@ -98,6 +98,9 @@ pub(super) fn closing<W: Write>(
         view.line("")?;
         for line in table(&totals.members) {
             view.line(&line)?;
+        }
+        if let Some(uncounted) = uncounted(&totals.members) {
+            view.line(&paint.faint(&uncounted))?;
         }
         let requests = totals.members.iter();
         for (member, requests) in requests.filter_map(|it| Some((&it.member, it.requests?))) {
@@ -219,6 +222,15 @@ fn table(members: &[MemberTally]) -> Vec<String> {
         rows.push(row("all", size, requests, tokens, cost));
     }
     aligned(&rows)
+}
+
+/// Says how many turns are missing in the sums of counted tokens.
+fn uncounted(members: &[MemberTally]) -> Option<String> {
+    let counted = members.iter().filter_map(|it| Some(it.turns - it.counted_tokens?.turns));
+    match counted.sum() {
+        0 => None,
+        turns => Some(format!("~: the tokens of {} are unknown", count(turns, "turn"))),
+    }
 }
 
 /// Tokens, counted or estimated.

@@ -125,9 +125,15 @@ impl Row {
             number(unchanged),
             percent(unchanged, bytes)
         );
-        if let Some(usage) = record.outcome.usage {
-            let (input, cached) = (number(usage.input), number(usage.cached));
-            let _ = write!(line, "; {input} tokens, {cached} from the cache");
+        match record.outcome.usage {
+            Some(usage) => {
+                let (input, cached) = (number(usage.input), number(usage.cached));
+                let _ = write!(line, "; {input} tokens, {cached} from the cache");
+            }
+            None if record.outcome.status.is_some_and(|status| status < 300) => {
+                line += "; tokens unknown";
+            }
+            None => {}
         }
         line
     }
