@@ -7,15 +7,16 @@ use std::path::{Path, PathBuf};
 
 use toml::Value;
 
-/// Strings of command lines and event streams of CLIs.
-const CLI_FORMATS: [&str; 7] = [
-    "--append-system-prompt-file",
-    "--permission-mode",
-    "--approval-mode",
-    "--output-format",
-    "--input-format",
-    "turn.completed",
-    "thread.started",
+/// Events in the output of CLIs.
+const CLI_EVENTS: [&str; 2] = ["turn.completed", "thread.started"];
+
+/// Flags of CLIs outside of the agent crate: a folder, and the flags that its code reads or that every program has.
+const FLAGS_ELSEWHERE: [(&str, &[&str]); 3] = [
+    // They decide which files a CLI loads.
+    ("crates/explain", &["--config", "--model", "--setting-sources", "--settings"]),
+    // The user's own arguments, which `request` passes on.
+    ("crates/cli/src/commands/request", &["--model", "--profile"]),
+    ("crates/inspect", &["--version"]),
 ];
 
 /// Returns the root of the workspace; `None` in a packaged crate.
@@ -164,18 +165,48 @@ fn servers_and_wire_formats_contain_nothing_about_a_cli() {
 #[test]
 fn flags_and_event_formats_are_in_the_agent_crate_only() {
     let Some(root) = workspace() else { return };
-    let mut in_agent = 0;
-    for (path, code) in sources(&root) {
-        for format in CLI_FORMATS.map(|format| format!("\"{format}\"")) {
-            if !code.contains(&format) {
-                continue;
-            }
-            let is_agent = path.starts_with(root.join("crates/agent"));
-            assert!(is_agent, "{} contains {format}", path.display());
-            in_agent += 1;
+    let agent = root.join("crates/agent");
+    let sources = sources(&root);
+    let (in_agent, elsewhere): (Vec<_>, Vec<_>) =
+        sources.iter().partition(|(path, _)| path.starts_with(&agent));
+    let in_agent: String = in_agent.iter().map(|(_, code)| code.as_str()).collect();
+    let flags = flags(&in_agent);
+    assert!(flags.len() >= 20, "the agent crate has {} flags", flags.len());
+    for event in CLI_EVENTS {
+        assert!(in_agent.contains(event), "the agent crate reads no `{event}`");
+    }
+    for (path, code) in elsewhere {
+        for event in CLI_EVENTS.map(|event| format!("\"{event}\"")) {
+            assert!(!code.contains(&event), "{} contains {event}", path.display());
+        }
+        for flag in self::flags(code).intersection(&flags) {
+            let is_known = FLAGS_ELSEWHERE.iter().any(|(folder, known)| {
+                path.starts_with(root.join(folder)) && known.contains(flag)
+            });
+            assert!(is_known, "{} contains {flag}", path.display());
         }
     }
-    assert!(in_agent >= CLI_FORMATS.len(), "formats of CLIs were found in {in_agent} places");
+}
+
+/// Returns the string literals of a code that are flags.
+fn flags(code: &str) -> HashSet<&str> {
+    let literals = code.split('"').map(|literal| literal.trim_end_matches('='));
+    let is_flag = |literal: &&str| {
+        let name = literal.strip_prefix("--").unwrap_or_default();
+        !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-')
+    };
+    literals.filter(is_flag).collect()
+}
+
+#[test]
+fn core_depends_on_no_other_crate_of_the_workspace() {
+    let Some(root) = workspace() else { return };
+    let manifest = std::fs::read_to_string(root.join("crates/core/Cargo.toml")).unwrap();
+    let manifest: toml::Table = manifest.parse().unwrap();
+    let dependencies: Vec<_> = manifest["dependencies"].as_table().unwrap().keys().collect();
+    assert_eq!(dependencies.len(), 6, "{dependencies:?}");
+    let of_ours = dependencies.iter().find(|name| name.starts_with("convoke"));
+    assert_eq!(of_ours, None);
 }
 
 fn page(root: &Path) -> String {
