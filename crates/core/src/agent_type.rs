@@ -4,6 +4,7 @@ use std::fmt;
 
 /// The type of an agent, in its normal form.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum AgentType {
     /// Claude Code.
     ClaudeCode,

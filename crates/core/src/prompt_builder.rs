@@ -12,6 +12,7 @@ use crate::name::NameKey;
 
 /// The delivery of a system text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum SystemDelivery {
     /// As usual for the type: for Claude separate from the prompt, for others in it.
     #[default]

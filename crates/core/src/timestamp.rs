@@ -27,6 +27,7 @@ impl fmt::Display for Millis {
 
 /// The time of a message: milliseconds since 1970, or an ISO 8601 text, kept as given.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Timestamp {
     /// Milliseconds since 1970.
     Millis(Number),

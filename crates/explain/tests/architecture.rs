@@ -180,9 +180,9 @@ fn flags_and_event_formats_are_in_the_agent_crate_only() {
             assert!(!code.contains(&event), "{} contains {event}", path.display());
         }
         for flag in self::flags(code).intersection(&flags) {
-            let is_known = FLAGS_ELSEWHERE.iter().any(|(folder, known)| {
-                path.starts_with(root.join(folder)) && known.contains(flag)
-            });
+            let is_known = FLAGS_ELSEWHERE
+                .iter()
+                .any(|(folder, known)| path.starts_with(root.join(folder)) && known.contains(flag));
             assert!(is_known, "{} contains {flag}", path.display());
         }
     }

@@ -103,6 +103,7 @@ pub struct UndoRequest {
 
 /// What a person agreed to before an undo.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum UndoConsent {
     /// Nothing: the undo is previewed.
     Preview,

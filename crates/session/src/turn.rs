@@ -42,6 +42,7 @@ pub struct Turn {
 /// The state of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum TurnState {
     /// The turn has not started.
     Queued,

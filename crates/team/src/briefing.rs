@@ -9,6 +9,7 @@ use crate::{Member, MemberKind, Team};
 /// `briefing = "…"` in the team file replaces the standard text; in it, `{name}` is replaced by the agent's own name
 /// and `{teammates}` by the list of the others. `briefing = false` turns it off.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Briefing {
     /// The standard text.
     #[default]

@@ -23,6 +23,7 @@ pub struct Member {
 
 /// Whether a member is a person or an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum MemberKind {
     /// A person.
     Human,

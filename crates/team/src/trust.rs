@@ -90,6 +90,7 @@ pub struct Baseline {
 
 /// The location of a file, with links resolved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum FileLocation {
     /// In the project, or no file.
     #[default]

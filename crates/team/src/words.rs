@@ -124,6 +124,7 @@ impl Word for TextPolicy {
 
 /// The part of a prompt about files that others changed: `context.changes` in a team file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum ChangesInContext {
     /// Nothing.
     #[default]
@@ -153,6 +154,7 @@ pub enum Permissions {
 
 /// The extent to which an agent's requests are recorded: `record` in a team file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Record {
     /// Every request of its program to its model, by a relay on this machine.
     Wire,
@@ -160,6 +162,7 @@ pub enum Record {
 
 /// The directory that an agent works in: `workspace` in a team file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum WorkspaceChoice {
     /// A copy of the directory, of its own.
     Own,

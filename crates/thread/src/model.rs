@@ -26,6 +26,7 @@ pub struct ModelFacts {
 /// The names that facts apply to.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum ModelMatch {
     /// This name.
     Slug(String),
@@ -88,6 +89,7 @@ pub struct ModelSettings {
 /// The limit on a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(tag = "mode", content = "limit", rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum TruncationPolicy {
     /// So many bytes.
     Bytes(u64),

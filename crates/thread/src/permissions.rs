@@ -37,6 +37,7 @@ pub enum ApprovalPolicy {
 
 /// The name of a sandbox policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum SandboxMode {
     /// Everything.
     DangerFullAccess,

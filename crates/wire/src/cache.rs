@@ -34,6 +34,7 @@ pub struct Segment {
 /// A group of segments. Their order is the order of the cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub enum Group {
     /// The model and the settings that a cache depends on.
     Settings,

@@ -33,6 +33,7 @@ pub struct Policy {
 
 /// The files that a program can change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum Writes {
     /// All.
     Everywhere,
@@ -47,6 +48,7 @@ pub enum Writes {
 
 /// The network access of a program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum Network {
     /// Anywhere.
     Open,

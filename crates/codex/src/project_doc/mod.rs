@@ -40,6 +40,7 @@ pub enum Rules {
 
 /// Whether the user has trusted the project.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Trust {
     /// The configuration does not say.
     #[default]

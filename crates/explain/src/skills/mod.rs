@@ -161,6 +161,7 @@ pub struct SkillsBudget {
 /// The unit of a budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum BudgetUnit {
     /// Tokens of four bytes, rounded up for each line.
     Tokens,

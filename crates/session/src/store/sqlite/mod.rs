@@ -55,6 +55,7 @@ struct Writer {
 
 /// The durability of a commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Durability {
     /// Survives a power cut.
     #[default]
