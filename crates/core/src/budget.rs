@@ -1,8 +1,8 @@
 //! Budget planning: decides from sizes how much of each fragment to keep, before any text is rendered.
 //!
-//! In this order, until it fits: context messages are dropped whole, oldest first; the message is cut to its first 64
-//! bytes; the instruction file is cut to its head and tail; the message is cut to its mark. The configured system text
-//! and the team task are never cut.
+//! Steps, in this order until the prompt fits: context messages are dropped whole, oldest first; the message is
+//! cut to its first 64 bytes; the instruction file is cut to its head and tail; the message is cut to its mark.
+//! The configured system text and the team task are never cut.
 
 use crate::assembler::{Format, SystemPlace};
 use crate::diagnostic::Diagnostic;
@@ -17,12 +17,12 @@ use crate::truncation::Kept;
      takes; raise max-bytes, or shorten the system text or the team task, which are never cut"
 )]
 pub struct BudgetTooSmall {
-    /// The bytes of the configured system text and the team task, with headers and separators; if these
-    /// fit, as many as `smallest`.
+    /// The size of the configured system text and the team task, with headers and separators, in bytes. If
+    /// these fit, equal to `smallest`.
     pub needed: u64,
-    /// The smallest budget that gives a prompt: with the marks of everything that can be cut.
+    /// The smallest budget that gives a prompt: everything that can be cut is reduced to its mark.
     pub smallest: u64,
-    /// The bytes that are available.
+    /// The budget, in bytes.
     pub available: u64,
 }
 
@@ -31,14 +31,14 @@ impl BudgetTooSmall {
     pub const CODE: &'static str = "budget.too-small";
 }
 
-/// The size of the message that is kept until the instruction file is cut.
+/// The part of the message that is kept until the instruction file has been cut.
 const MESSAGE_FLOOR: usize = 64;
 
-/// The kept part of each fragment, and the arithmetic behind it.
+/// The kept part of each fragment, and the sizes behind the decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Plan {
     pub(crate) max_bytes: u64,
-    /// The bytes that everything would have needed.
+    /// The size of the uncut prompt.
     pub(crate) needed: u64,
     /// The number of dropped context messages, oldest first.
     pub(crate) dropped: usize,
@@ -85,12 +85,12 @@ pub(crate) fn plan(
 }
 
 struct FittedContext {
-    /// The size of everything.
+    /// The size of the uncut prompt.
     needed: usize,
     dropped: usize,
     dropped_bytes: usize,
     kept_len: usize,
-    /// The rest fits.
+    /// Whether everything else fits.
     fits: bool,
 }
 
@@ -112,7 +112,7 @@ fn fit_context(layout: &Layout, fragments: &Fragments<'_>, max: usize) -> Fitted
         }
         (kept, kept_len) = (kept + 1, len);
     }
-    // Only the sizes of the others are needed, for the ledger.
+    // The ledger needs only the sizes of the dropped messages.
     let dropped = &lines.messages[..lines.messages.len() - kept];
     let dropped_bytes: usize = dropped.iter().map(|message| lines.size(message)).sum();
     let breaks = dropped.len() - usize::from(kept == 0 && !dropped.is_empty());
@@ -134,7 +134,7 @@ fn cut(
 ) -> Result<(Kept, Kept), BudgetTooSmall> {
     let file = fragments.file.as_ref().map_or("", |file| &file.text);
     let message = fragments.message.as_ref().map_or("", |message| &message.text);
-    // The room for one text when the other takes `len` bytes.
+    // The bytes left for one text when the other takes `len` bytes.
     let room_for_message =
         |len| max.checked_sub(layout.total(Lengths { file: len, context: 0, message: 1 }) - 1);
     let room_for_file =
@@ -223,7 +223,7 @@ impl Plan {
     }
 }
 
-/// The bytes of the bodies that depend on the plan; 0 is absent.
+/// The sizes of the bodies that depend on the plan; 0 means absent.
 #[derive(Debug, Clone, Copy)]
 struct Lengths {
     file: usize,
@@ -231,7 +231,7 @@ struct Lengths {
     message: usize,
 }
 
-/// The bytes that a format adds around bodies, and those of the bodies that are never cut.
+/// The sizes of what a format adds around bodies, and of the bodies that are never cut.
 struct Layout {
     system: SystemPlace,
     /// The bytes of each header, with its line break.

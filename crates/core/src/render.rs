@@ -91,7 +91,7 @@ impl<'a> Writer<'a> {
         self.out.section(section.name());
     }
 
-    /// Writes the header of a section, after a blank line.
+    /// Writes the header of a section, after a blank line if it is not the first.
     fn header(&mut self, section: Section, header: &'static str) {
         self.section(section);
         if !self.out.text().is_empty() {
@@ -138,7 +138,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Writes the kept part of a message that attaches files, each part with its own source.
+    /// Writes the kept part of a message with attached files, each part with its own source.
     fn parts(&mut self, text: &str, parts: Vec<MessagePart<'a>>, kept: Kept) {
         let (kept_len, mark) = match kept {
             Kept::Ends { head, mark, resumption, .. } => (head, Some((mark, resumption))),
@@ -183,7 +183,7 @@ impl<'a> Writer<'a> {
                 if index > plan.dropped {
                     text.push('\n');
                 }
-                // Checked and written together, while its bytes are in the cache.
+                // Check and write each message together, while its bytes are in the cache.
                 watch.message(index, message);
                 lines.write(message, text);
             }
@@ -191,7 +191,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Names the lines of a file that a part of its text spans.
+/// Returns the source of a part of a file, with its lines.
 fn lines_of<'a>(source: &Source<'a>, text: &str, start: usize, end: usize) -> Source<'a> {
     match source {
         Source::File { path, lines: Some((first, _)) } if start < end => {

@@ -9,8 +9,8 @@ use crate::escape::Escaping;
 pub(crate) enum Kept {
     /// All of it.
     Whole,
-    /// The head and the tail (either may be empty) with a mark on a separate line between them. `resumption` comes
-    /// between the mark and the tail.
+    /// The head and the tail (either may be empty) with a mark between them on a line of its own. `resumption`
+    /// comes between the mark and the tail.
     Ends { head: usize, tail: usize, mark: Mark, resumption: &'static str },
 }
 
@@ -35,7 +35,7 @@ impl Mark {
     }
 }
 
-/// The digits of the largest number that a text's length can be.
+/// The number of digits of the largest length.
 const MOST_DIGITS: usize = 20;
 
 fn digits(number: usize) -> usize {
@@ -66,8 +66,7 @@ impl Kept {
 
     /// Cuts the end so that the text fits into `room`, if at least `floor` bytes stay.
     ///
-    /// A longer number makes a longer mark, which leaves less room for the head; the numbers of digits are tried
-    /// in ascending order.
+    /// More digits make the mark longer and the head shorter, so digit counts are tried in ascending order.
     pub(crate) fn without_end(text: &str, room: usize, floor: usize) -> Option<Self> {
         let cut = |reserved: usize| {
             let head = text.floor_char_boundary(room.checked_sub(Mark::FRAME + reserved + 1)?);
@@ -106,8 +105,8 @@ impl Kept {
         (1..=MOST_DIGITS).find_map(cut).or_else(mark_alone)
     }
 
-    /// Returns the shortest form of a text whose first `floor` bytes stay: a short text is shorter
-    /// than its mark.
+    /// Returns the shortest form of a text that keeps its first `floor` bytes. A text shorter than its mark
+    /// stays whole.
     pub(crate) fn shortest(text: &str, floor: usize) -> Self {
         let cut = Self::head(text, floor);
         if cut.len(text.len()) < text.len() { cut } else { Self::Whole }

@@ -29,7 +29,7 @@ fn the_answer_is_written_as_it_comes_and_the_thread_goes_on() {
     let account = String::from_utf8(second.stderr).expect("UTF-8");
     let grouped = |bytes: usize| format!("{},{:03}", bytes / 1000, bytes % 1000);
     let (same, all) = (grouped(shared), grouped(bodies[1].len()));
-    let told = format!("unchanged since the request before: {same} of {all} bytes");
+    let told = format!("unchanged since the previous request: {same} of {all} bytes");
     assert!(account.contains("POST /responses") && account.contains(&told), "{account}");
     let table: Vec<&str> = account.lines().filter(|line| line.ends_with("thread")).collect();
     let sections = table.iter().map(|line| line.split_whitespace().next().expect("a section"));
