@@ -10,12 +10,12 @@ use tokio::sync::{mpsc, watch};
 use crate::id::TurnId;
 use crate::shared::{QuestionId, TurnSignal};
 
-/// The maximum number of messages that wait to be stored while a turn runs.
+/// The maximum number of messages that can be queued while a turn runs.
 pub const INBOX_LIMIT: usize = 64;
 
 /// The error of a message beyond [`INBOX_LIMIT`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("too many messages wait")]
+#[error("too many messages are queued")]
 pub struct TooManyMessages;
 
 /// Controls a running conversation from any task. Clones control the same one.
@@ -31,7 +31,7 @@ pub struct Controls {
     approvals: Arc<[Approvals]>,
 }
 
-/// The places where a person can answer questions.
+/// Whether a person can answer questions, and where.
 #[derive(Debug, Clone, Copy)]
 struct Attention {
     /// In this process.
@@ -60,7 +60,7 @@ pub(super) enum StopRequest {
 }
 
 impl Controls {
-    /// Creates the controls of a conversation whose agents have these approvals.
+    /// Creates the controls of a conversation; `approvals` are those of its agents.
     pub(super) fn new(approvals: Vec<Approvals>) -> (Self, ControlQueues) {
         let (inbox, said) = mpsc::channel(INBOX_LIMIT);
         let (answers, answered) = mpsc::channel(INBOX_LIMIT);
@@ -81,7 +81,7 @@ impl Controls {
         self.raise(StopRequest::CancelTurn);
     }
 
-    /// Leaves the conversation: agents are terminated at once, everything is stored, and the conversation stops.
+    /// Leaves the conversation: agents are terminated immediately, and everything is stored.
     pub fn leave(&self) {
         self.raise(StopRequest::Leave);
     }
@@ -95,18 +95,18 @@ impl Controls {
         self.raise(next);
     }
 
-    /// Adds a message while agents are running. It is stored and routed between two turns. Fails if
-    /// [`INBOX_LIMIT`] messages are queued already, or the coordinator was dropped.
+    /// Adds a message while agents are running. The message is stored and routed between two turns. Fails if
+    /// [`INBOX_LIMIT`] messages are queued already, or if the coordinator was dropped.
     pub fn interject(&self, message: NewMessage) -> Result<(), TooManyMessages> {
         self.inbox.try_send(message).map_err(|_| TooManyMessages)
     }
 
-    /// Answers a question of an agent, by the id that its event has. An answer to a question that is not
-    /// open is ignored. This is the only way to answer one: no message can.
+    /// Answers a question of an agent; `question` is the id in its event. An answer to a question that is not
+    /// open is ignored. Only this method answers questions: a message cannot.
     pub fn answer(&self, question: &str, answer: PermissionAnswer) {
         let Some(question) = QuestionId::parse(question) else { return };
         if !self.answer_here(&question, answer) {
-            // The queue is longer than the number of answers that people give at a time.
+            // People do not answer fast enough to fill the queue.
             let _ = self.answers.try_send((question, answer));
         }
     }
@@ -145,7 +145,8 @@ impl Controls {
         *self.attention.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Carries out a request from another machine for a turn that this process runs. Returns whether it runs the turn.
+    /// Applies a signal from another machine to a turn that this process runs. Returns whether this process
+    /// runs the turn.
     pub(super) fn obey(&self, signal: &TurnSignal) -> bool {
         match signal {
             TurnSignal::Cancel(turn) => {
@@ -159,7 +160,7 @@ impl Controls {
         }
     }
 
-    /// Answers a question of a turn that this process runs. Returns whether it runs the turn.
+    /// Answers a question of a turn that this process runs. Returns whether this process runs the turn.
     fn answer_here(&self, question: &QuestionId, answer: PermissionAnswer) -> bool {
         let answerers = self.answerers();
         let Some((attempt, answerer)) = answerers.get(&question.turn) else { return false };
@@ -191,7 +192,7 @@ impl Controls {
         self.stop_request.subscribe()
     }
 
-    /// Resets the request to cancel a turn that has ended.
+    /// Resets the request to cancel, after the turn has ended.
     pub(super) fn settle(&self) {
         self.stop_request.send_if_modified(|request| {
             let cancelled = *request == StopRequest::CancelTurn;

@@ -1,4 +1,4 @@
-//! The preparation of a turn: assembles its prompt from the stored conversation.
+//! Prepares a turn: assembles its prompt from the stored conversation.
 
 use std::path::PathBuf;
 
@@ -24,7 +24,7 @@ pub(super) struct PreparedTurn {
     pub(super) contents: Vec<Content>,
     /// The directory whose changes are recorded.
     pub(super) recorded: PathBuf,
-    /// The diagnostics of preparing its directory.
+    /// The diagnostics from preparing the directory.
     pub(super) diagnostics: Vec<Diagnostic>,
     /// The number of context messages before the budget is applied.
     pub(super) context: usize,

@@ -1,8 +1,8 @@
 //! Sessions that move between processes: the holder runs turns, and the others follow.
 //!
-//! A process holds a shared session only while it stores a message or runs turns. When the next turn is one that it
-//! does not run, it offers the turn, releases the session and follows it until the conversation stops or the next
-//! turn is one of its own.
+//! A process holds a shared session only while it stores a message or runs turns. If the next turn is one that
+//! it does not run, it offers the turn, releases the session and follows it until the conversation stops or the
+//! next turn is its own.
 
 use std::time::Duration;
 
@@ -25,26 +25,27 @@ use crate::store::postgres::{Attendance, Commits, PostgresStore, SessionLease};
 use crate::store::{Holder, SessionHold, Store, StoreError};
 use crate::turn::TurnState;
 
-/// The longest time between two reads of a session that another process holds. Commits are announced; the end of a
-/// process is not.
+/// The longest time between two reads of a session that another process holds. Commits are announced, but the
+/// end of a process is not.
 pub(super) const LOOK: Duration = Duration::from_secs(2);
-/// The time for a store that is a file.
+/// The time limit for a store that is not shared: none in practice.
 const FOREVER: Duration = Duration::from_hours(24 * 365);
-/// The time for which an unreachable database is asked again.
+/// The time after which an unreachable database is given up.
 const RECONNECT_LIMIT: Duration = Duration::from_mins(5);
 
 /// The state of a process that shares a session with others.
 pub(super) struct Sharing {
     store: PostgresStore,
-    /// The position up to which the work of others was reported; `None` while this process holds the session.
+    /// The position up to which other processes' work was reported; `None` while this process holds the
+    /// session.
     follower: Option<Follower>,
     /// The announced commits; `None` until they are needed.
     commits: Option<Commits>,
-    /// The offer with which the conversation continues here when the session is held.
+    /// The offer that this process continues from when it claims the session.
     resumed: Option<TurnOffer>,
-    /// The offer that was reported to the person, and why no node takes it.
+    /// The offer that was reported to the person, with the reason why no node takes it.
     told: Option<(TurnId, Option<String>)>,
-    /// Reports to other machines that a person can answer here; `None` if there is none.
+    /// Announces to other machines that a person can answer here; `None` if no person can.
     attendance: Option<Attendance>,
 }
 
@@ -63,7 +64,7 @@ impl Sharing {
         Ok(messages.iter().any(|(_, message)| is_it(&message.content)))
     }
 
-    /// Begins to listen, before the session is read: what is committed after that is announced.
+    /// Starts to listen. Must happen before the session is read, so that every later commit is announced.
     async fn listen(&mut self) -> Result<(), StoreError> {
         if self.commits.is_none() {
             self.commits = Some(self.store.listen().await?);
@@ -86,7 +87,7 @@ impl Sharing {
 
 /// The next step of a process that does not hold a session.
 enum Next {
-    /// Claim the session, with the counts of the conversation so far.
+    /// Claim the session; an offer carries the counts of the conversation so far.
     Claim(Option<TurnOffer>),
     /// Look again when something has changed.
     Wait,
@@ -95,7 +96,8 @@ enum Next {
 }
 
 impl Next {
-    /// Decides the next step for a session. A person who has just sent a message continues a stopped conversation.
+    /// Determines the next step for a session. A person who has just sent a message continues a stopped
+    /// conversation.
     fn new(standing: SharedState, team_agents: &TeamAgents, is_asked_for: bool) -> Self {
         if standing.holder.is_some() {
             return Self::Wait;
@@ -148,7 +150,7 @@ impl<S: Store> Coordinator<S> {
         self.begin_hold().await
     }
 
-    /// Reports what others did before this process held the session, and requeues interrupted turns.
+    /// Reports what other processes did before this one held the session, and requeues interrupted turns.
     async fn begin_hold(&mut self) -> Result<(), CoordinatorError> {
         self.catch_up().await?;
         for turn in self.refresh().await? {
@@ -166,7 +168,8 @@ impl<S: Store> Coordinator<S> {
         Ok(())
     }
 
-    /// Continues the counts of a conversation. A process that was lost after the offered turn did not count it.
+    /// Continues the counts of a conversation. A process that was lost after the offered turn started did not
+    /// count it.
     fn resume_guard(&mut self, offer: TurnOffer) {
         self.guard = offer.guard;
         if !self.waiting().iter().any(|turn| turn.id == offer.turn) {
@@ -174,8 +177,8 @@ impl<S: Store> Coordinator<S> {
         }
     }
 
-    /// Waits before an unreachable store is asked again, and tells the person once. Fails after [`RECONNECT_LIMIT`], or
-    /// if the person cancels or leaves while a message is not stored.
+    /// Waits before an unreachable store is asked again, and reports that once. Fails after
+    /// [`RECONNECT_LIMIT`], or if the person cancels or leaves while a message is not stored.
     pub(super) async fn wait_for_store(
         &mut self,
         since: &mut Option<Instant>,
@@ -224,7 +227,7 @@ impl<S: Store> Coordinator<S> {
     ) -> Result<(), StoreError> {
         let Some(sharing) = &self.sharing else { return Ok(()) };
         if !sharing.store.answer_question(self.session, question, answer).await? {
-            let message = "the answer came too late: the question was answered elsewhere, or its turn has ended";
+            let message = "the answer came too late: the question was already answered, or its turn has ended";
             let diagnostic = Diagnostic::new(diagnostics::ANSWER_LATE, message);
             let kind = SessionEventKind::Diagnostic { turn: Some(question.turn), diagnostic };
             self.emit(self.team_agents.now(), kind);
@@ -243,7 +246,7 @@ impl<S: Store> Coordinator<S> {
         }
     }
 
-    /// Announces that no person can answer here any more.
+    /// Announces that no person can answer here any longer.
     pub(super) fn end_attendance(&mut self) {
         if let Some(sharing) = &mut self.sharing {
             sharing.attendance = None;
@@ -274,7 +277,7 @@ impl<S: Store> Coordinator<S> {
     /// Runs turns here, and follows those that run elsewhere, until the conversation stops.
     pub(super) async fn run_shared(&mut self) -> Result<StopReason, CoordinatorError> {
         let mut is_asked_for = true;
-        // A server that does not answer is noticed below.
+        // An unresponsive server is noticed below.
         let _ = timeout(self.patience(), self.update_attendance()).await;
         loop {
             if self.hold.is_none()
@@ -296,8 +299,8 @@ impl<S: Store> Coordinator<S> {
         }
     }
 
-    /// Runs turns for as long as the session is held. Returns the reason to stop; `None` if another process holds it, or
-    /// the conversation continues.
+    /// Runs turns while the session is held. Returns the reason to stop; `None` if another process holds the
+    /// session or the conversation continues.
     async fn hold_and_run(&mut self) -> Result<Option<StopReason>, CoordinatorError> {
         let (session, patience) = (self.session, self.patience());
         match timeout(patience, self.is_held_or_claimed()).await {
@@ -320,29 +323,30 @@ impl<S: Store> Coordinator<S> {
         };
         tokio::select! {
             stopped = running => stopped,
-            // What waits for a lost connection is given up.
+            // The operation that waits for a lost connection is dropped.
             () = lost => Err(StoreError::LeaseLost { session }.into()),
         }
     }
 
-    /// Returns how long a look at a shared session, or a message for it, may take.
+    /// Returns the time limit for reading a shared session or sending a message to it.
     pub(super) fn patience(&self) -> Duration {
         let lease = self.sharing.as_ref().map(|sharing| sharing.store.lease_duration());
         lease.map_or(FOREVER, |lease| LOOK + lease)
     }
 
-    /// Drops the hold of a session that another process may have now.
+    /// Drops the hold of a session that another process may hold now.
     pub(super) fn lose_hold(&mut self) {
         self.hold = None;
         self.is_stale = true;
-        let message = "this process lost the session to another one; what it was doing was ended";
+        let message =
+            "this process lost the session to another one; its running turns were terminated";
         let diagnostic = Diagnostic::new(diagnostics::LEASE_LOST, message);
         let at = self.team_agents.now();
         self.emit(at, SessionEventKind::Diagnostic { turn: None, diagnostic });
         self.follow_from_here();
     }
 
-    /// Starts to follow from what this process has stored itself.
+    /// Starts to follow after the last commit of this process.
     fn follow_from_here(&mut self) {
         let state = self.conversation.state();
         let follower =
@@ -352,8 +356,8 @@ impl<S: Store> Coordinator<S> {
         }
     }
 
-    /// Releases the session. Returns the reason to stop; `None` if the conversation continues, elsewhere or because
-    /// messages came in.
+    /// Releases the session. Returns the reason to stop; `None` if the conversation continues, elsewhere or
+    /// because messages arrived.
     async fn end_hold(&mut self, pause: Pause) -> Result<Option<StopReason>, CoordinatorError> {
         let Some(sharing) = &self.sharing else { return Ok(None) };
         let stop = match pause {
@@ -376,8 +380,7 @@ impl<S: Store> Coordinator<S> {
         Ok(stop)
     }
 
-    /// Follows the session until this process can claim it, which returns `None`, or until the conversation has
-    /// stopped.
+    /// Follows the session until this process can claim it (`None`) or the conversation has stopped.
     async fn follow(&mut self, is_asked_for: bool) -> Result<Option<StopReason>, CoordinatorError> {
         let mut is_asked_for = is_asked_for;
         let mut unreachable = None;
@@ -402,18 +405,18 @@ impl<S: Store> Coordinator<S> {
                 }
                 Err(error) => return Err(error),
             }
-            // The turn continues where it runs.
+            // The turn continues in the process that runs it.
             if self.controls.stop_request() == StopRequest::Leave {
                 return Ok(Some(StopReason::Left));
             }
         }
     }
 
-    /// Waits until the person leaves and nothing has come of that for some time: the server does not answer.
+    /// Waits until the person leaves and nothing happens for some time, because the server does not answer.
     pub(super) fn leaving(&self) -> impl Future<Output = ()> + Send + use<S> {
         let mut requests = self.controls.watch();
         async move {
-            // Without a sender there is no coordinator either.
+            // Fails only if the coordinator is gone.
             let _ = requests.wait_for(|request| *request == StopRequest::Leave).await;
             tokio::time::sleep(LOOK).await;
         }
@@ -436,7 +439,7 @@ impl<S: Store> Coordinator<S> {
         let next = match Next::new(standing, &self.team_agents, is_asked_for) {
             Next::Wait if heard == StopRequest::CancelTurn => {
                 if is_held {
-                    // Asked again with every look: the next turn may have begun.
+                    // Repeated on every read, because the next turn may have started.
                     sharing.store.cancel_turns(self.session).await?;
                     Next::Wait
                 } else {
@@ -466,7 +469,7 @@ impl<S: Store> Coordinator<S> {
         tokio::select! {
             changed = sharing.changed(self.session) => changed?,
             () = async {
-                // Without a sender there is no coordinator either.
+                // Fails only if the coordinator is gone.
                 let _ = requests.wait_for(|request| *request > heard).await;
             } => {}
             answer = self.answers.recv() => {
@@ -498,8 +501,9 @@ impl<S: Store> Coordinator<S> {
         Ok(())
     }
 
-    /// Waits until another process changes a stopped session, and reports its events. Returns when the conversation
-    /// continues, so that [`Self::run`] takes part; never where sessions are not shared.
+    /// Waits until another process changes a stopped session, and reports its events. Returns when the
+    /// conversation continues, so that the caller can call [`Self::run`]. Never returns if the store is not
+    /// shared.
     pub async fn wake(&mut self) -> Result<(), CoordinatorError> {
         loop {
             if self.sharing.is_none() || self.hold.is_some() {
@@ -533,8 +537,8 @@ impl<S: Store> Coordinator<S> {
 }
 
 impl<S: Store> Coordinator<S> {
-    /// Reports what other processes store, until it is dropped, and changes nothing. Returns an error that ends it; waits for
-    /// ever where sessions are not shared.
+    /// Reports what other processes store, without changing anything, until it is dropped. Returns only with an
+    /// error. Waits forever if the store is not shared.
     pub async fn watch(&mut self) -> CoordinatorError {
         loop {
             if self.sharing.is_none() || self.hold.is_some() {
@@ -553,7 +557,7 @@ impl<S: Store> Coordinator<S> {
 }
 
 impl<S: Store> Coordinator<S> {
-    /// Reports what is new, and waits until there may be more.
+    /// Reports new events, and waits until there may be more.
     async fn report_changes(&mut self) -> Result<(), CoordinatorError> {
         self.listen().await?;
         self.catch_up().await?;
@@ -573,7 +577,7 @@ impl<S: Store> Coordinator<S> {
 }
 
 impl Coordinator<PostgresStore> {
-    /// Opens a session that was claimed for its next turn.
+    /// Opens a session that was claimed to run its next turn.
     pub async fn of_claim(
         store: PostgresStore,
         session: SessionId,
@@ -592,14 +596,14 @@ impl Coordinator<PostgresStore> {
         Ok(coordinator)
     }
 
-    /// Stores the messages that wait, runs the next turn if it is one of this process, and lets the session go.
+    /// Stores queued messages, runs the next turn if it belongs to this process, and releases the session.
     /// Returns whether a turn ran.
     pub async fn run_claimed(mut self) -> Result<bool, CoordinatorError> {
         let mut has_run = false;
         loop {
             let pause = match self.between_turns().await? {
                 Some(pause) => pause,
-                // Others wait for their turns too.
+                // Other sessions wait for their turns too.
                 None if has_run => match self.conversation.queue.peek() {
                     Some(next) => Pause::Offer(self.offer_of(next)),
                     None => continue,

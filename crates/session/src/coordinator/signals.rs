@@ -1,5 +1,4 @@
-//! Signals from other machines to the turns that run here: cancels, and answers to the questions of their
-//! agents.
+//! Signals from other machines to turns that run here: cancellations, and answers to the questions of agents.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -14,11 +13,11 @@ use crate::store::postgres::PostgresStore;
 use crate::store::{Store, StoreError};
 use crate::turn::{Turn, TurnState};
 
-/// The task that carries out signals of other machines; dropping it ends the task.
+/// The task that applies signals from other machines; dropping it ends the task.
 pub(super) type SignalWatch = JoinSet<()>;
 
 impl<S: Store> Coordinator<S> {
-    /// Starts to carry out signals for running turns. Returns when it is known whether a person can be asked.
+    /// Starts to apply signals to running turns. Returns once it is known whether a person can be asked.
     pub(super) async fn watch_signals(&mut self) -> SignalWatch {
         let mut watch = SignalWatch::new();
         let Some(shared) = self.store.shared() else { return watch };
@@ -31,7 +30,7 @@ impl<S: Store> Coordinator<S> {
         watch
     }
 
-    /// Returns the turns that a person has asked to cancel while a process ran them that is gone now.
+    /// Returns the turns that a person asked to cancel while a process ran them that is gone now.
     pub(super) async fn cancelled_elsewhere(
         &mut self,
         open: &[Turn],
@@ -48,7 +47,7 @@ impl<S: Store> Coordinator<S> {
     }
 }
 
-/// Carries out signals until the session is lost.
+/// Applies signals until the session is lost.
 async fn carry_out(
     store: PostgresStore,
     session: SessionId,
@@ -58,14 +57,14 @@ async fn carry_out(
     let mut commits = None;
     let mut given: Vec<TurnSignal> = Vec::new();
     loop {
-        // What is asked after that is announced.
+        // Every later signal is announced.
         if commits.is_none() {
             commits = store.listen().await.ok();
         }
         match store.signals(session).await {
             Ok(signals) => {
                 for signal in signals {
-                    // Each signal is carried out once.
+                    // Each signal is applied once.
                     if !given.contains(&signal) && controls.obey(&signal) {
                         given.push(signal);
                     }
@@ -84,7 +83,7 @@ async fn carry_out(
                 None => std::future::pending().await,
             }
         };
-        // Without an announcement it looks itself.
+        // Reads again after [`LOOK`], even without an announcement.
         if let Ok(Err(_)) = tokio::time::timeout(LOOK, announced).await {
             commits = None;
             tokio::time::sleep(Duration::from_millis(100)).await;
@@ -92,7 +91,7 @@ async fn carry_out(
     }
 }
 
-/// Finds out whether a person in another process can be asked. An unreachable server changes nothing.
+/// Determines whether a person in another process can be asked. An unreachable server changes nothing.
 async fn look_for_people(store: &PostgresStore, session: SessionId, controls: &Controls) {
     if let Ok(is_attended) = store.is_attended(session).await {
         controls.set_attended_elsewhere(is_attended);

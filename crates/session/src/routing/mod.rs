@@ -18,11 +18,11 @@ use crate::id::MemberName;
 /// The routing of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Routed {
-    /// The speaker: a person may speak for another person with `[FROM: …]`.
+    /// The speaker. A person can speak for another person with `[FROM: …]`.
     pub speaker: MemberName,
     /// The text, without markers.
     pub text: String,
-    /// The queued turns to drop, before new ones are queued.
+    /// The queued turns to drop before new ones are queued.
     pub drop: DropTurns,
     /// The members to call, in the order of the text, each once.
     pub calls: Vec<Call>,
@@ -53,7 +53,7 @@ impl DropTurns {
     }
 }
 
-/// A call of a member.
+/// A member to call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {
     /// The member.
@@ -62,8 +62,8 @@ pub struct Call {
     pub intent: Intent,
 }
 
-/// Routes a message. The speaker comes from the runtime; only a person may speak for another member, who must be a
-/// person too. Linear in the text.
+/// Routes a message. The caller determines the speaker; only a person can speak for another member, and only
+/// for a person. Linear in the text.
 pub fn route(team: &Team, speaker: &MemberName, text: &str) -> Routed {
     let Scan { text, next, from, task, drop, mut diagnostics } = scan(text, team.context.text);
     let text = text.into_owned();
@@ -83,7 +83,7 @@ pub fn route(team: &Team, speaker: &MemberName, text: &str) -> Routed {
             continue;
         }
         for member in called(&mut names, &speaker, &name) {
-            // Named twice: one turn, at its first position, with the highest priority.
+            // A member named twice gets one turn, at the first position, with the highest priority.
             if let Some(&at) = positions.get(&member) {
                 calls[at].intent = calls[at].intent.min(intent);
             } else {
@@ -137,7 +137,7 @@ fn dropped(names: &mut Names<'_>, written: &[String]) -> DropTurns {
     DropTurns::Members(members)
 }
 
-/// Returns the members that a name calls.
+/// Returns the members that a name addresses.
 fn called(names: &mut Names<'_>, speaker: &MemberName, name: &str) -> Vec<MemberName> {
     if NameKey::new(name).is_all() {
         return names.team.everyone_but(speaker);
@@ -145,10 +145,10 @@ fn called(names: &mut Names<'_>, speaker: &MemberName, name: &str) -> Vec<Member
     names.resolve(name, "NEXT").cloned().into_iter().collect()
 }
 
-/// The maximum number of unknown names of a message that are reported one by one.
+/// The maximum number of unknown names in a message that are reported one by one.
 const MOST_UNRESOLVED: usize = 20;
 
-/// Resolves the names of a message, and collects those that no member has.
+/// Resolves the names in a message, and collects unknown ones.
 struct Names<'t> {
     team: &'t Team,
     members: HashMap<NameKey, &'t MemberName>,

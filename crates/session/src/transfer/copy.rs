@@ -14,14 +14,14 @@ use crate::store::{SessionImport as _, Store, StoreError};
 /// A copied session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Copied {
-    /// The SHA-256 of its archive, which is the same from both stores.
+    /// The SHA-256 of the archive, which is the same for both stores.
     pub hash: [u8; 32],
     /// Whether the other store already had the same session.
     pub was_there: bool,
 }
 
-/// Copies a session under its id, and compares the archives of both. A session of that id with other contents is left
-/// as it is and refused. O(one page) of memory, and the hashes of the contents.
+/// Copies a session under its id, and compares the archives of both stores. A different session with that id is
+/// left unchanged, and the copy is refused. Memory: one page, and the hashes of the contents.
 pub async fn copy(
     from: &impl Store,
     to: &impl Store,

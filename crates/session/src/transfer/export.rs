@@ -1,4 +1,4 @@
-//! Writing an archive.
+//! Exports a session as an archive.
 
 use std::collections::{HashSet, VecDeque};
 use std::io::{self, Write};
@@ -14,10 +14,10 @@ use crate::id::{SessionId, ThreadId};
 use crate::session::NumberedMessage;
 use crate::store::{Page, Store};
 
-/// The number of recent contents that are not repeated in the file. The limit bounds the memory.
+/// The number of recent contents that are not repeated in the file, limited to bound the memory.
 const RECENT: usize = 4096;
 
-/// Writes a whole session as an archive, as it is at one moment. O(one page) of memory.
+/// Writes a whole session as an archive, as of one moment. Memory: one page.
 pub async fn export(
     store: &impl Store,
     session: SessionId,
@@ -62,7 +62,7 @@ pub async fn export(
     Ok(())
 }
 
-/// Returns the name of a thread in an archive: the part of its id after the session's, else all of it.
+/// Returns the name of a thread in an archive: its id without the session's prefix, else the whole id.
 pub(super) fn name(thread: &ThreadId, session: SessionId) -> &str {
     thread.suffix_in(session).unwrap_or(thread.as_str())
 }

@@ -1,4 +1,4 @@
-//! A session of a store, read page by page in the order of an archive.
+//! Reads a session page by page, in the order of an archive.
 
 use std::collections::VecDeque;
 
@@ -11,11 +11,11 @@ use crate::turn::Attempt;
 
 /// The number of rows per read.
 const ROWS: usize = 256;
-/// The number of requests per read: each page reads one request in full.
+/// The number of requests per read; each page reads one request in full.
 const REQUESTS: usize = 64;
 
-/// Reads a session as it is at one moment. Holds one page at a time, but for the lines of a thread, which
-/// are read together.
+/// Reads a session as of one moment. Holds one page at a time, except the lines of a thread, which are read
+/// together.
 pub(super) struct Pages<S> {
     /// A snapshot.
     pub(super) store: S,
@@ -42,7 +42,7 @@ impl<S: Store> Pages<S> {
         Ok(Self { store, session, through, next: Next::Messages(MessageNumber::default()) })
     }
 
-    /// Reads no message after this one. Turns and threads are read to their end.
+    /// Stops reading messages after this one. Turns and threads are read to their end.
     pub(super) fn stop_messages_at(&mut self, last: MessageNumber) {
         self.through = last;
     }
@@ -95,7 +95,7 @@ impl<S: Store> Pages<S> {
     }
 }
 
-/// Returns the hashes of the texts that an attempt names.
+/// Returns the hashes of the texts that an attempt refers to.
 pub(super) fn contents_of(attempt: &Attempt) -> impl Iterator<Item = ContentHash> {
     let ended = attempt.ended.as_ref();
     [

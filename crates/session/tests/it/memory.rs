@@ -194,7 +194,7 @@ async fn threads_that_do_not_fit_are_refused_with_their_line_and_nothing_is_left
         (changed("\"asOf\":6", "\"asOf\":1"), at(1, "a line of the thread `ada` is out of order")),
         (
             changed("\"asOf\":4", "\"asOf\":9"),
-            at(2, "the thread `bob_20b`: it refers to a missing message"),
+            at(2, "the thread `bob_20b` refers to a missing message"),
         ),
         (format!("{text}{of_ada}\n"), at(3, "the lines of the thread `ada` are not consecutive")),
         (format!("{text}\n{of_bob}\n"), at(4, "the thread `bob_20b`: said twice")),

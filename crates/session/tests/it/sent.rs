@@ -105,7 +105,7 @@ async fn requests_that_do_not_fit_are_refused_with_their_line_and_field_and_noth
         (changed("\"fromStart\":0", "\"fromStart\":-1"), at(0, "invalid value")),
         (
             changed("\"attempt\":1,", ""),
-            ada(0, "of the fields `turn` and `attempt` one is missing"),
+            ada(0, "one of the fields `turn` and `attempt` is missing"),
         ),
         (changed("\"turn\":1", "\"turn\":9"), ada(0, "the field `turn`: there is no turn 9")),
         (

@@ -512,7 +512,7 @@ async fn the_conversation_and_the_task_can_be_read_and_the_task_set() {
     let answers = answers.lock().unwrap();
     assert_eq!(answers[0], r#"{"task":"Look"}"#);
     assert_eq!(answers[1], "the task was set by message msg-2");
-    assert_eq!(answers[2], "that is the task already");
+    assert_eq!(answers[2], "the task is already set to this text");
     assert!(answers[3].contains("no blank line"), "{answers:?}");
     assert_eq!(answers[4], r#"{"task":"Ship it\ntoday"}"#);
     let read = |at: usize| serde_json::from_str::<Value>(&answers[at]).unwrap();

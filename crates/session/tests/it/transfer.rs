@@ -223,18 +223,18 @@ async fn a_session_that_does_not_fit_together_is_refused_with_its_line() {
             "line 3: message 2 has the `id` of an earlier one: msg-1",
         ),
         (twice(attempt), "attempt 1 of turn 1 is out of order"),
-        (without(attempt), "turn 1 has 1 attempts by its field `attempts`, and 0 attempts follow"),
+        (without(attempt), "turn 1 announces 1 attempts in its field `attempts`, but 0 follow"),
         (text.replacen("\"version\":3", "\"version\":9", 1), "line 1: the file has version 9"),
         (
             text.replacen("{\"turn\":{\"id\":4,", "{\"turn\":{\"id\":9223372036854775806,", 1),
-            "turn 9223372036854775806 is beyond turn 9007199254740991",
+            "turn 9223372036854775806 is beyond 9007199254740991",
         ),
         (
             text.replacen("\"createdAt\":", "\"createdAt\":-", 1),
             "line 1: the field `createdAt` is not a time between 1970 and 9999",
         ),
         (without(2), "line 3: message 3 is out of order"),
-        (without(4), "messages, and 4 are announced"),
+        (without(4), "messages, but 4 are announced"),
         (without(content), "is missing"),
         (format!("{text}nonsense"), "expected ident"),
         (

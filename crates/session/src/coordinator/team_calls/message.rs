@@ -1,4 +1,5 @@
-//! Messages of calls: each is stored with the key of its call, so that no attempt of a turn sends one twice.
+//! Messages of calls. Each is stored with the key of its call, so that no attempt of a turn sends a message
+//! twice.
 
 use convoke_core::marker::{Intent, scan};
 use convoke_core::name::NameKey;
@@ -15,9 +16,9 @@ use crate::store::{Store, StoreError};
 use crate::team_tools::FIELD;
 use crate::turn::Turn;
 
-/// The maximum number of messages that the calls of one turn send.
+/// The maximum number of messages that one turn can send through calls.
 pub const MOST_MESSAGES: u32 = 16;
-/// The maximum number of bytes of a message.
+/// The maximum size of a message, in bytes.
 pub const LONGEST_TEXT: usize = 64 << 10;
 
 impl<S: Store> Coordinator<S> {
@@ -82,7 +83,7 @@ impl<S: Store> Coordinator<S> {
             Ok(_) => return Ok(Err("`text` is empty".to_owned())),
             Err(why) => return Ok(Err(why)),
         };
-        // The form in which an agent's reply sets it.
+        // The same form as in an agent's reply.
         let content = format!("The team task has changed.\n\n[TEAM_TASK]\n{text}");
         let routed = route(self.team_agents.team(), &turn.member, &content);
         let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
@@ -91,7 +92,7 @@ impl<S: Store> Coordinator<S> {
             return Ok(Err(why.to_owned()));
         }
         if self.conversation.task() == routed.task.as_deref() {
-            return Ok(Ok("that is the task already".to_owned()));
+            return Ok(Ok("the task is already set to this text".to_owned()));
         }
         self.remember(batch, turn).await?;
         if let Err(why) = self.admit(batch, turn, 0) {
@@ -102,8 +103,7 @@ impl<S: Store> Coordinator<S> {
         Ok(Ok(format!("the task was set by message {}", posted.message)))
     }
 
-    /// Returns a text that may be sent: within its limit, without secrets, and without markers, which would have no
-    /// effect.
+    /// Checks a text: within the limit, without secrets, and without markers, which would have no effect.
     pub(super) fn checked(&self, mut text: String) -> Result<String, String> {
         if text.len() > LONGEST_TEXT {
             return Err(format!(
@@ -125,7 +125,7 @@ impl<S: Store> Coordinator<S> {
         Ok(text)
     }
 
-    /// Fails with the reason if a turn may not send another message to some recipients.
+    /// Checks whether a turn may send another message to these recipients.
     pub(super) fn admit(
         &self,
         batch: &mut Batch,
@@ -217,7 +217,7 @@ impl<S: Store> Coordinator<S> {
         let mut next = self.conversation.clone();
         let at = self.team_agents.now();
         let mut effects = next.add(message, Some(turn.answers), routed, &turn.asker, at);
-        // A person reads it when control returns; a turn would stop the others in front of it.
+        // A person reads the message when control returns. A turn of the person would block the other turns.
         let team = self.team_agents.team();
         for of_person in effects.queued.extract_if(.., |turn| team.is_person(&turn.member)) {
             next.queue.remove(of_person.id);

@@ -1,4 +1,4 @@
-//! The requests of each thread, in order, as deltas.
+//! The requests of each thread, in order, stored as deltas.
 
 use convoke_agent::thread::{
     RequestMeta, RequestOutcome, RequestRecord, RequestTexts, ThreadStoreError,
@@ -19,7 +19,7 @@ use crate::thread::ThreadOwner;
 /// The maximum length of a chain of deltas, which bounds the cost of reading a text.
 const MAX_DEPTH: i64 = 63;
 
-/// Stores a request in a transaction of its own.
+/// Stores a request in its own transaction.
 pub(super) async fn add(
     writer: &Writer,
     record: &RequestRecord,
@@ -39,7 +39,7 @@ pub(super) async fn add(
     }
     lock_thread(&mut transaction, thread).await?;
     let number = last_number(&mut transaction, thread).await? + 1;
-    // A member's first turn has no thread line before its end, so this creates the thread.
+    // A member's first turn adds no thread line before its end, so the thread is created here.
     threads::name(&mut transaction, thread, session).await?;
     // If another process has added a request meanwhile, this one is stored whole.
     let before = before.filter(|_| record.number == number);
@@ -57,8 +57,8 @@ pub(super) async fn add(
     Ok(number)
 }
 
-/// Adds a request of a whole session. `last` is the request before it in its thread, and becomes this one.
-/// Its hashes are not checked: they are when it is read.
+/// Adds a request of an imported session. `last` is the previous request of the thread, and becomes this one.
+/// Hashes are checked only when the request is read.
 pub(super) async fn import(
     connection: &mut Connection,
     session: SessionId,
@@ -131,8 +131,8 @@ pub(super) async fn after(
     rows.iter().map(|row| record(thread, row)).collect()
 }
 
-/// Returns at most `limit` requests after one, each against its predecessor. Costs one pass over the
-/// texts of these requests; holds one request and what each of them added.
+/// Returns at most `limit` requests after one, each as a delta from its predecessor. Makes one pass over the
+/// texts of these requests; holds one request and the additions of each.
 pub(super) async fn deltas_after(
     connection: &mut Connection,
     thread: &ThreadId,
@@ -169,8 +169,8 @@ pub(super) async fn last(
     Ok(Some(record.with_texts(texts)))
 }
 
-/// Returns the texts of a request. Costs at most 64 deltas, of which none but the first is more than
-/// half of its text.
+/// Returns the texts of a request. Applies at most 64 deltas, each but the first at most half the size of its
+/// text.
 pub(super) async fn texts(
     connection: &mut Connection,
     thread: &ThreadId,
@@ -183,7 +183,7 @@ pub(super) async fn texts(
     })
 }
 
-/// Returns the number of a thread's last request; 0 when it has none.
+/// Returns the number of a thread's last request; 0 if it has none.
 async fn last_number(connection: &mut Connection, thread: &ThreadId) -> Result<u64, StoreError> {
     let last = "SELECT COALESCE(MAX(number), 0) AS number FROM request WHERE thread = $1";
     let row = sqlx::query(last).bind(thread.as_str()).fetch_one(connection).await?;
@@ -309,7 +309,7 @@ impl Place<'_> {
         request::checked(text, hash).map_err(|error| damaged(hash, &error))
     }
 
-    /// Returns the deltas of at most `limit` texts after this one, which is `before`.
+    /// Returns the deltas of at most `limit` texts after this one, whose text is `before`.
     async fn deltas(
         self,
         connection: &mut Connection,
@@ -330,8 +330,7 @@ impl Place<'_> {
         let mut deltas = Vec::with_capacity(rows.len());
         for row in &rows {
             let Step { depth, from_start, from_end, between, hash, .. } = Step::read(row)?;
-            // A text that is stored whole, and one that an early version took apart within a character,
-            // are compared again.
+            // Texts stored whole, and texts that an early version split within a character, are compared again.
             let between = String::from_utf8(between).ok().filter(|_| {
                 depth > 0
                     && before.is_char_boundary(from_start)
@@ -355,12 +354,12 @@ impl Place<'_> {
     }
 }
 
-/// A row of a text: how it comes from the one before.
+/// A row of a text: its delta from the previous text.
 struct Step {
     depth: i64,
     from_start: usize,
     from_end: usize,
-    /// May begin or end within a character in rows of early versions.
+    /// Rows of early versions may begin or end within a character.
     between: Vec<u8>,
     hash: ContentHash,
 }
