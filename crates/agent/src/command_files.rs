@@ -1,7 +1,7 @@
 //! The files of a project that name commands for agents' programs and for git: settings, hooks, servers, skills.
 //!
-//! Trust is for these files as they are when the user grants it. A member that may edit the project could otherwise
-//! have its commands run by members with wider permissions.
+//! The user trusts these files in their current state. Otherwise, a member that may edit the project could have
+//! its commands run by members with wider permissions.
 
 mod git_config;
 mod location;
@@ -23,8 +23,8 @@ use self::git_config::GitConfig;
 use self::location::{Location, locate};
 use crate::diagnostics;
 
-/// The files and directories that can name commands for agents' programs, in any directory of a project and above it.
-/// A directory includes everything below it.
+/// The files and directories that can name commands for agents' programs, in any directory of a project and
+/// above it. A directory includes everything below it.
 const ENTRIES: &[&str] = &[
     ".agents",
     ".claude",
@@ -44,7 +44,7 @@ const ENTRIES: &[&str] = &[
     "opencode.jsonc",
 ];
 
-/// Variables, which programs load in their working directory and above it.
+/// Files of variables, which programs load from their working directory and above it.
 const VARIABLES: &str = ".env";
 
 /// Parts of the entries that name no commands.
@@ -57,21 +57,21 @@ const OF_GITHUB: &[&str] = &["agents", "copilot", "hooks", "mcp.json", "skills"]
 /// The files and directories of a repository that name commands, besides its configuration.
 const GIT_ENTRIES: &[&str] = &["branches", "hooks", "remotes"];
 
-/// The directories of a repository that are read otherwise, or hold nothing that a program looks for.
+/// The directories of a repository that are read separately, or contain nothing that a program looks for.
 const NOT_READ_OF_GIT: &[&str] =
     &["branches", "hooks", "lfs", "logs", "modules", "objects", "refs", "remotes", "worktrees"];
 
-/// The maximum number of files, of bytes in them, and of directories within each other. A turn reads all of them.
+/// The maximum number of files, of bytes in them, and of nested directories. Every turn reads all of them.
 const MOST_FILES: usize = 2000;
 const MOST_BYTES: u64 = 64 << 20;
 const MOST_DEPTH: usize = 16;
 /// The maximum number of directories of a project.
 const MOST_DIRECTORIES: usize = 200_000;
 
-/// Stands for what is over a limit, or unclear. It is never trusted.
+/// The hash of a file that is over a limit or cannot be determined. It is never trusted.
 const OVER_LIMIT: &str = "";
 
-/// The number of files that a message names.
+/// The maximum number of files named in a message.
 const NAMED_FILES: usize = 3;
 
 /// The files of a project that name commands, by path, each with its SHA-256.
@@ -80,8 +80,8 @@ const NAMED_FILES: usize = 3;
 pub struct CommandFiles(BTreeMap<String, String>);
 
 impl CommandFiles {
-    /// Reads the files in a project and above it, with paths that are relative to it; `below` are working directories in
-    /// it. Those in the user's home are the user's own.
+    /// Reads the files in a project and above it, with paths relative to the project; `below` are working
+    /// directories in it. Files in the user's home are the user's own and are skipped.
     pub fn read(project: &Path, below: &BTreeSet<PathBuf>, home: Option<&Path>) -> Self {
         let project = project.canonicalize().unwrap_or_else(|_| project.to_owned());
         let home = home.map(|home| home.canonicalize().unwrap_or_else(|_| home.to_owned()));
@@ -108,7 +108,7 @@ impl CommandFiles {
         self.0.keys().map(String::as_str)
     }
 
-    /// Returns the files that are not among the trusted ones, or have changed since. A file that is gone names nothing.
+    /// Returns the files that are not trusted or have changed since. A file that was removed names no commands.
     pub fn changed_since(&self, trusted: &Self) -> Vec<&str> {
         let is_trusted =
             |path: &String, hash: &String| hash != OVER_LIMIT && trusted.0.get(path) == Some(hash);
@@ -116,18 +116,18 @@ impl CommandFiles {
         changed.map(|(path, _)| path.as_str()).collect()
     }
 
-    /// Returns whether a file of this path is among them.
+    /// Returns whether there is a file with this path.
     pub fn contains(&self, path: &str) -> bool {
         self.0.contains_key(path)
     }
 
-    /// Adds the files of another place, under its path.
+    /// Adds the files of another directory, under its path.
     pub fn add(&mut self, place: &Path, files: Self) {
         let named = |path: String| place.join(path).to_string_lossy().into_owned();
         self.0.extend(files.0.into_iter().map(|(path, hash)| (named(path), hash)));
     }
 
-    /// Returns the files in a directory, with paths that are relative to it.
+    /// Returns the files in a directory, with paths relative to it.
     #[must_use]
     pub fn within(&self, directory: &Path) -> Self {
         let below = |(path, hash): (&String, &String)| {
@@ -175,21 +175,21 @@ impl TrustedCommands {
     }
 }
 
-/// Returns the configuration files of the repositories in a directory, as far as the limits allow.
+/// Returns the configuration files of the repositories in a directory, within the limits.
 pub(crate) fn git_configurations(directory: &Path) -> Vec<PathBuf> {
     let mut reading = Reading::new(directory);
     reading.add_below(None);
     reading.configurations
 }
 
-/// The files that were found so far.
+/// A search for command files.
 struct Reading<'a> {
     project: &'a Path,
     found: BTreeMap<String, String>,
     bytes: u64,
     /// The configuration files of repositories.
     configurations: Vec<PathBuf>,
-    /// The directories of the project that are still to be read.
+    /// The directories of the project that were not read yet.
     open: Vec<PathBuf>,
 }
 
@@ -217,7 +217,7 @@ impl Reading<'_> {
             let real = self.project.join(&directory);
             let is_home = home == Some(&real);
             let Ok(listing) = std::fs::read_dir(&real) else {
-                // Programs find what they know the name of also where nothing can be listed.
+                // Programs find files with known names even in a directory that cannot be listed.
                 let is_closed = real.join(".git").symlink_metadata();
                 if !is_closed.is_err_and(|error| error.kind() == PermissionDenied) {
                     self.insert(&directory, OVER_LIMIT.to_owned());
@@ -247,14 +247,14 @@ impl Reading<'_> {
                     }
                 }
             }
-            // A bare repository, such as one that another pushes to.
+            // A bare repository, for example one that another pushes to.
             if parts_of_repository == 3 && !directory.as_os_str().is_empty() {
                 self.add_repository(&directory, &real, &directory);
             }
         }
     }
 
-    /// Has a directory of the project read as any other, too.
+    /// Schedules a directory of the project to be read like any other.
     fn open(&mut self, path: &Path) {
         let metadata = self.project.join(path).symlink_metadata();
         if !path.starts_with("..") && metadata.is_ok_and(|metadata| metadata.is_dir()) {
@@ -273,7 +273,8 @@ impl Reading<'_> {
         self.add_file(path, &self.project.join(path), 0);
     }
 
-    /// Adds what is found at a location under a path that may be another. Links are followed, as the programs do.
+    /// Adds the files at a location under a path, which may differ from the location. Links are followed, as
+    /// programs do.
     fn add_file(&mut self, path: &Path, location: &Path, depth: usize) {
         if WITHOUT_COMMANDS.iter().any(|it| path.ends_with(it)) {
             return self.open(path);
@@ -316,7 +317,7 @@ impl Reading<'_> {
     }
 
     fn hash(&mut self, real: &Path, metadata: &Metadata) -> String {
-        // A hook runs only if it can be executed.
+        // A hook runs only if it is executable.
         let mode = if metadata.permissions().mode() & 0o111 == 0 { "" } else { "x" };
         let Ok(head) = Disk.read_head(real, MOST_BYTES - self.bytes) else {
             return OVER_LIMIT.to_owned();
@@ -326,7 +327,8 @@ impl Reading<'_> {
         if is_whole { hash_of(mode, &head.bytes) } else { OVER_LIMIT.to_owned() }
     }
 
-    /// Adds what a repository names commands with, wherever its files are: its configuration, hooks, and submodules.
+    /// Adds the parts of a repository that can name commands, wherever they are: configuration, hooks and
+    /// submodules.
     fn add_repository(&mut self, path: &Path, location: &Path, worktree: &Path) {
         let GitDirectory { own, common } = match GitDirectory::find(location) {
             Ok(repository) => repository,
@@ -352,7 +354,7 @@ impl Reading<'_> {
         self.add_modules(&path.join("modules"), &own.join("modules"), 0);
     }
 
-    /// Adds the repositories of submodules, whose names may have several parts.
+    /// Adds the repositories of submodules, whose names may have several components.
     fn add_modules(&mut self, path: &Path, location: &Path, depth: usize) {
         let Location::Found(real) = locate(location) else { return };
         let Ok(names) = Disk.names(&real) else { return };
@@ -378,14 +380,14 @@ impl Reading<'_> {
     }
 }
 
-/// The directories of a repository: its own, and the one that it shares with other working trees.
+/// The directories of a repository: its own, and the one shared with other working trees.
 struct GitDirectory {
     own: PathBuf,
     common: PathBuf,
 }
 
 impl GitDirectory {
-    /// Finds the directories as git does; `Missing` if there is no repository.
+    /// Finds the directories like git does; `Missing` if there is no repository.
     fn find(path: &Path) -> Result<Self, Location> {
         let mut own = found(path)?;
         if own.is_file() {
@@ -407,14 +409,14 @@ fn found(path: &Path) -> Result<PathBuf, Location> {
     }
 }
 
-/// Reads the path that a file of git leads to.
+/// Reads the path that a file of git points to.
 fn linked(file: &Path, prefix: &str) -> Result<PathBuf, Location> {
     let text = Disk.read_text(file, FileKind::Configuration).map_err(|_| Location::Unclear)?;
     let path = text.strip_prefix(prefix).ok_or(Location::Unclear)?.trim();
     Ok(file.parent().unwrap_or(file).join(path))
 }
 
-/// Returns whether a file is a sample of a hook, which git writes and does not run.
+/// Returns whether a file is a sample hook, which git creates but does not run.
 fn is_sample(path: &Path) -> bool {
     path.extension().is_some_and(|it| it == "sample")
         && path.parent().is_some_and(|it| it.ends_with("hooks"))
@@ -482,7 +484,7 @@ mod tests {
             ".gemini/.env",
             ".env",
             ".git/hooks/pre-commit",
-            // What is no entry itself may have some in it.
+            // A directory that is not an entry may contain some.
             ".claude/plans/x/.claude/skills/x/SKILL.md",
             ".claude/worktrees/x/.mcp.json",
             ".github/x/.claude/skills/x/SKILL.md",
@@ -511,7 +513,7 @@ mod tests {
         std::fs::set_permissions(&hidden, std::fs::Permissions::from_mode(0o311)).unwrap();
         let check = || before.check(dir.path()).map(|it| it.message);
         if is_root {
-            // Root lists everything.
+            // Root can list everything.
             assert_eq!(check(), None);
         } else {
             assert!(check().is_some_and(|told| told.starts_with("hidden: changed")));
@@ -551,7 +553,7 @@ mod tests {
         write(&dir.path().join("skills/x/SKILL.md"), "one");
         std::fs::create_dir(dir.path().join(".claude")).unwrap();
         std::os::unix::fs::symlink("../skills", dir.path().join(".claude/skills")).unwrap();
-        // A circle of links ends.
+        // A cycle of links ends the search.
         std::os::unix::fs::symlink("..", dir.path().join("skills/x/up")).unwrap();
         let before = trusted(dir.path(), "");
         assert!(before.files.contains(".claude/skills/x/SKILL.md"));
@@ -559,7 +561,7 @@ mod tests {
         assert!(before.check(dir.path()).is_some());
     }
 
-    /// A project in a directory with a repository, in which git and its commands run as the user calls them.
+    /// A project in a directory with a repository, in which git and its hooks run as for the user.
     fn repository(dir: &Path) -> PathBuf {
         let project = dir.join("project");
         std::fs::create_dir_all(&project).unwrap();

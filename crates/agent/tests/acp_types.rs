@@ -1,4 +1,5 @@
-//! The client of ACP against the official types: they write whatever an agent can send, and read whatever is sent to it.
+//! The ACP client against the official types, which write everything that an agent can send and parse
+//! everything that is sent to it.
 
 #![allow(clippy::unwrap_used)]
 
@@ -13,7 +14,7 @@ use convoke_conformance_acp::official::*;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// An agent that is played with the official types.
+/// A simulated agent that uses the official types.
 struct Played {
     session: Session,
     events: Vec<Value>,
@@ -77,7 +78,7 @@ fn wrapped(message: impl Serialize) -> Value {
     serde_json::to_value(JsonRpcMessage::wrap(message)).unwrap()
 }
 
-/// Returns what was written, each message checked by the official types.
+/// Returns the written messages, each checked against the official types.
 fn sent(input: &Input, asked: Option<&str>) -> Vec<Value> {
     let text = std::str::from_utf8(&input.bytes).unwrap();
     let messages = text.lines().map(|line| serde_json::from_str(line).unwrap());
@@ -106,7 +107,7 @@ fn text(words: &str) -> ContentBlock {
     ContentBlock::Text(TextContent::new(words))
 }
 
-/// The options of a session: a mode in groups, a model, and one that is switched on and off.
+/// The options of a session: grouped modes, a model, and an on/off option.
 fn options() -> Vec<SessionConfigOption> {
     let plan = SessionConfigSelectOption::new("plan", "Planning");
     let edit = SessionConfigSelectOption::new("edit", "Editing");
@@ -152,7 +153,7 @@ fn every_request_of_a_turn_is_written_as_the_official_types_write_it() {
     );
     let cancel = played.session.interrupt().unwrap();
     assert_eq!(sent(&cancel, None)[0]["method"], "session/cancel");
-    // Modes as such, in a session that is resumed or loaded.
+    // Modes in their own field, in a session that is resumed or loaded.
     let sessions = SessionCapabilities::new().resume(SessionResumeCapabilities::new());
     let modes = || {
         let modes = vec![SessionMode::new("edit", "Editing"), SessionMode::new("plan", "Planning")];
@@ -225,7 +226,7 @@ fn every_update_is_read() {
         (SessionUpdate::UsageUpdate(cost), vec![]),
         (SessionUpdate::Notice(Notice::new(NoticeSeverity::Warning, "Slow")), vec!["warning"]),
     ] {
-        // A prompt for each, so that none depends on the one before; a thought or a text is whole when another begins.
+        // One prompt each, so that cases are independent. A thought or a text is whole when another one begins.
         let (mut played, prompt) = Played::begin(settings());
         if kinds.first() == Some(&"thinking") && kinds.len() > 1 {
             played.update(SessionUpdate::AgentThoughtChunk(ContentChunk::new(text("hm"))));

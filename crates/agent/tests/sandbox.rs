@@ -1,4 +1,4 @@
-//! A hostile agent under each permission: what the kernel stops, and what it does not.
+//! A hostile agent with each permission: what the kernel stops, and what it does not.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::panic)]
@@ -16,10 +16,10 @@ use tempfile::TempDir;
 
 const HOST: &str = env!("CARGO_BIN_EXE_convoke-test-host");
 
-/// A user without any rights, under whom root's own do not count.
+/// A user without any rights, so that root's rights do not matter.
 const NOBODY: &str = "65534";
 
-/// A home with secrets, a working directory, and a directory outside of both.
+/// A home with secrets, a working directory, and a directory outside both.
 struct Stage {
     dir: TempDir,
     listener: TcpListener,
@@ -27,7 +27,7 @@ struct Stage {
     datagrams: UdpSocket,
     _abstract: UnixListener,
     _unix: (UnixListener, UnixDatagram),
-    /// A process outside of the sandbox, of the same user, that stands for Convoke.
+    /// A process of the same user outside the sandbox, in place of Convoke.
     convoke: Child,
 }
 
@@ -87,7 +87,7 @@ const ATTEMPTS: &[(&str, &str)] = &[
     ("search the keyring", "perl $OUTSIDE/keyring.pl"),
 ];
 
-/// The client of a connection, which is made when it is accepted by the kernel of the other side.
+/// A client that connects; the connection is made when the other side's kernel accepts it.
 const NET: &str = r#"
 use Socket;
 my ($how, $to) = @ARGV;
@@ -121,14 +121,14 @@ my $ptrace = `uname -m` =~ /aarch64/ ? 117 : 101;
 exit(syscall($ptrace, 16, int($ARGV[0]), 0, 0) < 0);
 ";
 
-/// Limits the open files of a process, 0 for its own, to as many as any program needs.
+/// Limits the open files of a process to what any program needs; 0 is its own.
 const LIMIT: &str = r#"
 my $prlimit = `uname -m` =~ /aarch64/ ? 261 : 302;
 my $limits = pack("QQ", 64, 64);
 exit(syscall($prlimit, int($ARGV[0]), 7, $limits, 0) < 0);
 "#;
 
-/// Takes time on a processor or a disk away from a process, 0 for its own.
+/// Takes CPU or disk time away from a process; 0 is its own.
 const SLOW: &str = r#"
 my ($how, $pid) = ($ARGV[0], int($ARGV[1]));
 my ($priority, $disk, $affinity, $scheduler) =
@@ -203,8 +203,8 @@ impl Stage {
             write(&stage.outside().join(name), text);
         }
         std::fs::create_dir(stage.path("tmp")).unwrap();
-        // A copy that any user can run. A process of another test that begins now would inherit a file that is
-        // written here, and it could not be run.
+        // A copy that any user can run. It is copied by another process: a test's child that starts now would
+        // inherit a file opened for writing here, and the copy could not be run.
         let copied = Command::new("cp").arg(HOST).arg(stage.path("host")).status().unwrap();
         assert!(copied.success());
         stage
@@ -226,14 +226,14 @@ impl Stage {
         self.path("outside")
     }
 
-    /// Returns a command that runs one turn of a script, with this stage's variables alone.
+    /// Returns a command that runs one turn of a script with only this host's variables.
     fn turn(&self, permissions: &str, script: &str) -> Command {
         let mut command = Command::new(self.path("host"));
         self.set_up(&mut command, permissions, script);
         command
     }
 
-    /// Returns the same, run by a user without any rights.
+    /// Returns the same command, run by a user without any rights.
     fn turn_of_nobody(&self, permissions: &str, script: &str) -> Command {
         let mut command = as_nobody(self.path("host"));
         self.set_up(&mut command, permissions, script);
@@ -261,7 +261,7 @@ impl Stage {
             .env("CONVOKE_TEST_SHOW", "1");
     }
 
-    /// Gives everything to the user without any rights.
+    /// Gives all files to the user without any rights.
     fn give_away(&mut self) {
         let status =
             Command::new("chown").args(["-R", NOBODY]).arg(self.dir.path()).status().unwrap();
@@ -269,7 +269,7 @@ impl Stage {
         self.convoke.kill().unwrap();
         self.convoke.wait().unwrap();
         self.convoke = as_nobody("sleep").arg("1000").spawn().unwrap();
-        // It is that user's once it has become the program.
+        // The process belongs to that user once it has become the program.
         let name = format!("/proc/{}/comm", self.convoke.id());
         while std::fs::read_to_string(&name).unwrap().trim() != "sleep" {
             std::thread::yield_now();
@@ -305,7 +305,7 @@ fn shown(mut command: Command) -> String {
     text
 }
 
-/// Returns a script that makes every attempt and says which ones succeeded.
+/// Returns a script that makes every attempt and prints those that succeeded.
 fn all_attempts() -> String {
     let attempts = ATTEMPTS.iter().map(|(name, script)| {
         format!("( {script} ) >/dev/null 2>&1 && echo '{name}: open' || echo '{name}: stopped'\n")
@@ -315,7 +315,7 @@ fn all_attempts() -> String {
 
 const PERMISSIONS: [&str; 4] = ["read-only", "edit", "edit-and-network", "full"];
 
-/// Makes every attempt under every permission, on a stage of its own each.
+/// Makes every attempt with every permission, each on its own host.
 fn table(turn: impl Fn(&Stage, &str) -> Command, prepare: impl Fn(&mut Stage)) -> String {
     let columns = PERMISSIONS.map(|permissions| {
         let mut stage = Stage::new();
@@ -407,7 +407,7 @@ fn a_hostile_agent_of_an_ordinary_user_is_stopped_by_the_kernel() {
     assert_eq!(table, HELD, "\n{table}");
 }
 
-/// What the table shows as stopped is open to the same user without a sandbox.
+/// Without a sandbox, the same user can do what the table shows as stopped.
 #[test]
 fn without_a_sandbox_an_ordinary_user_reaches_a_process_of_its_own() {
     let mut stage = Stage::new();
@@ -423,7 +423,7 @@ fn without_a_sandbox_an_ordinary_user_reaches_a_process_of_its_own() {
     }
 }
 
-/// Other kinds of sockets, and the calls that pass by the filter of calls.
+/// Other kinds of sockets, and the system calls that bypass the filter.
 #[test]
 fn sockets_that_port_rules_do_not_know_are_refused_by_the_filter() {
     const TRY: &str = r#"
@@ -448,7 +448,7 @@ print "io_uring: ", ($made >= 0 ? "open" : $! == $ENOSYS ? "refused" : "other: $
     }
 }
 
-/// Root's own capabilities reach devices and the kernel, whatever the files.
+/// Root's capabilities give access to devices and the kernel, regardless of files.
 #[test]
 fn an_agent_of_root_makes_no_devices_and_keeps_the_capabilities_for_its_files() {
     // chown, dac_override, fowner, fsetid, kill, setgid, setuid, setpcap, net_bind_service, setfcap
@@ -482,7 +482,7 @@ fn port_rules_hold_for_the_newer_protocol_of_addresses_too() {
     }
 }
 
-/// Without a relay, what the program itself needs is open, and it is said.
+/// Without a relay, the ports that the program itself needs are open, and reported.
 #[test]
 fn without_a_relay_the_ports_of_models_and_udp_are_open_and_named() {
     let stage = Stage::new();
@@ -496,7 +496,7 @@ fn without_a_relay_the_ports_of_models_and_udp_are_open_and_named() {
     assert!(text.contains("send by TCP fast open: stopped"), "{text}");
     assert!(text.contains("not enforced: network (TCP port 443"), "{text}");
 
-    // The address of its model, as the user configured it.
+    // The address of the program's model, as the user configured it.
     let mut turn = stage.turn("read-only", &all_attempts());
     let model = stage.model.local_addr().unwrap();
     turn.env_remove("CONVOKE_TEST_PORT").env("SOME_BASE_URL", format!("http://{model}/v1"));
@@ -505,14 +505,14 @@ fn without_a_relay_the_ports_of_models_and_udp_are_open_and_named() {
     assert!(text.contains("connect to another port: stopped"), "{text}");
     assert!(text.contains(&format!("TCP port {} of addresses", model.port())), "{text}");
 
-    // Any other address is none of its business.
+    // Addresses of other programs are not opened.
     let mut turn = stage.turn("read-only", &all_attempts());
     turn.env_remove("CONVOKE_TEST_PORT").env("VAULT_ADDR", format!("http://{model}"));
     let text = shown(turn);
     assert!(text.contains("connect to its model: stopped"), "{text}");
 }
 
-/// A program that fails without a key that it was not given says nothing of it.
+/// A program that fails because a key was withheld does not mention the key.
 #[test]
 fn a_program_that_fails_without_its_variables_is_told_of_them() {
     for (script, is_told) in [("exit 3", true), ("echo fine", false)] {
@@ -579,7 +579,7 @@ fn without_landlock_permissions_are_refused_and_never_ignored() {
         let mut turn = stage.turn("read-only", "echo x >inside");
         turn.env("CONVOKE_TEST_ERRNO", errno.to_string());
         let text = shown(turn);
-        assert!(text.contains("nothing on this system enforces `read-only`"), "{text}");
+        assert!(text.contains("this system cannot enforce `read-only`"), "{text}");
         assert!(!stage.work().join("inside").exists());
         let mut turn = stage.turn("full", "echo x >inside");
         turn.env("CONVOKE_TEST_ERRNO", errno.to_string());
@@ -589,7 +589,7 @@ fn without_landlock_permissions_are_refused_and_never_ignored() {
     }
 }
 
-/// A sandbox does not concern files that are open already.
+/// A sandbox does not restrict files that are already open.
 #[test]
 fn an_open_file_of_convokes_caller_does_not_reach_the_agent() {
     for permissions in ["read-only", "full"] {
@@ -608,7 +608,7 @@ fn an_open_file_of_convokes_caller_does_not_reach_the_agent() {
     }
 }
 
-/// Secrets in variables are hidden like those in files, and so is what leads out of the sandbox.
+/// Secrets in variables are hidden like those in files, and so are variables that point outside the sandbox.
 #[test]
 fn variables_with_secrets_are_passed_on_to_full_alone() {
     const NAMES: [&str; 6] = [
@@ -664,7 +664,7 @@ fn a_tool_that_was_stopped_is_shown_although_the_program_succeeds() {
     assert!(text.contains("inside: Permission denied"), "{text}");
 }
 
-/// A working directory that holds the user's secrets opens none of them.
+/// A working directory that contains the user's secrets gives access to none of them.
 #[test]
 fn the_home_as_working_directory_keeps_its_secrets() {
     let stage = Stage::new();
@@ -683,7 +683,7 @@ fn the_home_as_working_directory_keeps_its_secrets() {
     assert_eq!(std::fs::read_to_string(stage.home().join(".claude/settings.json")).unwrap(), "{}");
 }
 
-/// What vanishes between listing and opening needs no rule, and does not keep a program from starting.
+/// Files that vanish between listing and opening need no rule, and do not prevent a program from starting.
 #[test]
 fn a_home_whose_entries_come_and_go_keeps_no_program_from_starting() {
     let stage = Stage::new();

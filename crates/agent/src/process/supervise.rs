@@ -1,4 +1,4 @@
-//! The supervision of one turn: reads output, applies time limits, and always ends.
+//! Supervises one turn: reads output, applies time limits, and always ends.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -31,25 +31,25 @@ use crate::turn::{TurnResult, TurnSide};
 use crate::turn_input::{Lease, Limits};
 use crate::verdict::{Ending, Exit, FailureReason, TerminationCause, Verdict};
 
-/// The size of the tail of the error output that is kept.
+/// The size of the kept tail of the error output.
 const STDERR_KEPT: usize = 16 << 10;
 /// The maximum size of a line of error output.
 const ERROR_LINE: usize = 4 << 10;
-/// The maximum number of queued events; beyond it the child waits for the reader.
+/// The maximum number of queued events. Beyond it, the child waits for the reader.
 const WAITING_EVENTS: usize = 16 << 10;
-/// The maximum size of the answers that a child has asked for and not read.
+/// The maximum size of answers that the child has not read yet.
 const UNREAD_BYTES: usize = 64 << 20;
-/// The time for a process to exit after the end of the turn.
+/// The time limit for a process to exit after the turn.
 const LINGER: Duration = Duration::from_secs(10);
-/// The longest wait before a retry. The turn fails if a server asks for more.
+/// The longest wait before a retry. If a server asks for more, the turn fails.
 const LONGEST_WAIT: Duration = Duration::from_mins(5);
 /// The time limit for a guardian to kill everything; longer than its own limit.
 const END_LIMIT: Duration = Duration::from_secs(45);
 /// The time limit for remaining output after all processes have ended.
 const DRAIN_LIMIT: Duration = Duration::from_secs(5);
 
-/// Starts a program, runs the dialogue, and returns when it and all that it started have ended. Nothing is started for a
-/// turn that is cancelled already.
+/// Starts a program, runs the dialogue, and returns when the program and everything that it started have ended.
+/// If the turn is already cancelled, nothing is started.
 pub async fn supervise(
     launch: &Launch,
     guardian: &Guardian,
@@ -92,7 +92,7 @@ pub async fn supervise(
                 }
                 report = watch.late().await;
             }
-            // Taken before any question too, so that an answer in advance is not one to a later question.
+            // Also read while no question is open, so that an early answer is not applied to a later question.
             (question, answer) = side.answer() => {
                 watch.person_answers(&question, answer);
             }
@@ -130,14 +130,14 @@ pub async fn supervise(
     Ok(watch.close(report, side).await)
 }
 
-/// Waits until a lease is extended, and returns the time that is left; for ever without one.
+/// Waits until a lease is extended, and returns the remaining time. Waits forever without a lease.
 async fn extended(lease: &mut Option<Lease>) -> Duration {
     if let Some(held) = lease
         && let Some(left) = held.extended().await
     {
         return left;
     }
-    // The lease was released or lost: no extension follows.
+    // The lease was released or lost, so no extension follows.
     *lease = None;
     std::future::pending().await
 }
@@ -153,7 +153,8 @@ fn in_time(time: Duration) -> Instant {
     Instant::now() + time.min(LONGEST)
 }
 
-/// The steps of stopping an agent: ask, interrupt, kill. One that stays after its turn is terminated, then killed.
+/// The steps of stopping an agent: ask, interrupt, kill. An agent that stays after its turn is terminated, then
+/// killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum StopStep {
     Running,
@@ -168,17 +169,17 @@ enum StopStep {
 struct Watch<'d> {
     held: GuardedChild,
     input: Option<mpsc::UnboundedSender<Input>>,
-    /// The bytes that were written to the child and that it has not read.
+    /// The number of bytes written to the child that it has not read.
     unread: Arc<AtomicUsize>,
     dialogue: &'d mut dyn Dialogue,
     redactor: &'d Redactor,
     limits: Limits,
     approvals: Approvals,
-    /// Questions that the dialogue has just read.
+    /// The questions that the dialogue has just read.
     asked: Vec<PermissionQuestion>,
-    /// Questions that the agent has withdrawn.
+    /// The questions that the agent has withdrawn.
     withdrawn: Vec<String>,
-    /// Questions that wait for a person.
+    /// The questions that wait for a person.
     questions: Vec<OpenQuestion>,
     lines: Lines,
     error_lines: Lines,
@@ -194,7 +195,7 @@ struct Watch<'d> {
     out_open: bool,
     stop_step: StopStep,
     stop: Option<TerminationCause>,
-    /// Whether the program stayed after its turn, or after it had closed its output, and was ended.
+    /// Whether the program stayed after its turn, or after closing its output, and was terminated.
     is_dismissed: bool,
 }
 
@@ -208,7 +209,7 @@ impl<'d> Watch<'d> {
     ) -> Self {
         let (input, inputs) = mpsc::unbounded_channel();
         let unread = Arc::new(AtomicUsize::new(0));
-        // A separate task, so that a child that does not read cannot block reading from it.
+        // A separate task, so that a child that does not read cannot block reading its output.
         tokio::spawn(feed(stdin, inputs, unread.clone()));
         let turn_end = in_time(limits.turn);
         let lines = if dialogue.reader().is_text() { Lines::text } else { Lines::json };
@@ -257,7 +258,7 @@ impl<'d> Watch<'d> {
         }
     }
 
-    /// Reads a chunk of output; an empty one is its end.
+    /// Reads a chunk of output; an empty chunk is the end.
     async fn output(&mut self, chunk: &[u8]) {
         // The end of the output is handled even over the limit.
         if self.count(chunk.len()).await && !chunk.is_empty() {
@@ -302,11 +303,11 @@ impl<'d> Watch<'d> {
                     self.approvals.simplify(question);
                     let decided = self.approvals.decide(question);
                     if let Some((_, AnsweredBy::Sandbox)) = decided {
-                        // It may show a file that the agent cannot read.
+                        // The diff may show a file that the agent cannot read.
                         question.diff = None;
                     }
                     self.asked.push(question.clone());
-                    // A question that is answered without a person never expires.
+                    // A question that is answered without a person does not expire.
                     *expires_at = if decided.is_some() { 0 } else { now().0.saturating_add(wait) };
                 }
                 EventKind::PermissionAnswered { id, .. } => self.withdrawn.push(id.clone()),
@@ -340,7 +341,7 @@ impl<'d> Watch<'d> {
     /// Resets the deadline for output.
     fn go_on(&mut self) {
         let silence = self.turn_end.min(in_time(self.limits.silence));
-        // An agent that waits for a person is silent, and its time limits are suspended.
+        // An agent that waits for a person is silent, so its time limits are suspended.
         if let Some(expires) = self.questions.iter().map(|open| open.expires).min() {
             self.deadline = expires;
             return;
@@ -429,7 +430,7 @@ impl<'d> Watch<'d> {
         }
     }
 
-    /// Ends a program that stays after its turn.
+    /// Terminates a program that stays after its turn.
     async fn terminate(&mut self) {
         self.is_dismissed = true;
         self.held.terminate().await;
@@ -467,7 +468,7 @@ impl<'d> Watch<'d> {
             StopStep::Asked => self.interrupt().await,
             StopStep::Leaving => self.terminate().await,
             StopStep::Terminated | StopStep::Interrupted => self.kill().await,
-            // The guardian does not answer; closing the socket is the last resort.
+            // The guardian does not respond; closing the socket is the last resort.
             StopStep::Killed | StopStep::Ended => {
                 return Some(ChildEnd::unknown());
             }
@@ -564,7 +565,7 @@ impl Watch<'_> {
         }
     }
 
-    /// Refuses the questions that no person can answer.
+    /// Refuses the questions when no person can answer.
     fn abandon_questions(&mut self) {
         for open in std::mem::take(&mut self.questions) {
             self.turn_end += open.asked.elapsed();
@@ -573,7 +574,7 @@ impl Watch<'_> {
         self.go_on();
     }
 
-    /// Refuses the questions whose time is over.
+    /// Refuses the questions whose time limit has passed.
     fn expire_questions(&mut self) {
         let now = Instant::now();
         let open = std::mem::take(&mut self.questions).into_iter();
@@ -608,7 +609,7 @@ impl Watch<'_> {
     }
 }
 
-/// Returns the reason to stop a turn whose agent is about to retry a request.
+/// Returns the reason to stop a turn whose agent is about to retry a request, if retrying is pointless.
 fn hopeless_retry(
     event: &EventKind<'_>,
     retries: u64,
@@ -640,7 +641,7 @@ fn hopeless_retry(
     }
 }
 
-/// Writes inputs in order, until the child closes its input or there are no more.
+/// Writes inputs in order, until the child closes its input or no more follow.
 async fn feed(
     mut stdin: ChildStdin,
     mut inputs: mpsc::UnboundedReceiver<Input>,

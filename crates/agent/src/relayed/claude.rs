@@ -1,8 +1,8 @@
-//! Claude Code: a settings file names the base URL, and says that the vendor's own endpoint is behind it.
+//! Claude Code: a settings file sets the base URL and marks it as the vendor's own endpoint.
 //!
-//! The `env` of settings files overrides the environment, so the endpoint is looked up in both and the new address goes
-//! into a settings file. Without the second variable the program would send another request to an address that is not
-//! the vendor's: other betas, other cache marks, and in some versions all tools at once.
+//! The `env` of settings files overrides the environment, so the endpoint is looked up in both, and the new
+//! address goes into a settings file. Without the mark, the program would send different requests to an address
+//! that is not the vendor's: other betas, other cache marks, and in some versions all tools at once.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ use crate::claude_settings;
 use crate::turn_input::Trust;
 
 const FIRST_PARTY: &str = "https://api.anthropic.com";
-/// The first renews a sign-in; the second has the settings of an organisation.
+/// The hosts for renewing a sign-in, and for the settings of an organisation.
 const SIGN_IN_HOSTS: &[&str] = &["platform.claude.com", "api.anthropic.com"];
 pub(super) const ASSUME: &str = "_CLAUDE_CODE_ASSUME_FIRST_PARTY_BASE_URL";
 
@@ -30,7 +30,7 @@ pub(super) fn endpoint(started: &Started<'_>) -> Result<ModelEndpoint, CannotRel
         return Err(CannotRelay::Unsupported(why));
     }
     if settings.variable("ANTHROPIC_UNIX_SOCKET").is_some() {
-        let why = "ANTHROPIC_UNIX_SOCKET leads past every base URL".to_owned();
+        let why = "ANTHROPIC_UNIX_SOCKET overrides every base URL".to_owned();
         return Err(CannotRelay::Unsupported(why));
     }
     let endpoint = |base_url: String, variable, is_first_party, sign_in_hosts| ModelEndpoint {
@@ -82,7 +82,7 @@ pub(super) fn point(
     Ok(Pointed { arguments, env: Vec::new() })
 }
 
-/// The variables that settings files set, the strongest first, and the environment below them.
+/// The variables that settings files set, in order of precedence, and the environment below them.
 struct Settings<'a> {
     started: &'a Started<'a>,
     files: Vec<Value>,

@@ -1,6 +1,7 @@
-//! Codex: a setting of the command line names the base URL of its provider. Its adapter takes settings from a variable.
+//! Codex: a setting on the command line sets the base URL of its provider. Its ACP adapter takes settings from
+//! a variable.
 //!
-//! A provider of our own would change the request: the built-in one gets other items, tools and headers.
+//! A custom provider would change the requests: the built-in one gets other items, tools and headers.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -16,7 +17,7 @@ use crate::adapter::codex_provider::{args_setting, provider};
 const API: &str = "https://api.openai.com/v1";
 const CHATGPT: &str = "https://chatgpt.com/backend-api/codex";
 
-/// The first renews a sign-in; the second has the settings of a workspace.
+/// The hosts for renewing a sign-in, and for the settings of a workspace.
 const SIGN_IN_HOSTS: &[&str] = &["auth.openai.com", "chatgpt.com"];
 
 pub(super) fn endpoint(
@@ -63,7 +64,9 @@ pub(super) fn endpoint(
                         )),
                     },
                 }),
-                _ => unsupported(format!("the provider `{name}` of Codex has no base URL here")),
+                _ => unsupported(format!(
+                    "the provider `{name}` of Codex has no base URL in its configuration"
+                )),
             };
         }
     }
@@ -117,7 +120,7 @@ pub(super) fn point(
     if let Some(name) = without_sockets {
         arguments.extend(["-c".to_owned(), format!("{name}=false")]);
     }
-    // 0.98 reads the variable, and later versions the setting.
+    // 0.98 reads the variable, later versions the setting.
     let env = vec![("OPENAI_BASE_URL".into(), base_url.into())];
     Pointed { arguments, env }
 }

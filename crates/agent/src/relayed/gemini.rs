@@ -1,4 +1,4 @@
-//! Gemini CLI: one of three variables, by the way of signing in.
+//! Gemini CLI: one of three variables sets the base URL, depending on the way of signing in.
 
 use std::path::PathBuf;
 
@@ -8,12 +8,12 @@ use serde_json::Value;
 
 use super::{CannotRelay, ModelEndpoint, Pointer, Started};
 
-/// A way of signing in: its variable, and the endpoint that it uses without it.
+/// A way of signing in: its variable, and the default endpoint.
 const KEY: (&str, &str) = ("GOOGLE_GEMINI_BASE_URL", "https://generativelanguage.googleapis.com");
 const LOGIN: (&str, &str) = ("CODE_ASSIST_ENDPOINT", "https://cloudcode-pa.googleapis.com");
 const VERTEX: (&str, &str) = ("GOOGLE_VERTEX_BASE_URL", "https://aiplatform.googleapis.com");
 
-/// The hosts that a sign-in at Google is renewed with, by a person's, a service's or a workload's account.
+/// The hosts that renew a Google sign-in, for the account of a person, a service or a workload.
 pub(super) const GOOGLE_SIGN_IN: &[&str] =
     &["oauth2.googleapis.com", "sts.googleapis.com", "iamcredentials.googleapis.com"];
 
@@ -31,7 +31,7 @@ pub(super) fn endpoint(started: &Started<'_>) -> Result<ModelEndpoint, CannotRel
         Some("vertex-ai") => VERTEX,
         Some("gemini-api-key") => KEY,
         Some(other) => {
-            let why = format!("Gemini CLI signs in by `{other}`, which is not relayed");
+            let why = format!("Gemini CLI signs in with `{other}`, which is not relayed");
             return Err(CannotRelay::Unsupported(why));
         }
         None if started.is_on("GOOGLE_GENAI_USE_GCA") => LOGIN,
@@ -53,7 +53,7 @@ pub(super) fn endpoint(started: &Started<'_>) -> Result<ModelEndpoint, CannotRel
     })
 }
 
-/// A location of Vertex has a host of its own; a key has none.
+/// Returns the host of Vertex: each location has its own; with a key there is no location.
 fn vertex(started: &Started<'_>, usual: &str) -> String {
     let location = started.text("GOOGLE_CLOUD_LOCATION");
     match location.filter(|location| location != "global") {

@@ -91,7 +91,7 @@ impl Root {
         };
         let below = real.strip_prefix(&self.path).map_err(|_| outside())?;
         if self.hidden.iter().any(|hidden| below.starts_with(hidden)) {
-            return Err(Refusal::new(format!("`{given}` holds secrets of the user")));
+            return Err(Refusal::new(format!("`{given}` holds the user's secrets")));
         }
         Ok(below.to_owned())
     }
@@ -196,7 +196,7 @@ impl OpenDirectory {
             return Err(too_large(size));
         }
         let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
-        #[expect(clippy::disallowed_methods, reason = "a limit is taken")]
+        #[expect(clippy::disallowed_methods, reason = "the size is limited")]
         File::from(file).take(limit + 1).read_to_end(&mut bytes).map_err(failed)?;
         match bytes.len() as u64 {
             read if read > limit => Err(too_large(read)),

@@ -1,7 +1,7 @@
-//! Modes and models of a session, chosen by name.
+//! Chooses modes and models of a session by name.
 //!
-//! Agents offer them as configuration options, as modes, or as models of an older form of the protocol. A name is the
-//! id or the displayed name of an offered value, compared without regard to case.
+//! Agents offer them as configuration options, as modes, or as models in an older form of the protocol. A name
+//! is the id or the displayed name of an offered value, compared without regard to case.
 
 use serde_json::{Value, json};
 
@@ -12,14 +12,14 @@ pub(super) enum Choice {
     Model,
 }
 
-/// The result of looking for a name in what a session offers.
+/// The result of looking up a name among the offered values.
 #[derive(Debug, PartialEq)]
 pub(super) enum Found {
-    /// It is chosen already.
+    /// The value is already chosen.
     Current,
-    /// The method and parameters, without the session, that choose it.
+    /// The method and parameters (without the session) that choose the value.
     Request(&'static str, Value),
-    /// It is not offered; these are.
+    /// The value is not among these offered ones.
     Missing(Vec<String>),
     /// The session offers no choice.
     NoChoice,
@@ -34,7 +34,7 @@ impl Choice {
         }
     }
 
-    /// Looks for a name in what the response of `session/new`, `load` or `resume` offers.
+    /// Looks up a name in the response to `session/new`, `load` or `resume`.
     pub fn find(self, name: &str, offered: &Value) -> Found {
         self.find_option(name, &offered["configOptions"])
             .or_else(|| self.find_listed(name, offered))
@@ -77,7 +77,7 @@ impl Choice {
     }
 }
 
-/// Returns the values of an option, which may be in groups, with their names.
+/// Returns the values of an option with their names; values may be grouped.
 fn values(options: &Value) -> Vec<(&str, &str)> {
     let options = options.as_array().map_or(&[][..], Vec::as_slice);
     let flat = options.iter().flat_map(|option| match option["options"].as_array() {
@@ -95,7 +95,7 @@ fn choose(
     request: impl FnOnce(&str) -> (&'static str, Value),
 ) -> Found {
     let exact = values.iter().find(|(value, _)| *value == name);
-    // Ids may be addresses that end with the name.
+    // An id may be a URL that ends in the name.
     let tail = |value: &str| value.rsplit_once('#').is_some_and(|(_, tail)| tail == name);
     let close = || {
         values.iter().find(|(value, shown)| {

@@ -1,4 +1,4 @@
-//! One turn over ACP: initialize, a session, its mode and model, the prompt, and questions in between.
+//! One turn over ACP: initialize, open a session, set mode and model, send the prompt, and answer questions.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -23,17 +23,18 @@ use crate::stream::{Reader, Sink};
 use crate::turn::TurnResult;
 use crate::verdict::{Ending, Failure, FailureReason};
 
-/// The one version of the protocol that is spoken. Asked for a newer one, some agents answer in a draft of it.
+/// The supported protocol version. If asked for a newer one, some agents respond in a draft of it.
 const VERSION: u64 = 1;
-/// The longest silence before the session is open; programs take up to 5 seconds to start.
+/// The longest silence before the session is open. Programs take up to 5 seconds to start.
 const START_TIMEOUT: Duration = Duration::from_mins(2);
-/// The silence after which a loaded session has repeated its history: some repeat it after their response.
+/// The silence after which a loaded session has finished repeating its history. Some agents repeat it after
+/// their response.
 const REPLAY_SILENCE: Duration = Duration::from_millis(500);
-/// The time for a program to exit after its turn; the slowest takes 2 seconds.
+/// The time limit for a program to exit after its turn. The slowest takes 2 seconds.
 const EXIT_LIMIT: Duration = Duration::from_millis(2500);
-/// The maximum number of questions that are open at the same time.
+/// The maximum number of open questions.
 const OPEN_QUESTIONS: usize = 64;
-/// The JSON-RPC errors of a method that is not known, and of a request that its sender withdrew.
+/// JSON-RPC error codes: an unknown method, and a withdrawn request.
 const UNKNOWN_METHOD: i64 = -32601;
 const WITHDRAWN: i64 = -32800;
 
@@ -46,13 +47,13 @@ pub struct SessionSettings {
     pub cwd: PathBuf,
     /// The session to resume.
     pub resume: Option<String>,
-    /// The mode that the user has chosen.
+    /// The mode chosen by the user.
     pub mode: Option<String>,
-    /// The mode that fits the permissions, where the program's default does not.
+    /// The mode for the permissions, if the program's default does not match.
     pub fitting_mode: Option<&'static str>,
-    /// The model, by name; `None` if the program's arguments choose it.
+    /// The model, by name; `None` if the program's arguments set it.
     pub model: Option<String>,
-    /// The model that the program's arguments choose.
+    /// The model that the program's arguments set.
     pub started_model: Option<String>,
     /// The MCP servers of the session.
     pub servers: Vec<Value>,
@@ -60,15 +61,15 @@ pub struct SessionSettings {
     pub meta: Option<Value>,
     /// The permissions that answer questions; `None` to ask a person.
     pub permit: Option<Permit>,
-    /// The files and terminals that the agent is offered.
+    /// The client methods offered to the agent.
     pub client: ClientSettings,
-    /// The title of a call is the command that it runs.
+    /// Whether the title of a call is the command that it runs.
     pub title_is_command: bool,
     /// The instructions for signing in.
     pub sign_in: Option<&'static str>,
 }
 
-/// The request that waits for its response.
+/// The request that is waiting for its response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
     Initialize,
@@ -84,16 +85,16 @@ pub struct Session {
     reader: Acp,
     settings: SessionSettings,
     step: Step,
-    /// The id of the request that waits.
+    /// The id of the waiting request.
     waiting: u64,
-    /// The ways to sign in that the agent offers.
+    /// The sign-in methods that the agent offers.
     ways_to_sign_in: Vec<String>,
     id: Option<String>,
     /// Whether the session repeats its history when it is opened.
     repeats_history: bool,
-    /// The requests that choose mode and model.
+    /// The requests that set mode and model.
     choices: VecDeque<(&'static str, Value)>,
-    /// The open questions, by their id as JSON.
+    /// The open questions, by request id as JSON.
     open: HashMap<String, Asked>,
     /// The actions that a person allowed and the agent has not taken yet.
     allowed: Vec<Allowed>,
@@ -104,7 +105,7 @@ pub struct Session {
 /// The subject of an open question.
 #[derive(Debug)]
 enum Asked {
-    /// A tool of the agent's own, with what the client may be asked to do for it.
+    /// A tool of the agent, with the client actions that its approval covers.
     Tool(Options, Vec<Allowed>),
     Change(Change),
     Command(CommandLine),
@@ -118,19 +119,19 @@ struct Options {
     refuse: Option<String>,
 }
 
-/// An action that was allowed, and needs no other question when the client is asked to take it.
+/// An approved action, which the agent may request from the client without another question.
 #[derive(Debug, PartialEq, Eq)]
 enum Allowed {
     Change(PathBuf, String),
     Command(String),
 }
 
-/// The decision of a member's permissions about an action.
+/// How a member's permissions decide about an action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ruling {
     Allowed,
     Refused(&'static str),
-    /// A person decides.
+    /// Ask a person.
     Asks,
 }
 
@@ -213,8 +214,9 @@ impl Session {
     fn initialized(&mut self, result: &Value, sink: &mut Sink<'_>) -> Input {
         let version = &result["protocolVersion"];
         if version.as_u64() != Some(VERSION) {
-            let message =
-                format!("the agent speaks version {version} of ACP, and Convoke version {VERSION}");
+            let message = format!(
+                "the agent uses version {version} of ACP, but Convoke supports version {VERSION}"
+            );
             return self.fail(Failure::new(FailureReason::Other, message), sink);
         }
         let ways = result["authMethods"].as_array().map_or(&[][..], Vec::as_slice);
@@ -234,7 +236,7 @@ impl Session {
         if let Some(meta) = &self.settings.meta {
             params["_meta"] = meta.clone();
         }
-        // An agent that can do neither starts a new session, which is reported when the ids are compared.
+        // An agent that supports neither starts a new session, which is reported when the ids are compared.
         self.id = self.settings.resume.clone().filter(|_| can_resume || can_load);
         let Some(session) = &self.id else {
             return self.request(Step::Session, "session/new", &params);
@@ -266,7 +268,7 @@ impl Session {
         self.send_next()
     }
 
-    /// Finds the configured mode and model among those of the session.
+    /// Finds the configured mode and model among the offered ones.
     fn choose(&mut self, offered: &Value, sink: &mut Sink<'_>) -> Option<Failure> {
         let chosen = self.settings.mode.clone();
         let fitting = self.settings.fitting_mode.filter(|_| chosen.is_none()).map(str::to_owned);
@@ -290,7 +292,7 @@ impl Session {
                 }
                 Found::NoChoice => {
                     let word = choice.as_str();
-                    (format!("the agent offers no choice of a {word}, and uses its own"), false)
+                    (format!("the agent offers no choice of {word} and uses its own"), false)
                 }
             };
             if is_wrong {
@@ -305,7 +307,7 @@ impl Session {
         None
     }
 
-    /// Sends what comes next: a choice, else the prompt.
+    /// Sends the next request: a choice, else the prompt.
     fn send_next(&mut self) -> Input {
         let session = self.id.clone().unwrap_or_default();
         if let Some((method, mut params)) = self.choices.pop_front() {
@@ -333,13 +335,13 @@ impl Session {
                 } else if self.step == Step::Prompt {
                     self.reader.unknown("session/update of another session", line, sink);
                 } else if !self.repeats_history && Acp::is_content(&params["update"]) {
-                    // No part of the reply to a prompt that was not sent.
+                    // Not part of the reply, because the prompt was not sent yet.
                     self.reader.unknown("session/update before the prompt", line, sink);
                 }
                 Input::nothing()
             }
             "$/cancel_request" => self.withdraw(&params["requestId"], sink),
-            // Extensions begin with an underscore.
+            // Names of extensions begin with an underscore.
             method if method.starts_with('_') => Input::nothing(),
             method => {
                 self.reader.unknown(method, line, sink);
@@ -356,7 +358,7 @@ impl Session {
         line: &str,
         sink: &mut Sink<'_>,
     ) -> Input {
-        // A file or a command must not be written or run in part.
+        // A truncated message must not write part of a file or run part of a command.
         if self.reader.progress().is_line_cut() {
             self.reader.unknown(&format!("{method} over the limits"), line, sink);
             return refuse(id, &Refusal::new(INVALID_PARAMS, "the message is too large"));
@@ -373,7 +375,7 @@ impl Session {
             }
             _ => {}
         }
-        // Some agents call methods that were not advertised; they cope with the error.
+        // Some agents call methods that were not advertised; they handle the error.
         self.reader.unknown(method, line, sink);
         let message = format!("`{method}` is not offered");
         respond(id, "error", &json!({ "code": UNKNOWN_METHOD, "message": message }))
@@ -385,7 +387,7 @@ impl Session {
             let option = offered.iter().find(|option| option["kind"] == kind);
             option.and_then(|option| option["optionId"].as_str()).map(str::to_owned)
         };
-        // Never by position: the first option of some is "always".
+        // Never choose by position: with some agents, the first option is "always".
         let refuse = of_kind("reject_once").or_else(|| of_kind("reject_always"));
         let call = params["toolCall"]["toolCallId"].as_str().unwrap_or_default().to_owned();
         let options = Options { call, allow: of_kind("allow_once"), refuse };
@@ -421,7 +423,7 @@ impl Session {
         Input::nothing()
     }
 
-    /// Puts a question to a person.
+    /// Reports a question for a person.
     fn put(&mut self, question: PermissionQuestion, asked: Asked, sink: &mut Sink<'_>) {
         self.open.insert(question.id.clone(), asked);
         sink(Event::own(EventKind::PermissionAsked { question, expires_at: 0 }));
@@ -431,7 +433,7 @@ impl Session {
         self.settings.client.files || self.settings.client.terminal
     }
 
-    /// Carries out a client request of the agent, within its permissions.
+    /// Executes a client request of the agent, within its permissions.
     fn serve(
         &mut self,
         id: &Value,
@@ -465,7 +467,7 @@ impl Session {
         respond_to(id, done)
     }
 
-    /// Changes a file, or asks a person first.
+    /// Changes a file, or first asks a person.
     fn change(&mut self, id: &Value, change: Change, sink: &mut Sink<'_>) -> Input {
         let question = PermissionQuestion {
             id: id.to_string(),
@@ -480,7 +482,7 @@ impl Session {
         self.decide(question, Asked::Change(change), &allowed, ruling, sink)
     }
 
-    /// Starts a command, or has a person asked.
+    /// Starts a command, or first asks a person.
     fn command(&mut self, id: &Value, line: CommandLine, sink: &mut Sink<'_>) -> Input {
         let text = line.text();
         let question = PermissionQuestion {
@@ -496,7 +498,7 @@ impl Session {
         self.decide(question, Asked::Command(line), &Allowed::Command(text), ruling, sink)
     }
 
-    /// Decides by the permissions of the member, by what a person allowed before, or has a person asked.
+    /// Decides by the member's permissions or an earlier approval, or asks a person.
     fn decide(
         &mut self,
         question: PermissionQuestion,
@@ -522,7 +524,7 @@ impl Session {
         Input::nothing()
     }
 
-    /// Acts on the answer to a question.
+    /// Applies the answer to a question.
     fn act(&mut self, id: &Value, asked: Asked, decision: Decision, sink: &mut Sink<'_>) -> Input {
         let is_allowed = decision == Decision::Allowed;
         let done = match asked {
@@ -547,15 +549,16 @@ impl Session {
         respond_to(id, done)
     }
 
-    /// Reports a call that is allowed and cannot be: what is allowed here holds once.
+    /// Reports an allowed call that the agent offers no one-time option for. An approval never lasts longer
+    /// than one call.
     fn note_missing_option(&mut self, options: &Options, sink: &mut Sink<'_>) {
         if options.allow.is_none() {
             self.reader.end_refused(&options.call, sink);
-            self.deny("a call: the agent offers no option that allows it once", sink);
+            self.deny("a call: the agent offers no option to allow it once", sink);
         }
     }
 
-    /// Reports that something was not done for the agent.
+    /// Reports a refused action.
     fn deny(&mut self, what: &str, sink: &mut Sink<'_>) {
         let message = format!("refused {what}");
         self.reader.warn(Diagnostic::new(diagnostics::AGENT_TOOL_DENIED, message), sink);

@@ -1,4 +1,4 @@
-//! Files and questions about them, with an agent that is played here.
+//! File access and questions, with a simulated agent.
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -216,7 +216,7 @@ fn a_person_is_asked_about_a_change_with_its_diff() {
         assert!(asked.unwrap().diff.unwrap().contains("-one\n-two\n+x\n"));
         assert_eq!(played.answer(decision)["error"].is_null(), is_made, "{decision:?}");
         assert_eq!(std::fs::read_to_string(&path).unwrap() == "x\n", is_made);
-        // A path outside is no question.
+        // A path outside the directory is refused without a question.
         assert!(played.write("/etc/passwd", "x")["error"].is_object());
     }
 }
@@ -243,7 +243,7 @@ fn what_a_person_allowed_as_a_tool_is_not_asked_again() {
     let asked = json!({"toolCall": call, "options": options});
     assert_eq!(played.request("session/request_permission", asked), Value::Null);
     assert_eq!(played.answer(Decision::Allowed)["result"]["outcome"]["optionId"], "yes");
-    // Another text is another question; the text that was allowed is written once.
+    // Another text needs another question; the allowed text is written once.
     assert_eq!(played.write(&path, "y\n"), Value::Null);
     played.answer(Decision::Refused);
     assert!(played.write(&path, "x\n")["error"].is_null());

@@ -181,6 +181,6 @@ fn what_is_known_of_calls_is_bounded_and_goes_when_they_end() {
         tell(&mut reader, id, "completed");
     }
     assert_eq!(reader.tools.held(), 0);
-    // Each begins and ends once, also if nothing is kept of it.
+    // Each call begins and ends once, even if nothing else of it is kept.
     assert_eq!((steps.iter().filter(|it| **it).count(), steps.len()), (100, 200));
 }
