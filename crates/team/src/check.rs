@@ -10,7 +10,7 @@ use crate::file::ReadMember;
 use crate::meant::is_person;
 use crate::section::Place;
 
-/// The references of a team file: the agents of this machine, and files beside it.
+/// The references of a team file: the agents of this machine, and files next to the team file.
 pub trait References {
     /// Returns the names of all agents.
     fn agents(&self) -> Vec<&str>;
@@ -18,7 +18,7 @@ pub trait References {
     /// Checks one setting of a member whose agent is known.
     fn check(&self, settings: &AgentSettings, setting: &str) -> Result<(), BadReference>;
 
-    /// Returns the required settings of the agent that neither these settings nor the user's configuration have.
+    /// Returns the agent's required settings that are in neither these settings nor the user's configuration.
     fn missing(&self, settings: &AgentSettings) -> Vec<(&'static str, BadReference)>;
 }
 
@@ -27,7 +27,7 @@ pub trait References {
 pub struct BadReference {
     /// The kind of error.
     pub code: TeamFileCode,
-    /// Completes a sentence that begins with the name of the setting.
+    /// The end of a sentence that begins with the name of the setting.
     pub problem: String,
     /// The fix.
     pub fix: String,
@@ -60,7 +60,7 @@ pub(crate) fn check_member(
             note(span, setting, bad);
         }
     }
-    // An invalid setting was reported already.
+    // An invalid setting was already reported.
     for (setting, bad) in references.missing(settings) {
         if !places.contains_key(setting) {
             note(agent.value.clone(), setting, bad);
@@ -98,7 +98,7 @@ fn meant(agent: &str, names: &[&str]) -> String {
     if let Some((_, name)) =
         known.iter().find(|(words, name)| begins(words) && names.contains(name))
     {
-        return format!("write `agent = \"{name}\"`; a `model` is a setting of its own");
+        return format!("write `agent = \"{name}\"`; `model` is a separate setting");
     }
     if begins(&["gpt", "openai", "o1", "o3", "o4"]) {
         return "write `agent = \"codex\"` for the program, or `agent = \"api\"` with `base-url` and \

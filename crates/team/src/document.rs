@@ -8,8 +8,8 @@ use crate::error::{Problem, TeamFileCode, TeamFileErrors, locate};
 use crate::section::Section;
 use crate::syntax::{SyntaxErrors, foreign_problem};
 
-/// Parses a TOML text and reads its settings with `read`, which collects their problems. Returns every error, syntax
-/// errors included.
+/// Parses a TOML text and reads its settings with `read`, which collects their problems. Returns every error,
+/// including syntax errors.
 pub fn read_document<T>(
     text: &str,
     read: impl FnOnce(Section<'_>, &mut Vec<Problem>) -> T,
@@ -30,7 +30,8 @@ pub fn read_document<T>(
     }
 }
 
-/// Joins the syntax errors, one per line, with the problems that they did not cause. O(text + errors · log(lines)).
+/// Joins the syntax errors, one per line, with the problems that they did not cause. O(text + errors ·
+/// log(lines)).
 fn beside_syntax(text: &str, errors: &[Error], others: Vec<Problem>) -> Vec<Problem> {
     let syntax = SyntaxErrors::new(text);
     let headers = syntax.headers();

@@ -25,7 +25,7 @@ pub struct TeamFileError {
     pub message: String,
     /// The fix.
     pub fix: String,
-    /// The line of the file, shortened, with a caret below the error; empty when the file has no text.
+    /// The line of the file, shortened, with a caret below the error; empty if the file has no text.
     pub excerpt: String,
 }
 
@@ -113,7 +113,7 @@ impl TeamFileErrors {
         errors
     }
 
-    /// Returns the whole report. Each error begins with `FILE:LINE:`.
+    /// Returns the full report. Each error begins with `FILE:LINE:`.
     pub fn report(&self, file: &str) -> String {
         let mut text = String::new();
         for TeamFileError { line, message, fix, excerpt, .. } in &self.errors {
@@ -162,10 +162,10 @@ pub struct Problem {
     pub fix: String,
 }
 
-/// The maximum number of errors that are reported: a file of 1 MiB can hold hundreds of thousands.
+/// The maximum number of reported errors. A file of 1 MiB can contain hundreds of thousands.
 const MOST: usize = 1000;
 
-/// Locates problems in a text, in its order. O(text + problems · log(lines)).
+/// Locates problems in a text, in order. O(text + problems · log(lines)).
 pub(crate) fn locate(text: &str, mut problems: Vec<Problem>) -> Option<TeamFileErrors> {
     problems.sort_by_key(|problem| (problem.span.start, problem.span.end));
     problems.dedup();
@@ -237,7 +237,7 @@ impl<'t> Lines<'t> {
 /// The maximum number of characters of a line that an excerpt shows before and after the start of an error.
 const REACH: usize = 60;
 
-/// Returns a line, shortened, and below it a caret. A value that may be a secret is not shown.
+/// Returns a shortened line with a caret below it. A value that may be a secret is not shown.
 fn excerpt(line: &str, marked: Range<usize>) -> String {
     let shown_to = visible(line);
     let marked =
@@ -264,7 +264,7 @@ fn excerpt(line: &str, marked: Range<usize>) -> String {
     add(&line[from..marked.start], None);
     let marked_end = marked.end.min(to);
     if marked.is_empty() {
-        // A missing setting: the caret marks its place.
+        // For a missing setting, the caret marks its position.
         let rest = &line[marked.start..to];
         let first = rest.chars().next().map_or(0, char::len_utf8);
         match first {
@@ -283,7 +283,8 @@ fn excerpt(line: &str, marked: Range<usize>) -> String {
     format!("{}\n{}", source.trim_end(), caret.trim_end())
 }
 
-/// Returns the length of the part of a line that may be shown: of a setting that may hold a secret, only its name.
+/// Returns the length of the part of a line that may be shown: only the name of a setting that may hold a
+/// secret.
 fn visible(line: &str) -> usize {
     let Some(equals) = line.find('=') else { return line.len() };
     let name = line[..equals].to_ascii_lowercase();

@@ -1,4 +1,4 @@
-//! Reads a team file: every setting, and every error at once.
+//! Reads a team file: every setting, with all errors together.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -19,13 +19,13 @@ use crate::quantity::{bytes, duration};
 use crate::section::{Elsewhere, Form, Place, Section, member_fix, whole_number};
 use crate::{Briefing, ChangesInContext, Limits, Team, WorkspaceChoice};
 
-/// A parsed member, with the places of its settings.
+/// A parsed member, with the positions of its settings.
 pub(crate) struct ReadMember {
     pub(crate) member: Member,
     pub(crate) places: BTreeMap<&'static str, Place>,
 }
 
-/// Parses a team file. Checks what it refers to only if `references` are given.
+/// Parses a team file. Checks references only if `references` are given.
 pub(crate) fn parse(
     text: &str,
     references: Option<&dyn References>,
@@ -44,7 +44,7 @@ pub(crate) fn parse(
     })
 }
 
-/// Returns the problem if the team has no agent.
+/// Returns a problem if the team has no agent.
 fn no_agent(members: &[ReadMember]) -> Option<Problem> {
     let last = members.last()?;
     if members.iter().any(|read| read.member.agent().is_some()) {
@@ -109,7 +109,7 @@ fn read_team(mut top: Section<'_>, problems: &mut Vec<Problem>) -> (Team, Vec<Re
     (team, members)
 }
 
-/// Rejects files for workspaces if no member has a workspace of its own.
+/// Rejects settings about workspace files if no member has its own workspace.
 fn refuse_unused_paths(
     top: &mut Section<'_>,
     team: &Team,
@@ -118,7 +118,7 @@ fn refuse_unused_paths(
 ) {
     let has_own = |settings: &AgentSettings| match settings.workspace.or(team.workspace) {
         Some(choice) => choice == WorkspaceChoice::Own,
-        // Members that may write get one if turns run at the same time.
+        // Members that may change files get a workspace if turns run at the same time.
         None => team.limits.parallel,
     };
     let agents = || members.iter().filter_map(|read| Some((read, read.member.agent()?)));
@@ -130,16 +130,14 @@ fn refuse_unused_paths(
             problems.push(Problem {
                 span: place.key.clone(),
                 code: TeamFileCode::UnusedSetting,
-                message: format!(
-                    "`member.{name}.{key}` is not used: {name} has no workspace of its own"
-                ),
+                message: format!("`member.{name}.{key}` is not used: {name} has no own workspace"),
                 fix: fix.to_owned(),
             });
         }
         if let Some(place) = top.places.get(key).cloned()
             && !agents().any(|(_, settings)| has_own(settings))
         {
-            let message = format!("`{key}` is not used: no member has a workspace of its own");
+            let message = format!("`{key}` is not used: no member has its own workspace");
             top.problem(place.key, TeamFileCode::UnusedSetting, message, fix);
         }
     }
@@ -208,7 +206,7 @@ fn read_limits(top: &mut Section<'_>, problems: &mut Vec<Problem>) -> Limits {
     limits
 }
 
-/// Reads the members. Also returns whether there are any, right or wrong. O(members).
+/// Reads the members. Also returns whether there are any, valid or not. O(members).
 fn read_members(top: &mut Section<'_>, problems: &mut Vec<Problem>) -> (Vec<ReadMember>, bool) {
     let mut members = Vec::new();
     let Some(value) = top.take("member") else { return (members, false) };
@@ -256,7 +254,7 @@ fn refuse_duplicates(
     for (key, name, compared) in own.iter().flatten() {
         if let Some(other) = names.get(compared) {
             let span = section.places.get(key).map_or(header.clone(), |place| place.value.clone());
-            let message = format!("`{name}` is the name of another member, `{other}`, too");
+            let message = format!("`{name}` is also the name of another member, `{other}`");
             let fix = "rename one of them; case, spaces, `-` and `_` make no difference";
             section.problem(span, TeamFileCode::DuplicateMember, message, fix);
         }
@@ -266,7 +264,7 @@ fn refuse_duplicates(
     }
 }
 
-/// Reads a member; one without a usable name, or that is neither an agent nor a person, is a problem.
+/// Reads a member. A member without a valid name, or that is neither an agent nor a person, is a problem.
 fn read_member(section: &mut Section<'_>, header: Range<usize>) -> Option<Member> {
     let name = read_name(section, "name");
     if let Some(name) = &name {
@@ -294,7 +292,7 @@ fn read_member(section: &mut Section<'_>, header: Range<usize>) -> Option<Member
         let fix = "name an agent, such as `agent = \"claude\"`, or write `human = true`";
         section.problem(header, TeamFileCode::Missing, message, fix);
     }
-    // The settings of an unknown agent are read too, because each may be wrong.
+    // The settings of an unknown agent are read too, to report their errors.
     let kind = if is_agent || human != Some(true) {
         MemberKind::Agent(Box::new(read_agent(section, agent.unwrap_or_default())))
     } else {
@@ -406,7 +404,7 @@ const MEMBER: &[&str] = &[
     "tools",
 ];
 
-/// The tables, each with its position in a file and the fix for a setting of it.
+/// The tables, each with its position in a file and the fix for a misplaced setting.
 const TABLES: [(&[&str], &str, &str); 4] = [
     (TOP, "the top of the file", "above the first `[…]` line"),
     (CONTEXT, "`[context]`", "below `[context]`"),
@@ -422,7 +420,7 @@ fn elsewhere(key: &str, value: &DeValue<'_>, own: &[&'static str]) -> Option<Els
     let is_setting = |settings: &[&str]| {
         settings.contains(&key) && !["context", "limits", "member"].contains(&key)
     };
-    // Below another header, a setting that exists at the top and in members is meant for the top.
+    // Below another header, a setting that exists both at the top and in members belongs to the top.
     let exact = TABLES.iter().find(|(settings, ..)| is_setting(settings));
     if let Some((_, table, place)) = exact {
         let message = format!("is a setting of {table}");
@@ -461,7 +459,7 @@ fn read_window(section: &mut Section<'_>) -> Option<usize> {
     section.read("window", &form, |value| usize::try_from(whole_number(&value)?).ok())
 }
 
-/// The minimum budget; headers and truncation marks need at least that.
+/// The minimum budget, which headers and truncation marks need.
 const LEAST_BYTES: u64 = 16;
 
 fn read_max_bytes(section: &mut Section<'_>) -> Option<u64> {
@@ -477,7 +475,7 @@ fn read_max_bytes(section: &mut Section<'_>) -> Option<u64> {
     section.read("max-bytes", &form, |value| size(&value).filter(|&size| size >= LEAST_BYTES))
 }
 
-/// Reads a name by which a member can be addressed.
+/// Reads a name with which a member can be addressed.
 fn read_name(section: &mut Section<'_>, key: &'static str) -> Option<String> {
     let name = section.string(key, &format!("{key} = \"max\""))?;
     match problem_with_name(&name) {
@@ -489,15 +487,15 @@ fn read_name(section: &mut Section<'_>, key: &'static str) -> Option<String> {
     }
 }
 
-/// The maximum length of a name in characters; every prompt of the team repeats it.
+/// The maximum length of a name in characters. Every prompt of the team repeats it.
 const LONGEST_NAME: usize = 100;
 
-/// Returns why a name cannot address a member, and the fix.
+/// Returns the reason why a name cannot address a member, and the fix.
 fn problem_with_name(name: &str) -> Option<(String, &'static str)> {
     if let Some(unseen) = name.chars().find(|c| is_unseen(*c)) {
         let code = u32::from(unseen);
         let problem = format!(
-            "contains U+{code:04X}, a character that cannot be seen: one name could look like another"
+            "contains U+{code:04X}, an invisible character: one name could look like another"
         );
         return Some((problem, "remove the character"));
     }

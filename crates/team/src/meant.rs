@@ -1,12 +1,12 @@
-//! Other words for settings, which similar spelling does not find.
+//! Finds the setting that a wrong word means when the spelling is not similar.
 
 use convoke_core::name::nearest;
 use toml::de::DeValue;
 
-/// A setting that a wrong word probably means.
+/// The setting that a wrong word probably means.
 pub(crate) struct Meant {
     pub(crate) setting: &'static str,
-    /// The fix, where it is more than the name of the setting.
+    /// The fix, if it is more than the name of the setting.
     pub(crate) fix: Option<String>,
 }
 
@@ -82,12 +82,12 @@ const ABSENT: &[(&[&str], &str)] = &[
     ),
     (
         &["mcp", "mcp-servers", "mcpservers", "skills", "plugins"],
-        "each agent loads its own, as `convoke explain` and its program's configuration say",
+        "each agent loads its own; `convoke explain` and its program's configuration show them",
     ),
 ];
 
-/// Returns the setting of another table that a word means. Short names are excluded: they are similar to too many
-/// others.
+/// Returns the setting of another table that a word means. Short names are excluded, because they resemble too
+/// many others.
 pub(crate) fn meant_elsewhere(
     written: &str,
     value: &DeValue<'_>,
@@ -98,7 +98,7 @@ pub(crate) fn meant_elsewhere(
     (is_synonym || word.len() > 4).then(|| meant(written, value, known)).flatten()
 }
 
-/// Returns the setting that a word means: one that is spelt like it, or another word for it.
+/// Returns the setting that a word means: one with a similar spelling, or a synonym.
 pub(crate) fn meant(written: &str, value: &DeValue<'_>, known: &[&'static str]) -> Option<Meant> {
     let word = normalized(written);
     let near = nearest(written, known.iter().copied());
@@ -109,7 +109,7 @@ pub(crate) fn meant(written: &str, value: &DeValue<'_>, known: &[&'static str]) 
     Some(Meant { setting, fix: fix(&word, setting, value) })
 }
 
-/// Returns why a setting does not exist, for settings that other programs have.
+/// Returns the reason why a setting of other programs does not exist.
 pub(crate) fn absent(written: &str) -> Option<&'static str> {
     let word = normalized(written);
     ABSENT.iter().find(|(words, _)| words.contains(&&*word)).map(|(_, why)| *why)
@@ -119,7 +119,7 @@ fn normalized(written: &str) -> String {
     written.to_ascii_lowercase().replace('_', "-")
 }
 
-/// Returns the fix where the value has to change with the name.
+/// Returns the fix if the value must change with the name.
 fn fix(word: &str, setting: &str, value: &DeValue<'_>) -> Option<String> {
     let text = value.as_str().filter(|text| is_plain(text));
     match setting {

@@ -16,30 +16,30 @@ pub struct Section<'t> {
     path: String,
     table: DeTable<'t>,
     asked: Vec<&'static str>,
-    /// The places of the settings that were found.
+    /// The positions of the settings that were found.
     pub places: BTreeMap<&'static str, Place>,
     problems: Vec<Problem>,
-    /// The position that is reported for missing settings: the end of the text.
+    /// The end of the text, which is the position reported for missing settings.
     end: usize,
 }
 
 /// The maximum number of unknown keys in a table that get a suggestion.
 const MOST_SUGGESTIONS: usize = 100;
 
-/// The place of a setting in the text.
+/// The position of a setting in the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
-    /// The name, in bytes of the text.
+    /// The byte range of the name.
     pub key: Range<usize>,
-    /// The value.
+    /// The byte range of the value.
     pub value: Range<usize>,
 }
 
-/// The form of a setting's value: its TOML types, a description, and an example.
+/// What a setting's value must be: TOML types, a description, and an example.
 pub struct Form<'a> {
     /// The TOML types.
     pub types: &'a [&'a str],
-    /// Completes "must be …".
+    /// The end of a sentence that begins with "must be".
     pub must_be: &'a str,
     /// A valid line.
     pub example: &'a str,
@@ -47,11 +47,11 @@ pub struct Form<'a> {
 
 /// A setting that belongs to another table.
 pub struct Elsewhere {
-    /// Completes a sentence that begins with the name of the setting.
+    /// The end of a sentence that begins with the name of the setting.
     pub message: String,
     /// The fix.
     pub fix: String,
-    /// Whether the name is spelt exactly like the setting there.
+    /// Whether the name is exactly that of the setting in the other table.
     pub is_exact: bool,
 }
 
@@ -96,7 +96,7 @@ impl<'t> Section<'t> {
         self.places.contains_key(key)
     }
 
-    /// Reads a value of some form. An invalid one is recorded as a problem and read as absent.
+    /// Reads a value of this form. An invalid value is recorded as a problem and counts as absent.
     pub fn read<T>(
         &mut self,
         key: &'static str,
@@ -140,7 +140,7 @@ impl<'t> Section<'t> {
         })
     }
 
-    /// Reads one of a few words.
+    /// Reads one of several fixed words.
     pub fn word<W: Word>(&mut self, key: &'static str) -> Option<W> {
         let first = W::WORDS.first().map_or("", |(word, _)| word);
         let example = format!("{key} = \"{first}\"");
@@ -181,7 +181,7 @@ impl<'t> Section<'t> {
     /// Reads a list of texts for the operating system.
     pub fn arguments(&mut self, key: &'static str, example: &str) -> Vec<String> {
         let must_be = "a list of strings without NUL characters";
-        // For a command line in one string, the fix shows the list.
+        // If the command line is one string, the fix shows it as a list.
         let written = self.table.get(key).and_then(|value| value.get_ref().as_str());
         let words =
             written.filter(|text| text.len() <= 60 && text.split_whitespace().all(is_plain));
@@ -245,7 +245,7 @@ impl<'t> Section<'t> {
         variables
     }
 
-    /// Removes a table from this one; an absent one is empty.
+    /// Removes a table from this one; a missing table counts as empty.
     #[must_use]
     pub fn table(&mut self, key: &'static str) -> Section<'t> {
         let example = format!("[{key}]");
@@ -298,7 +298,7 @@ impl<'t> Section<'t> {
         found
     }
 
-    /// Reads the name of a variable. A key that was entered by mistake is rejected and not repeated.
+    /// Reads the name of a variable. A key entered by mistake is rejected and not printed.
     pub fn variable_name(&mut self, key: &'static str) -> Option<String> {
         let form = Form {
             types: &["string"],
@@ -333,11 +333,11 @@ impl<'t> Section<'t> {
         list.unwrap_or_default()
     }
 
-    /// Reads a model's name, which programs get as an argument.
+    /// Reads the name of a model, which programs get as an argument.
     pub fn model(&mut self) -> Option<String> {
         let form = Form {
             types: &["string"],
-            must_be: "a name that does not begin with `-`, which programs take for an option",
+            must_be: "a name that does not begin with `-`, which programs parse as an option",
             example: "model = \"opus\"",
         };
         let is_name =
@@ -371,8 +371,8 @@ impl<'t> Section<'t> {
         self.problem(span, TeamFileCode::InvalidValue, message, fix);
     }
 
-    /// Rejects unknown keys, and adds the problems of this table to `problems`. `order` is that of the documentation;
-    /// `elsewhere` explains settings of other tables.
+    /// Rejects unknown keys, and adds the problems of this table to `problems`. `order` is the order of the
+    /// documentation; `elsewhere` explains settings of other tables.
     pub fn finish(
         mut self,
         order: &[&str],
@@ -392,7 +392,7 @@ impl<'t> Section<'t> {
                 (None, None)
             };
             let (message, fix) = match suggestions {
-                // A name that is correct elsewhere is not a misspelling.
+                // A name that is valid in another table is not a misspelling.
                 (Some(Elsewhere { message, fix, is_exact: true }), _)
                 | (Some(Elsewhere { message, fix, .. }), None) => {
                     (format!("`{field}` {message}"), fix)
@@ -421,7 +421,7 @@ impl<'t> Section<'t> {
         problems.append(&mut self.problems);
     }
 
-    /// Returns the fix for a setting without a similar one.
+    /// Returns the fix for a setting that resembles no other.
     fn remove(&self, name: &str) -> String {
         if let Some(why) = absent(name) {
             return format!("remove it; {why}");
@@ -449,9 +449,9 @@ pub(crate) fn member_fix(value: &DeValue<'_>) -> String {
     };
     match named {
         Some(name) => {
-            format!("write `[[member]]`, in two brackets, and below it `name = \"{name}\"`")
+            format!("write `[[member]]`, with double brackets, and below it `name = \"{name}\"`")
         }
-        None => "write `[[member]]`, in two brackets".to_owned(),
+        None => "write `[[member]]`, with double brackets".to_owned(),
     }
 }
 

@@ -216,7 +216,7 @@ fn a_thread_is_compacted_and_brought_back_by_hand() {
     let undone = String::from_utf8(context.output(&undo, b"").stdout).expect("UTF-8");
     let beginning = "compaction of the thread undone: 5 items (";
     assert!(undone.starts_with(beginning) && undone.ends_with(" bytes) restored\n"), "{undone}");
-    assert!(context.run(&undo).contains("has no compaction that could be undone"));
+    assert!(context.run(&undo).contains("has no compaction to undo"));
     answer(&context, &["--thread", &thread, "Second"]);
     let body = &model.bodies()[2];
     assert!(body.contains("One.") && !body.contains("SUMMARY"));
@@ -351,7 +351,7 @@ fn a_link_out_of_a_project_that_is_not_trusted_is_not_sent() {
 
     let asked = context.run(&["ask", "Hello"]);
     assert!(asked.contains("project-file.outside"), "{asked}");
-    assert!(asked.contains("leads out of a project that is not trusted"), "{asked}");
+    assert!(asked.contains("is a link out of a project that is not trusted"), "{asked}");
     let run = context.run(&["run", "Hello"]);
     assert!(run.contains("project-file.outside"), "{run}");
     let expected =

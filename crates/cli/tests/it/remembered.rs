@@ -129,7 +129,7 @@ fn a_request_that_is_none_is_refused_with_its_line_and_nothing_is_imported() {
     let outcome = "\"outcome\":\"{\\\"failed\\\":[]";
     let cases = [
         (with(about, "\"about\":\"{\\\"when\\\":"), "about", "missing field `at`"),
-        (with("\\\"bytes\\\":", "\\\"bytes\\\":1"), "about", "bytes by its field, but"),
+        (with("\\\"bytes\\\":", "\\\"bytes\\\":1"), "about", "bytes, but"),
         (with(outcome, "\"outcome\":\"{\\\"failed\\\":7"), "outcome", "invalid type: integer `7`"),
         (with("One?", "Two?"), "body", "the text does not have the hash"),
         (with("\"fromStart\":0", "\"fromStart\":9"), "body", "the delta refers to bytes outside"),

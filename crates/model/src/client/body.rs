@@ -1,4 +1,4 @@
-//! The body of a request, which notes when a connection takes it.
+//! The body of a request, which records when a connection takes it.
 
 use std::convert::Infallible;
 use std::pin::Pin;

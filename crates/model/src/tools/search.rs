@@ -15,7 +15,7 @@ use rustix::fs::FileType;
 const MOST_MATCHES: usize = 200;
 const MOST_FILES: usize = 20_000;
 const MOST_DEPTH: usize = 32;
-/// Longer lines are shown around the match.
+/// The length above which only the part of a line around the match is shown.
 const LINE_BYTES: usize = 300;
 const MORE_LINES: &str = "there are more lines";
 /// Directories that are not searched.
@@ -149,8 +149,8 @@ impl PassedOver {
 }
 
 impl Found<'_> {
-    /// Searches a directory in the order of names. Links and ignored files are skipped, unless the directory itself
-    /// was asked for.
+    /// Searches a directory in the order of names. Skips links and ignored files, unless the directory itself
+    /// is ignored.
     fn directory(
         &mut self,
         directory: &OpenDirectory,
@@ -207,7 +207,7 @@ impl Found<'_> {
 
     fn file(&mut self, shown: &str, text: &str) {
         self.files += 1;
-        // Most files have no match and are not split into lines.
+        // Most files have no match and need not be split into lines.
         if self.finder.find(text.as_bytes()).is_none() {
             return;
         }

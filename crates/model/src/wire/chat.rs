@@ -51,7 +51,7 @@ struct Choice {
 struct Delta {
     content: Option<String>,
     refusal: Option<String>,
-    /// Servers have two names for reasoning.
+    /// The reasoning, for which servers use two names.
     reasoning_content: Option<String>,
     reasoning: Option<Value>,
     tool_calls: Option<Vec<CallDelta>>,
@@ -85,7 +85,7 @@ impl Reader {
         }
     }
 
-    /// Returns whether the finish reason has arrived; some servers end the stream with it.
+    /// Returns whether the finish reason has arrived. Some servers end the stream with it.
     pub fn has_finished(&self) -> bool {
         self.finish_reason.is_some()
     }

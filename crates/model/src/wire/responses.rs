@@ -20,7 +20,7 @@ pub(crate) struct Reader {
     items: Vec<ResponseItem>,
     /// The streamed text of the current message, in case the complete item does not arrive.
     text: Bounded,
-    /// The remaining bytes of deltas to show, of messages and of reasoning.
+    /// The remaining bytes of deltas to show, for messages and for reasoning.
     shown: [usize; 2],
     cut_bytes: u64,
     usage: Option<Usage>,
@@ -28,7 +28,7 @@ pub(crate) struct Reader {
     stopped: Option<FinishReason>,
 }
 
-/// The fields of an event. Deltas, by far the most frequent, borrow from the line.
+/// The fields of an event. Deltas, by far the most frequent events, borrow from the line.
 #[derive(Deserialize)]
 #[serde(bound(deserialize = "'de: 'a"))]
 struct Event<'a> {
@@ -43,7 +43,7 @@ struct Event<'a> {
     message: Option<Value>,
 }
 
-/// The events that are parsed, apart from `response.created`, which only names the model.
+/// The events that are parsed, except `response.created`, which only names the model.
 const EVENTS_READ: [&str; 10] = [
     "response.output_text.delta",
     "response.refusal.delta",
@@ -126,7 +126,7 @@ impl Reader {
         }
     }
 
-    /// Handles an event over the size limit by its name alone.
+    /// Handles an event over the size limit, using only its name.
     fn oversized(&mut self, name: &str, deltas: &mut impl Extend<ResponseDelta>) {
         match name {
             "response.output_item.done" => {
@@ -188,7 +188,7 @@ impl Reader {
     }
 
     pub fn into_answer(mut self) -> Answer {
-        // There is always room, except in a failed response.
+        // Fails only in a failed response.
         let _ = self.keep_streamed_text();
         Answer {
             items: self.items,
@@ -218,7 +218,7 @@ fn is_of_no_concern(data: &str) -> bool {
     named.is_ok_and(|event| !EVENTS_READ.contains(&&*event.kind))
 }
 
-/// Converts arguments to JSON text, if a server sends the JSON value itself.
+/// Converts arguments to JSON text, for servers that send the JSON value itself.
 fn as_json_text(arguments: Option<&mut Value>) {
     if let Some(arguments) = arguments.filter(|it| it.is_object() || it.is_array()) {
         *arguments = Value::String(arguments.to_string());

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::client::CallError;
 
-/// Reads events given by their data, and returns what was heard and what it came to.
+/// Parses events given by their data, and returns the deltas and the answer.
 fn read(wire: Wire, events: &[Value]) -> (Vec<ResponseDelta>, Answer) {
     let mut reader = Reader::new(wire, 1000);
     let mut heard = Vec::new();
@@ -146,7 +146,7 @@ fn calls_are_bounded_on_either_wire() {
         assert!(error.contains("more than 256 tool calls"), "{error}");
         assert_eq!(calls(&answer).len(), 256, "{wire:?}");
     }
-    // Also where they come only at the end.
+    // Also if they arrive only at the end.
     let output: Vec<Value> = (0..300).map(|number| call_item(number)["item"].take()).collect();
     let (heard, _) = read(
         Wire::Responses,

@@ -120,10 +120,10 @@ async fn requests_that_do_not_fit_are_refused_with_their_line_and_field_and_noth
             changed("\"between\":\"by hand ", "\"between\":\"by band "),
             ada(1, "the field `body`: the text does not have the hash"),
         ),
-        (changed(about, "\\\"bytes\\\":1"), ada(0, "the field `about`: it says 1")),
+        (changed(about, "\\\"bytes\\\":1"), ada(0, "the field `about`: it records 1")),
         (
             changed("\\\"unchangedBytes\\\":1", "\\\"unchangedBytes\\\":999"),
-            ada(0, "the field `about`: it"),
+            ada(0, "the field `about`: more bytes"),
         ),
         (
             format!("{text}{of_ada}\n"),

@@ -107,7 +107,7 @@ fn check(meta: &RequestMeta, texts: &RequestTexts) -> Result<(), BadField> {
     let stored = texts.body.len() as u64;
     if !meta.redacted && meta.bytes != stored {
         let bytes = meta.bytes;
-        return bad("about", format!("it has {bytes} bytes by its field, but {stored} are stored"));
+        return bad("about", format!("it records {bytes} bytes, but {stored} are stored"));
     }
     if meta.unchanged_bytes > stored {
         return bad("about", "more bytes are unchanged than there are".to_owned());
