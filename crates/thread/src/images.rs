@@ -1,4 +1,4 @@
-//! Images for a model: read from a file, resized, and encoded as a data URL.
+//! Images for a model: read from a file, resized, and encoded as data URLs.
 
 use std::io::Cursor;
 use std::path::Path;
@@ -15,7 +15,7 @@ const MAX_WIDTH: u32 = 2048;
 const MAX_HEIGHT: u32 = 768;
 const JPEG_QUALITY: u8 = 85;
 
-/// Reads an image file as a data URL. A failure is the text that the model reads instead.
+/// Reads an image file as a data URL. The error is a text that the model reads instead.
 ///
 /// `shown` is the path as the user gave it, for the text.
 pub fn data_url(files: &dyn Files, path: &Path, shown: &Path) -> Result<String, String> {
@@ -48,9 +48,9 @@ pub fn data_url(files: &dyn Files, path: &Path, shown: &Path) -> Result<String, 
 }
 
 enum Fitted {
-    /// The file can be sent as it is.
+    /// The file can be sent unchanged.
     Unchanged(ImageFormat),
-    /// The file had to be encoded again.
+    /// The file was encoded again.
     Encoded(ImageFormat, Vec<u8>),
 }
 

@@ -1,4 +1,4 @@
-//! Truncates texts that are too long for a model's policy in the middle.
+//! Truncates texts that are too long for a model's policy, in the middle.
 
 use convoke_core::ledger::estimate_tokens;
 
@@ -6,7 +6,7 @@ use crate::history::Piece;
 use crate::item::ContentItem;
 use crate::model::TruncationPolicy;
 
-/// The estimated bytes of a token, as in [`estimate_tokens`].
+/// The estimated number of bytes per token, as in [`estimate_tokens`].
 const BYTES_PER_TOKEN: u64 = 4;
 
 impl TruncationPolicy {
@@ -65,7 +65,7 @@ pub(crate) fn truncate_middle(text: &str, policy: TruncationPolicy) -> Option<Cu
     Some(Cut { text: [&text[..head], &mark, &text[tail..]].concat(), pieces })
 }
 
-/// Truncates the texts of an output to a common limit; images stay. `None` if everything fits.
+/// Truncates the texts of an output to a common limit, and keeps images. `None` if everything fits.
 pub(crate) fn truncate_parts(
     parts: &[ContentItem],
     policy: TruncationPolicy,

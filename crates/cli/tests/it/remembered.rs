@@ -154,7 +154,7 @@ fn a_thread_that_is_none_is_refused_with_its_line_and_nothing_is_imported() {
     let at = all.lines().position(|line| line.contains(usage)).expect("a line") + 1;
     let with = |other: &str| all.replacen(usage, &format!("\"line\":\"{other}"), 1);
     let cases = [
-        (with("{\\\"usages\\\""), "not a line of a thread: `usages` is not known"),
+        (with("{\\\"usages\\\""), "not a line of a thread: unknown kind `usages`"),
         (with("\\\"usage\\\""), "not a line of a thread: trailing characters"),
         (with("{\\\"undone\\\":0,\\\"x\\\""), "undoes line 0 of the thread"),
     ];

@@ -5,7 +5,7 @@ use convoke_files::MemoryTree;
 use super::{Found, Scope, Search, Switches, find, read};
 use crate::project_doc::Rules;
 
-/// The owners of the places, in the order of the search.
+/// The owners of the directories, in the order of the search.
 const SCOPES: [Scope; 6] =
     [Scope::Repo, Scope::User, Scope::User, Scope::System, Scope::Admin, Scope::Repo];
 

@@ -1,4 +1,4 @@
-//! Makes a history acceptable to the API: every call has an output, every output a call.
+//! Makes a history acceptable to the API: every call gets an output, and every output has a call.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -19,7 +19,7 @@ pub struct Sent<'a> {
     pub item: Cow<'a, ResponseItem>,
     /// The origin.
     pub origin: Cow<'a, Origin>,
-    /// Whether it was restored from an earlier turn.
+    /// Whether the item was restored from an earlier turn.
     pub is_restored: bool,
 }
 
@@ -37,7 +37,7 @@ enum Pairing<'a> {
     Custom(&'a str),
 }
 
-/// Returns the items that are sent, in one pass over the history.
+/// Returns the items to send, in one pass over the history.
 pub fn normalize<'a>(entries: &'a [Entry], diagnostics: &mut Vec<Diagnostic>) -> Vec<Sent<'a>> {
     let calls: HashSet<_> = entries.iter().filter_map(|it| expects(&it.item)).collect();
     let outputs: HashSet<_> = entries.iter().filter_map(|it| answers(&it.item)).collect();
@@ -75,7 +75,7 @@ pub fn normalize<'a>(entries: &'a [Entry], diagnostics: &mut Vec<Diagnostic>) ->
     sent
 }
 
-/// Returns whether one item is the call and the other its output.
+/// Returns whether one item is a call and the other its output.
 pub(super) fn are_partners(one: &ResponseItem, other: &ResponseItem) -> bool {
     let call_and_output = |call, output| {
         let expected = expects(call);

@@ -16,7 +16,7 @@ use crate::user_input::UserInput;
 #[derive(Debug)]
 pub(super) struct Compacting {
     context: TurnContext,
-    /// The history that is sent; its oldest items are removed until it fits.
+    /// The history to send; its oldest items are removed until it fits.
     history: History,
     request: Arc<Request>,
     place: Place,
@@ -34,23 +34,23 @@ impl Compacting {
     }
 }
 
-/// The place of the compaction.
+/// Where the compaction happens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
-    /// The model, by writing a summary.
+    /// In the model, which writes a summary.
     Local,
-    /// The server, in its own way.
+    /// In the server.
     Remote,
 }
 
 /// The step after a compaction.
 #[derive(Debug)]
 pub(super) enum Then {
-    /// The end of the turn.
+    /// End the turn.
     Finish,
-    /// The turn that was about to begin.
+    /// Start the turn that was about to begin.
     Begin(Vec<UserInput>),
-    /// The turn that it interrupted.
+    /// Continue the interrupted turn.
     Continue,
 }
 

@@ -30,7 +30,7 @@ pub enum Step {
 pub enum Outcome {
     /// The model has answered.
     Finished,
-    /// It failed, for this reason.
+    /// The turn failed, for this reason.
     Failed(String),
 }
 
@@ -39,11 +39,11 @@ pub enum Outcome {
 pub struct Answer {
     /// The items that arrived.
     pub items: Vec<ResponseItem>,
-    /// All tokens of the request and the answer.
+    /// All tokens of the request and the response.
     pub tokens: Option<u64>,
     /// Whether the server counts past reasoning.
     pub reasoning_is_counted: bool,
-    /// The failure, if it failed.
+    /// The failure, if there is one.
     pub failure: Option<Failure>,
 }
 
@@ -64,23 +64,23 @@ pub enum Failure {
 /// The state of a thread.
 #[derive(Debug, Default)]
 pub(super) enum State {
-    /// Waits for a turn.
+    /// Waiting for a turn.
     #[default]
     Idle,
-    /// Waits for the response to a request.
+    /// Waiting for the response to a request.
     Sampling { context: TurnContext, request: Arc<Request>, tries: Tries },
-    /// Waits for the results of tools.
+    /// Waiting for tool results.
     Tools { context: TurnContext },
-    /// Waits for the response to a compaction request.
+    /// Waiting for the response to a compaction request.
     Compacting(Box<Compacting>),
 }
 
 /// The failures after which a request is retried.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum RetryPolicy {
-    /// Those that can pass.
+    /// Transient failures.
     Transient,
-    /// All of them, for a local compaction.
+    /// All failures, for a local compaction.
     AllFailures,
     /// Only server errors, for a compaction by the server.
     ServerErrors,
@@ -107,7 +107,7 @@ impl Thread<'_> {
             model: self.model()?,
             output_schema: overrides.output_schema.clone(),
         };
-        // An item of this turn is cut by the policy of this turn's model.
+        // Items of this turn are truncated by the policy of this turn's model.
         let before = std::mem::replace(&mut self.previous, context.clone());
         if !self.seeded {
             self.seed_with(&context);
@@ -159,8 +159,8 @@ impl Thread<'_> {
         }
     }
 
-    /// Ends the turn because the user interrupted it, after the last tool results. The user's input is kept, even if
-    /// a compaction was to precede it.
+    /// Ends the turn because the user interrupted it, after the last tool results. The user's input is kept,
+    /// even if a compaction was to come first.
     pub fn interrupt(&mut self, results: Vec<ResponseItem>) {
         if let State::Compacting(compacting) = std::mem::take(&mut self.state)
             && let Some(inputs) = compacting.into_inputs()

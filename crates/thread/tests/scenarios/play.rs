@@ -1,4 +1,4 @@
-//! Plays a scenario: lays its files out, makes its turns, compares every request.
+//! Replays a scenario: creates its files, runs its turns, and compares every request.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ use crate::sources::Sources;
 use crate::tools::Tools;
 use crate::tree::{Tree, pack_folder};
 
-/// Plays a scenario and returns the records of its threads; an error names the first difference.
+/// Replays a scenario and returns the records of its threads. An error names the first difference.
 pub(crate) fn play(scenario: &Scenario, packs: &Path) -> Result<Vec<Record>, String> {
     let folder = pack_folder(scenario, packs);
     let pack = Pack::load(&Disk, &folder).map_err(|error| told(&error))?;
@@ -48,7 +48,7 @@ pub(crate) fn play(scenario: &Scenario, packs: &Path) -> Result<Vec<Record>, Str
         compared: 0,
     };
     let is_app = scenario.text("driver") == Some("app");
-    // A long-lived program is one run, whatever restarts it tells of.
+    // A long-lived program counts as one run, even with restarts.
     let runs = scenario.list("runs").iter();
     for run in runs.take(if is_app { 1 } else { usize::MAX }) {
         player.run(run)?;
@@ -70,12 +70,12 @@ struct Player<'s> {
     script: Script<'s>,
     tools: Tools<'s>,
     decisions: VecDeque<Value>,
-    /// The threads so far, as their records.
+    /// The records of the threads so far.
     records: Vec<Record>,
     compared: usize,
 }
 
-/// The parts of a player that a turn changes, apart from the files that threads borrow.
+/// The parts of a player that a turn changes, without the files that threads borrow.
 struct ScenarioThread<'p, 's> {
     scenario: &'s Scenario,
     tree: &'p Tree,
@@ -111,7 +111,7 @@ impl Player<'_> {
         Machine {
             home: path("home"),
             codex_home: path("codexHome").unwrap_or_default(),
-            // A process knows its directory without links.
+            // A process sees its directory without links.
             cwd: self.tree.canonicalize(&cwd).unwrap_or(cwd),
             shell: shell_name(&self.tree, Some(shell), &search_path).to_owned(),
             tmpdir: env("TMPDIR").map(PathBuf::from),
@@ -230,7 +230,7 @@ struct Client<'c, 's> {
     setup: Setup<'c>,
     scenario: &'s Scenario,
     records: &'c mut Vec<Record>,
-    /// The thread at work, and the place of its record.
+    /// The current thread, and the index of its record.
     current: Option<(Thread<'c>, usize)>,
 }
 
@@ -292,7 +292,7 @@ impl Client<'_, '_> {
                 let (thread, _) = self.current.as_mut().ok_or("there is no thread")?;
                 thread.roll_back(usize::try_from(turns).unwrap_or(usize::MAX));
             }
-            // The thread lives on in its record.
+            // The thread continues from its record.
             "restart" => {}
             "sh" => {
                 let fields = step.as_object().into_iter().flatten();
@@ -355,7 +355,7 @@ impl ScenarioThread<'_, '_> {
         self.drive(thread, first, requests, interrupt)
     }
 
-    /// Answers and runs tools until a turn is over.
+    /// Answers requests and runs tools until a turn is over.
     fn drive(
         &mut self,
         thread: &mut Thread<'_>,
@@ -403,7 +403,7 @@ impl ScenarioThread<'_, '_> {
         }
     }
 
-    /// Takes the user's decisions over some calls; returns whether one of them ends the turn.
+    /// Applies the user's decisions about some calls. Returns whether one of them ends the turn.
     fn decide(&mut self, thread: &mut Thread<'_>, calls: usize) -> bool {
         let mut cancelled = false;
         for _ in 0..calls {
@@ -434,7 +434,7 @@ impl ScenarioThread<'_, '_> {
         self.tools.run(calls, number.unwrap_or(0), cwd, self.tree)
     }
 
-    /// Returns the tools that the next of these requests that offers any offered.
+    /// Returns the tools that the next of these requests with tools offered.
     fn offered_tools(&self, requests: &[usize]) -> Vec<Value> {
         let tools = requests.iter().filter_map(|number| {
             let body = &self.scenario.request(*number)?["body"];

@@ -1,6 +1,6 @@
-//! Compares our records of threads with the session files that the program wrote.
+//! Compares the records of threads with the session files that the program wrote.
 //!
-//! This is told and does not decide: a session file may hold what a request never shows.
+//! Differences are reported but are not failures: a session file may contain what a request never shows.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use convoke_thread::record::{Event, Record, read_rollout};
 
 use crate::scenario::Scenario;
 
-/// The number of session files that agree with our records.
+/// The number of session files that agree with the records.
 #[derive(Default)]
 pub(crate) struct Tally {
     agree: usize,
@@ -59,10 +59,10 @@ fn difference(theirs: &Record, ours: &Record) -> Option<String> {
     }
 }
 
-/// Returns what both sides tell alike: items without ids, compactions, and the counts of servers.
+/// Returns what both sides have in common: items without ids, compactions, and the counts of servers.
 ///
-/// The estimate that precedes a compaction or a roll-back is left out: it counts the real paths of
-/// the run, which the captures no longer show.
+/// The estimate before a compaction or a roll-back is left out: it depends on the real paths of the run, which
+/// the captures no longer show.
 fn told(record: &Record) -> Vec<String> {
     let mut told = Vec::new();
     let mut counted = None;

@@ -106,10 +106,7 @@ impl<S: Store> Coordinator<S> {
     /// Checks a text: within the limit, without secrets, and without markers, which would have no effect.
     pub(super) fn checked(&self, mut text: String) -> Result<String, String> {
         if text.len() > LONGEST_TEXT {
-            return Err(format!(
-                "`text` has {} bytes, and the limit is {LONGEST_TEXT}",
-                text.len()
-            ));
+            return Err(format!("`text` has {} bytes; the limit is {LONGEST_TEXT}", text.len()));
         }
         self.team_agents.redactor.redact_in_place(&mut text);
         let scanned = scan(&text, self.team_agents.team().context.text);
