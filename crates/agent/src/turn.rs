@@ -211,7 +211,7 @@ impl TurnSide {
         redact_verdict(&mut result.verdict, &self.redactor);
         let verdict = result.verdict.clone();
         self.send(Event::own(EventKind::Finished { verdict })).await;
-        // Fails only if the turn was dropped, and then nobody reads the result.
+        // Fails only if the turn was dropped, in which case the result is not read.
         let _ = self.result.send(result);
     }
 }

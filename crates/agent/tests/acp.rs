@@ -8,7 +8,6 @@
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -20,6 +19,7 @@ use convoke_agent::stream::TurnPhase;
 use convoke_agent::stream::acp::Acp;
 use convoke_agent::verdict::{Ending, Exit, TerminationCause};
 use convoke_conformance_acp as acp;
+use convoke_core::figures::hexadecimal;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -72,11 +72,7 @@ fn recordings() -> Vec<PathBuf> {
 }
 
 fn hash(text: &str) -> String {
-    let mut hash = String::new();
-    for byte in Sha256::digest(text.as_bytes()) {
-        write!(hash, "{byte:02x}").unwrap();
-    }
-    hash
+    hexadecimal(&Sha256::digest(text.as_bytes()))
 }
 
 fn is_sent(line: &Value, method: &str) -> bool {

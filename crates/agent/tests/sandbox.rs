@@ -20,7 +20,7 @@ const HOST: &str = env!("CARGO_BIN_EXE_convoke-test-host");
 const NOBODY: &str = "65534";
 
 /// A home with secrets, a working directory, and a directory outside both.
-struct Stage {
+struct SandboxHost {
     dir: TempDir,
     listener: TcpListener,
     model: TcpListener,
@@ -151,7 +151,7 @@ use Errno;
 exit(syscall($keyctl, 0, -3, 0) < 0 && $! == Errno::ENOSYS());
 ";
 
-impl Stage {
+impl SandboxHost {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let listener = TcpListener::bind("0.0.0.0:0").unwrap();
@@ -277,7 +277,7 @@ impl Stage {
     }
 }
 
-impl Drop for Stage {
+impl Drop for SandboxHost {
     fn drop(&mut self) {
         let closed = self.home().join("closed");
         let _ = std::fs::set_permissions(closed, std::fs::Permissions::from_mode(0o700));
@@ -316,9 +316,12 @@ fn all_attempts() -> String {
 const PERMISSIONS: [&str; 4] = ["read-only", "edit", "edit-and-network", "full"];
 
 /// Makes every attempt with every permission, each on its own host.
-fn table(turn: impl Fn(&Stage, &str) -> Command, prepare: impl Fn(&mut Stage)) -> String {
+fn table(
+    turn: impl Fn(&SandboxHost, &str) -> Command,
+    prepare: impl Fn(&mut SandboxHost),
+) -> String {
     let columns = PERMISSIONS.map(|permissions| {
-        let mut stage = Stage::new();
+        let mut stage = SandboxHost::new();
         prepare(&mut stage);
         let text = shown(turn(&stage, permissions));
         assert!(text.starts_with("done\n"), "{permissions}: {text}");
@@ -402,15 +405,17 @@ fn a_hostile_agent_is_stopped_by_the_kernel() {
 #[test]
 fn a_hostile_agent_of_an_ordinary_user_is_stopped_by_the_kernel() {
     let attempts = all_attempts();
-    let table =
-        table(|stage, permissions| stage.turn_of_nobody(permissions, &attempts), Stage::give_away);
+    let table = table(
+        |stage, permissions| stage.turn_of_nobody(permissions, &attempts),
+        SandboxHost::give_away,
+    );
     assert_eq!(table, HELD, "\n{table}");
 }
 
 /// Without a sandbox, the same user can do what the table shows as stopped.
 #[test]
 fn without_a_sandbox_an_ordinary_user_reaches_a_process_of_its_own() {
-    let mut stage = Stage::new();
+    let mut stage = SandboxHost::new();
     stage.give_away();
     let process = format!("/proc/{}", stage.convoke.id());
     for (program, argument) in [
@@ -438,7 +443,7 @@ my $parameters = "\0" x 120;
 my $made = syscall(425, 1, $parameters);
 print "io_uring: ", ($made >= 0 ? "open" : $! == $ENOSYS ? "refused" : "other: $!"), "\n";
 "#;
-    let stage = Stage::new();
+    let stage = SandboxHost::new();
     write(&stage.outside().join("sockets.pl"), TRY);
     for permissions in ["read-only", "edit"] {
         let text = shown(stage.turn(permissions, "perl $OUTSIDE/sockets.pl"));
@@ -455,7 +460,7 @@ fn an_agent_of_root_makes_no_devices_and_keeps_the_capabilities_for_its_files() 
     const KEPT: u64 =
         1 | 1 << 1 | 1 << 3 | 1 << 4 | 1 << 5 | 1 << 6 | 1 << 7 | 1 << 8 | 1 << 10 | 1 << 31;
     for permissions in ["read-only", "edit", "edit-and-network"] {
-        let stage = Stage::new();
+        let stage = SandboxHost::new();
         let script = "mknod $TMPDIR/device c 1 3 || echo none; grep CapEff /proc/self/status";
         let text = shown(stage.turn(permissions, script));
         let left = text.lines().find_map(|line| line.strip_prefix("CapEff:")).unwrap().trim();
@@ -473,7 +478,7 @@ fn port_rules_hold_for_the_newer_protocol_of_addresses_too() {
     for (permissions, cell) in
         [("read-only", "stopped"), ("edit", "stopped"), ("edit-and-network", "open")]
     {
-        let stage = Stage::new();
+        let stage = SandboxHost::new();
         let script = "perl $OUTSIDE/net.pl tcp6 $PORT6 && echo open || echo stopped";
         let mut turn = stage.turn(permissions, script);
         turn.env("PORT6", &port);
@@ -485,7 +490,7 @@ fn port_rules_hold_for_the_newer_protocol_of_addresses_too() {
 /// Without a relay, the ports that the program itself needs are open, and reported.
 #[test]
 fn without_a_relay_the_ports_of_models_and_udp_are_open_and_named() {
-    let stage = Stage::new();
+    let stage = SandboxHost::new();
     let mut turn = stage.turn("read-only", &all_attempts());
     turn.env_remove("CONVOKE_TEST_PORT");
     let text = shown(turn);
@@ -516,7 +521,7 @@ fn without_a_relay_the_ports_of_models_and_udp_are_open_and_named() {
 #[test]
 fn a_program_that_fails_without_its_variables_is_told_of_them() {
     for (script, is_told) in [("exit 3", true), ("echo fine", false)] {
-        let stage = Stage::new();
+        let stage = SandboxHost::new();
         let mut turn = stage.turn("read-only", script);
         turn.env("MY_API_KEY", "x-y-z").env("OTHER", "x");
         let text = shown(turn);
@@ -549,7 +554,7 @@ fn an_older_landlock_names_what_it_leaves_open() {
         (5, &["signal Convoke"], "signals to other processes; "),
         (6, &[], ""),
     ] {
-        let stage = Stage::new();
+        let stage = SandboxHost::new();
         let mut turn = stage.turn("read-only", &all_attempts());
         turn.env("CONVOKE_TEST_ABI", abi.to_string());
         let text = shown(turn);
@@ -575,7 +580,7 @@ fn an_older_landlock_names_what_it_leaves_open() {
 #[test]
 fn without_landlock_permissions_are_refused_and_never_ignored() {
     for errno in [nix::libc::ENOSYS, nix::libc::EOPNOTSUPP, nix::libc::EPERM] {
-        let stage = Stage::new();
+        let stage = SandboxHost::new();
         let mut turn = stage.turn("read-only", "echo x >inside");
         turn.env("CONVOKE_TEST_ERRNO", errno.to_string());
         let text = shown(turn);
@@ -593,7 +598,7 @@ fn without_landlock_permissions_are_refused_and_never_ignored() {
 #[test]
 fn an_open_file_of_convokes_caller_does_not_reach_the_agent() {
     for permissions in ["read-only", "full"] {
-        let stage = Stage::new();
+        let stage = SandboxHost::new();
         let script = "ls -l /proc/self/fd >fds; cat <&9; echo x >&8; echo fine";
         let turn = stage.turn(permissions, script);
         let mut command = Command::new("/bin/sh");
@@ -622,7 +627,7 @@ fn variables_with_secrets_are_passed_on_to_full_alone() {
     for (permissions, is_there) in
         [("read-only", false), ("edit-and-network", false), ("full", true)]
     {
-        let stage = Stage::new();
+        let stage = SandboxHost::new();
         let mut turn = stage.turn(permissions, "env | cut -d= -f1");
         turn.envs(NAMES.map(|name| (name, "x-y-z")));
         let text = shown(turn);
@@ -639,7 +644,7 @@ fn variables_with_secrets_are_passed_on_to_full_alone() {
 
 #[test]
 fn a_daemon_stays_confined_and_ends_with_the_turn() {
-    let stage = Stage::new();
+    let stage = SandboxHost::new();
     let script = "perl -MPOSIX=setsid -e '
         exit 0 if fork; setsid; exit 0 if fork;
         open(F, \">\", \"$ENV{TMPDIR}/daemon\"); print F $$; close F;
@@ -657,7 +662,7 @@ fn a_daemon_stays_confined_and_ends_with_the_turn() {
 
 #[test]
 fn a_tool_that_was_stopped_is_shown_although_the_program_succeeds() {
-    let stage = Stage::new();
+    let stage = SandboxHost::new();
     let text = shown(stage.turn("read-only", "echo x >inside; echo fine; exit 0"));
     assert!(text.starts_with("done\nfine"), "{text}");
     assert!(text.contains("sandbox.stopped: `read-only` stopped a tool: "), "{text}");
@@ -667,7 +672,7 @@ fn a_tool_that_was_stopped_is_shown_although_the_program_succeeds() {
 /// A working directory that contains the user's secrets gives access to none of them.
 #[test]
 fn the_home_as_working_directory_keeps_its_secrets() {
-    let stage = Stage::new();
+    let stage = SandboxHost::new();
     let script = "echo x >entry-1 && echo wrote; cat .ssh/id; echo x >.claude/settings.json; true";
     let mut command = Command::new(stage.path("host"));
     command.args(["plain", ""]).arg(stage.home()).args(["/bin/sh", "-c", script]);
@@ -686,7 +691,7 @@ fn the_home_as_working_directory_keeps_its_secrets() {
 /// Files that vanish between listing and opening need no rule, and do not prevent a program from starting.
 #[test]
 fn a_home_whose_entries_come_and_go_keeps_no_program_from_starting() {
-    let stage = Stage::new();
+    let stage = SandboxHost::new();
     let script = "while :; do touch a b c d e f g h; rm -f a b c d e f g h; done";
     let mut churn =
         Command::new("/bin/sh").args(["-c", script]).current_dir(stage.home()).spawn().unwrap();

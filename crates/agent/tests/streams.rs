@@ -10,7 +10,6 @@
 mod recorded;
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -18,6 +17,7 @@ use convoke_agent::stream::TurnPhase;
 use convoke_agent::stream::lines::{Line, Lines};
 use convoke_agent::usage::Usage;
 use convoke_agent::verdict::{Exit, Verdict};
+use convoke_core::figures::hexadecimal;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
@@ -57,7 +57,7 @@ fn main() -> ExitCode {
         let result = result_line(&recording.name, &account);
         println!("{result}");
         let result = format!("{result}{}", reason(&account));
-        let truth = Truth::read(&path);
+        let truth = ExpectedTurn::read(&path);
         let mut problems = problems(&recording, truth.as_ref(), &account);
         match expected.get(&recording.name) {
             Some(known) if *known != result => problems.push(format!("expected {known}")),
@@ -88,7 +88,7 @@ fn main() -> ExitCode {
 }
 
 /// The known contents of a recording.
-struct Truth {
+struct ExpectedTurn {
     verdict: String,
     reply: String,
     usage: Option<Usage>,
@@ -98,7 +98,7 @@ struct Truth {
     uncertain: bool,
 }
 
-impl Truth {
+impl ExpectedTurn {
     fn read(path: &Path) -> Option<Self> {
         let meta = std::fs::read(path.with_extension("meta.json")).ok()?;
         let meta: Value = serde_json::from_slice(&meta).ok()?;
@@ -133,10 +133,7 @@ fn expected_results() -> BTreeMap<String, String> {
 }
 
 fn result_line(name: &str, account: &ReadTurn) -> String {
-    let mut hash = String::new();
-    for byte in Sha256::digest(account.result.reply.as_bytes()) {
-        write!(hash, "{byte:02x}").unwrap();
-    }
+    let hash = hexadecimal(&Sha256::digest(account.result.reply.as_bytes()));
     let usage = account.result.usage.map_or("-".to_owned(), |usage| usage.to_string());
     format!("{name} {} {hash} {usage}", account.result.verdict.as_str())
 }
@@ -150,7 +147,7 @@ fn reason(account: &ReadTurn) -> String {
 }
 
 /// Checks a result against rules that hold for any recording.
-fn problems(recording: &Recording, truth: Option<&Truth>, turn: &ReadTurn) -> Vec<String> {
+fn problems(recording: &Recording, truth: Option<&ExpectedTurn>, turn: &ReadTurn) -> Vec<String> {
     let mut problems = match truth {
         Some(truth) => differences(truth, recording, turn),
         None => verdict_problem(recording, turn).into_iter().collect(),
@@ -166,7 +163,7 @@ fn problems(recording: &Recording, truth: Option<&Truth>, turn: &ReadTurn) -> Ve
 }
 
 /// Compares a result with the known contents of the recording.
-fn differences(truth: &Truth, recording: &Recording, turn: &ReadTurn) -> Vec<String> {
+fn differences(truth: &ExpectedTurn, recording: &Recording, turn: &ReadTurn) -> Vec<String> {
     let mut problems = Vec::new();
     let word = turn.result.verdict.as_str();
     let known = ["done", "failed", "cancelled"].contains(&truth.verdict.as_str());

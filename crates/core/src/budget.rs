@@ -8,7 +8,7 @@ use crate::assembler::{Format, SystemPlace};
 use crate::diagnostic::Diagnostic;
 use crate::diagnostics;
 use crate::fragment::{Fragment, Fragments, Section};
-use crate::truncation::Kept;
+use crate::truncation::KeptPart;
 
 /// The fragments that are never cut do not fit, together with the truncation marks of the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -44,8 +44,8 @@ pub(crate) struct Plan {
     pub(crate) dropped: usize,
     /// The bytes of their lines.
     pub(crate) dropped_bytes: u64,
-    pub(crate) file: Kept,
-    pub(crate) message: Kept,
+    pub(crate) file: KeptPart,
+    pub(crate) message: KeptPart,
     /// The bytes of the prompt.
     pub(crate) prompt_len: usize,
     /// The bytes of the separate system text.
@@ -66,8 +66,8 @@ pub(crate) fn plan(
         needed: context.needed as u64,
         dropped: context.dropped,
         dropped_bytes: context.dropped_bytes as u64,
-        file: Kept::Whole,
-        message: Kept::Whole,
+        file: KeptPart::Whole,
+        message: KeptPart::Whole,
         prompt_len: 0,
         apart_len: 0,
     };
@@ -131,7 +131,7 @@ fn cut(
     layout: &Layout,
     fragments: &Fragments<'_>,
     max: usize,
-) -> Result<(Kept, Kept), BudgetTooSmall> {
+) -> Result<(KeptPart, KeptPart), BudgetTooSmall> {
     let file = fragments.file.as_ref().map_or("", |file| &file.text);
     let message = fragments.message.as_ref().map_or("", |message| &message.text);
     // The bytes left for one text when the other takes `len` bytes.
@@ -142,23 +142,23 @@ fn cut(
 
     let floor = message.floor_char_boundary(MESSAGE_FLOOR);
     if let Some(room) = room_for_message(file.len())
-        && let Some(kept) = Kept::without_end(message, room, floor)
+        && let Some(kept) = KeptPart::without_end(message, room, floor)
     {
-        return Ok((Kept::Whole, kept));
+        return Ok((KeptPart::Whole, kept));
     }
 
-    let short_message = Kept::shortest(message, floor);
+    let short_message = KeptPart::shortest(message, floor);
     let (resumption, escaping) =
         (fragments.context.fencing.resumption(), fragments.context.escaping);
     if let Some(room) = room_for_file(short_message.len(message.len()))
-        && let Some(kept) = Kept::without_middle(file, room, resumption, escaping)
+        && let Some(kept) = KeptPart::without_middle(file, room, resumption, escaping)
     {
         return Ok((kept, short_message));
     }
 
-    let shortest_file = Kept::shortest(file, 0);
+    let shortest_file = KeptPart::shortest(file, 0);
     if let Some(room) = room_for_message(shortest_file.len(file.len()))
-        && let Some(kept) = Kept::without_end(message, room, 0)
+        && let Some(kept) = KeptPart::without_end(message, room, 0)
     {
         return Ok((shortest_file, kept));
     }
@@ -167,7 +167,7 @@ fn cut(
     let with_marks = layout.total(Lengths {
         file: shortest_file.len(file.len()),
         context: 0,
-        message: Kept::shortest(message, 0).len(message.len()),
+        message: KeptPart::shortest(message, 0).len(message.len()),
     });
     let needed = if never_cut > max { never_cut } else { with_marks };
     Err(BudgetTooSmall {
@@ -199,7 +199,7 @@ impl Plan {
                     .with_bytes(bytes),
             );
         }
-        if let Kept::Ends { mark, .. } = self.message {
+        if let KeptPart::Ends { mark, .. } = self.message {
             let bytes = mark.cut as u64;
             let message =
                 format!("the last {bytes} bytes of the message were cut to fit {max} bytes");
@@ -209,7 +209,7 @@ impl Plan {
                     .with_bytes(bytes),
             );
         }
-        if let Kept::Ends { mark, .. } = self.file {
+        if let KeptPart::Ends { mark, .. } = self.file {
             let bytes = mark.cut as u64;
             let message =
                 format!("{bytes} bytes of the instruction file's text were cut to fit {max} bytes");

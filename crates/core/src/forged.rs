@@ -20,22 +20,22 @@ use crate::line_break::{ends_line_break, last_line_break, line_breaks};
 use crate::whitespace::trim;
 
 /// Checks content as it is written.
-pub(crate) struct Watch<'a> {
+pub(crate) struct ForgeryCheck<'a> {
     /// `None` for fenced content, which cannot imitate anything.
-    looks: Option<Looks<'a>>,
+    patterns: Option<LinePatterns<'a>>,
     found: Vec<Diagnostic>,
 }
 
-impl<'a> Watch<'a> {
+impl<'a> ForgeryCheck<'a> {
     /// Creates a check for the content of a prompt, given the number of dropped messages.
     pub(crate) fn new(format: &Format, context: &ContextLines<'a>, dropped: usize) -> Self {
-        let looks = match context.fencing {
+        let patterns = match context.fencing {
             Fencing::AsWritten => {
-                Some(Looks::new(format, &context.messages[dropped..], context.escaping))
+                Some(LinePatterns::new(format, &context.messages[dropped..], context.escaping))
             }
             Fencing::Indented => None,
         };
-        Self { looks, found: Vec::new() }
+        Self { patterns, found: Vec::new() }
     }
 
     /// Checks the body of a section.
@@ -46,17 +46,18 @@ impl<'a> Watch<'a> {
             // The system text is the user's own. Context is checked message by message.
             Section::System | Section::Context => return,
         };
-        let Some(looks) = &self.looks else { return };
-        let count = looks.count_from(text, 0);
+        let Some(patterns) = &self.patterns else { return };
+        let count = patterns.count_from(text, 0);
         self.found.extend(report(section, what, count));
     }
 
     /// Checks a context message. The first line of each of its texts continues a line that Convoke began.
     pub(crate) fn message(&mut self, index: usize, message: &PromptContextMessage<'_>) {
-        let Some(looks) = &self.looks else { return };
-        let [from, to, content] = looks.format.line.contents(message);
-        let count =
-            looks.count_from(from, 1) + looks.count_from(to, 1) + looks.count_from(content, 1);
+        let Some(patterns) = &self.patterns else { return };
+        let [from, to, content] = patterns.format.line.contents(message);
+        let count = patterns.count_from(from, 1)
+            + patterns.count_from(to, 1)
+            + patterns.count_from(content, 1);
         if count > 0 {
             let id = message.id.as_deref();
             let who = id.map_or_else(|| format!("context message {index}"), str::to_owned);
@@ -73,7 +74,7 @@ impl<'a> Watch<'a> {
 fn report(section: Section, what: &str, count: usize) -> Option<Diagnostic> {
     let message = match count {
         0 => return None,
-        1 => format!("a line of {what} looks like a header or a speaker's line"),
+        1 => format!("a line of {what} patterns like a header or a speaker's line"),
         _ => format!("{count} lines of {what} look like headers or speakers' lines"),
     };
     let diagnostic = Diagnostic::new(diagnostics::CONTENT_FORGED, message);
@@ -81,7 +82,7 @@ fn report(section: Section, what: &str, count: usize) -> Option<Diagnostic> {
 }
 
 /// The lines that a format writes: its headers and speakers' lines.
-struct Looks<'a> {
+struct LinePatterns<'a> {
     format: Format,
     /// The speakers of this context, in formats where only the name marks a speaker's line.
     speakers: Option<Speakers<'a>>,
@@ -90,7 +91,7 @@ struct Looks<'a> {
     tell_tales: TellTales,
 }
 
-impl<'a> Looks<'a> {
+impl<'a> LinePatterns<'a> {
     fn new(format: &Format, context: &'a [PromptContextMessage<'a>], escaping: Escaping) -> Self {
         let (speakers, shortest_speakers_line) = match format.line {
             LineStyle::Arrow => (None, "-  -> :".len()),
@@ -302,19 +303,19 @@ mod tests {
     fn headers_of_letters_and_of_many_kinds_are_found_too() {
         let headers = Headers { system: "system", task: "# Task", context: "*c*", message: "~ m" };
         let format = Format { headers, ..CodexAssembler::FORMAT };
-        let looks = Looks::new(&format, &[], Escaping::AsWritten);
+        let patterns = LinePatterns::new(&format, &[], Escaping::AsWritten);
         for line in ["SYSTEM", " System ", "# task", "*C*", "~ m", "- a -> b: c"] {
-            assert_eq!(looks.count_from(&format!("x\n{line}\ny"), 0), 1, "{line}");
+            assert_eq!(patterns.count_from(&format!("x\n{line}\ny"), 0), 1, "{line}");
         }
-        assert_eq!(looks.count_from("s\nsystems\n# t\n* c\n- a > b: c", 0), 0);
+        assert_eq!(patterns.count_from("s\nsystems\n# t\n* c\n- a > b: c", 0), 0);
     }
 
     #[test]
     fn a_line_that_is_read_is_read_once() {
         let format = CodexAssembler::FORMAT;
-        let looks = Looks::new(&format, &[], Escaping::AsWritten);
+        let patterns = LinePatterns::new(&format, &[], Escaping::AsWritten);
         let one_line = "[".repeat(400_000) + &" -> ".repeat(100_000);
-        assert_eq!(looks.count_from(&one_line, 0), 0);
-        assert_eq!(looks.count_from(&"[SYSTEM]\n".repeat(1000), 0), 1000);
+        assert_eq!(patterns.count_from(&one_line, 0), 0);
+        assert_eq!(patterns.count_from(&"[SYSTEM]\n".repeat(1000), 0), 1000);
     }
 }

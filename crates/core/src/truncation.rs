@@ -6,7 +6,7 @@ use crate::escape::Escaping;
 
 /// The kept part of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kept {
+pub(crate) enum KeptPart {
     /// All of it.
     Whole,
     /// The head and the tail (either may be empty) with a mark between them on a line of its own. `resumption`
@@ -42,7 +42,7 @@ fn digits(number: usize) -> usize {
     number.checked_ilog10().map_or(1, |log| log as usize + 1)
 }
 
-impl Kept {
+impl KeptPart {
     /// Returns the bytes that are written for a text of `len` bytes.
     pub(crate) fn len(self, len: usize) -> usize {
         match self {
@@ -132,9 +132,9 @@ mod tests {
         for room in 0..text.len() {
             let best = (0..text.len())
                 .filter(|&head| text.is_char_boundary(head))
-                .map(|head| Kept::head(&text, head))
+                .map(|head| KeptPart::head(&text, head))
                 .rfind(|kept| kept.len(text.len()) <= room);
-            assert_eq!(Kept::without_end(&text, room, 0), best, "room {room}");
+            assert_eq!(KeptPart::without_end(&text, room, 0), best, "room {room}");
         }
     }
 
@@ -142,10 +142,11 @@ mod tests {
     fn head_and_tail_fill_the_room() {
         let text = "abc\u{1F680}é ".repeat(300);
         for room in 20..text.len() {
-            let Some(kept) = Kept::without_middle(&text, room, "\n", Escaping::AsWritten) else {
+            let Some(kept) = KeptPart::without_middle(&text, room, "\n", Escaping::AsWritten)
+            else {
                 panic!("room {room}")
             };
-            let Kept::Ends { head, tail, .. } = kept else { panic!("room {room}") };
+            let KeptPart::Ends { head, tail, .. } = kept else { panic!("room {room}") };
             assert!(text.is_char_boundary(head) && text.is_char_boundary(text.len() - tail));
             let len = kept.len(text.len());
             assert!(len <= room && len + 8 >= room.min(text.len()), "room {room}, {len}");

@@ -6,7 +6,7 @@
 //! lines are read, which restores the items that they had replaced.
 
 mod check;
-mod found;
+mod loaded;
 mod own;
 
 use std::collections::HashSet;
@@ -20,7 +20,7 @@ use convoke_thread::thread::LastSituation;
 use serde_json::json;
 
 pub use self::check::{BadLine, check};
-pub(crate) use self::found::Found;
+pub(crate) use self::loaded::LoadedThread;
 pub(crate) use self::own::situation_line;
 use self::own::{OwnLine, withdrawn};
 

@@ -32,7 +32,7 @@ use tokio::time::Instant;
 use crate::client::{CallLimits, Client};
 use crate::diagnostics;
 use crate::endpoint::{Endpoint, Proxies};
-use crate::log::{Found, LogError};
+use crate::log::{LoadedThread, LogError};
 use crate::progress::Progress;
 use crate::project_files::ProjectFiles;
 use crate::redacted;
@@ -253,7 +253,7 @@ struct Prepared<'t> {
 #[derive(Clone, Copy)]
 struct Attempt<'t> {
     task: Task,
-    found: &'t Found,
+    found: &'t LoadedThread,
     compaction: PriorCompaction,
     /// The deadline of the turn over all attempts.
     deadline: Instant,
@@ -320,7 +320,7 @@ impl Prepared<'_> {
     }
 
     /// Finds the thread of the turn, with diagnostics.
-    async fn find_thread(&self, task: Task) -> Result<(Found, Vec<Diagnostic>), Failure> {
+    async fn find_thread(&self, task: Task) -> Result<(LoadedThread, Vec<Diagnostic>), Failure> {
         let unknown = |name: &str| {
             Failure::new(FailureReason::Session, format!("there is no thread `{name}`"))
         };
@@ -335,7 +335,7 @@ impl Prepared<'_> {
             (ThreadWriter::Caller { turn }, Task::Answer) => Some(turn.as_str()),
             _ => None,
         };
-        let found = Found::load(&*self.host.store, id, turn).await;
+        let found = LoadedThread::load(&*self.host.store, id, turn).await;
         let mut found = found.map_err(|error| log_failure(&error))?;
         let log = found.log.as_mut();
         let mut diagnostics =
@@ -351,7 +351,7 @@ impl Prepared<'_> {
             let message = format!("there is no thread `{}`; a new one was started", found.id);
             diagnostics
                 .push(Diagnostic::new(convoke_agent::diagnostics::AGENT_SESSION_ANEW, message));
-            found = Found::new();
+            found = LoadedThread::new();
         }
         Ok((found, diagnostics))
     }

@@ -12,7 +12,7 @@ use convoke_core::Diagnostic;
 use convoke_thread::record::{self, Event as ThreadEvent};
 use convoke_thread::thread::{LastSituation, Thread};
 
-use crate::log::{self, Found, Log};
+use crate::log::{self, LoadedThread, Log};
 use crate::secret::Key;
 use crate::wire::FinishReason;
 
@@ -124,7 +124,7 @@ impl Progress {
     pub async fn store(
         &mut self,
         thread: &mut Thread<'_>,
-        found: &Found,
+        found: &LoadedThread,
         thread_writer: &ThreadWriter,
         store: &dyn ThreadStore,
         key: Option<&Key>,

@@ -144,7 +144,7 @@ static FORMATS: &[Format] = &[
 
 /// A prefix that was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Lead {
+pub(crate) enum Prefix {
     /// The prefix of a format, by its index in the table.
     Format(usize),
     /// The start of the title of a private key.
@@ -153,7 +153,7 @@ pub(crate) enum Lead {
     Url,
 }
 
-impl Lead {
+impl Prefix {
     /// Returns whether the prefix counts only at the start of a word.
     fn begins_word(self) -> bool {
         matches!(self, Self::Format(_))
@@ -161,25 +161,26 @@ impl Lead {
 }
 
 /// Finds the prefixes of all formats.
-struct Leads {
+struct PrefixAutomaton {
     automaton: DFA,
     start: StateID,
-    kinds: Vec<Lead>,
+    kinds: Vec<Prefix>,
     /// For each state, the lengths of the suffixes read so far that are incomplete prefixes, longest first,
     /// each with whether it counts only at the start of a word.
     open: HashMap<StateID, Vec<(usize, bool)>>,
 }
 
-static LEADS: LazyLock<Option<Leads>> = LazyLock::new(Leads::new);
+static LEADS: LazyLock<Option<PrefixAutomaton>> = LazyLock::new(PrefixAutomaton::new);
 
-impl Leads {
+impl PrefixAutomaton {
     /// Builds the automaton. Cannot fail for a table of this size.
     fn new() -> Option<Self> {
         let formats = FORMATS.iter().enumerate().flat_map(|(index, format)| {
-            format.beginnings.iter().map(move |beginning| (*beginning, Lead::Format(index)))
+            format.beginnings.iter().map(move |beginning| (*beginning, Prefix::Format(index)))
         });
-        let others = [(crate::pem::BEGINS, Lead::Pem), ("://", Lead::Url), (":\\/\\/", Lead::Url)];
-        let (texts, kinds): (Vec<&str>, Vec<Lead>) = formats.chain(others).unzip();
+        let others =
+            [(crate::pem::BEGINS, Prefix::Pem), ("://", Prefix::Url), (":\\/\\/", Prefix::Url)];
+        let (texts, kinds): (Vec<&str>, Vec<Prefix>) = formats.chain(others).unzip();
         let automaton = DFA::builder().match_kind(MatchKind::Standard).build(&texts).ok()?;
         let start = automaton.start_state(Anchored::No).ok()?;
         let beginning = |end: &str| {
@@ -201,7 +202,7 @@ impl Leads {
         Some(Self { automaton, start, kinds, open })
     }
 
-    fn found(&self, state: StateID) -> impl Iterator<Item = (Lead, usize)> {
+    fn found(&self, state: StateID) -> impl Iterator<Item = (Prefix, usize)> {
         let count =
             if self.automaton.is_match(state) { self.automaton.match_len(state) } else { 0 };
         (0..count).map(move |index| {
@@ -254,7 +255,7 @@ impl FormatScan {
         at: usize,
         boundary: &Boundary,
         spans: &mut Vec<Span>,
-    ) -> Option<(Lead, usize)> {
+    ) -> Option<(Prefix, usize)> {
         if !self.candidates.is_empty() {
             self.step_candidates(byte, at, spans);
         }
@@ -266,8 +267,8 @@ impl FormatScan {
                 continue;
             }
             match lead {
-                Lead::Format(format) => self.begin(format, at + 1 - length, at + 1),
-                Lead::Pem | Lead::Url => other = Some((lead, length)),
+                Prefix::Format(format) => self.begin(format, at + 1 - length, at + 1),
+                Prefix::Pem | Prefix::Url => other = Some((lead, length)),
             }
         }
         other

@@ -10,7 +10,7 @@ use aho_corasick::automaton::StateID;
 
 use crate::boundary::Boundary;
 use crate::encoding::{EncodedScan, Encodings};
-use crate::format::{FormatScan, Lead};
+use crate::format::{FormatScan, Prefix};
 use crate::known::{Known, Place};
 use crate::mask::Span;
 use crate::pem::PrivateKey;
@@ -153,12 +153,12 @@ impl Scan {
         }
         let Some(formats) = &mut self.formats else { return };
         match formats.step(byte, at, &self.boundary, &mut self.spans) {
-            Some((Lead::Pem, length)) => {
+            Some((Prefix::Pem, length)) => {
                 self.spans.extend(self.private_key.take().and_then(|key| key.so_far()));
                 self.private_key = Some(PrivateKey::new(at + 1 - length));
             }
-            Some((Lead::Url, _)) => self.authority = Some(Authority::new(at + 1)),
-            Some((Lead::Format(_), _)) | None => {}
+            Some((Prefix::Url, _)) => self.authority = Some(Authority::new(at + 1)),
+            Some((Prefix::Format(_), _)) | None => {}
         }
     }
 

@@ -32,12 +32,12 @@ pub struct Follower {
     last_message: MessageNumber,
     last_turn: TurnId,
     /// The turns that had not ended at that position.
-    open: BTreeMap<TurnId, Followed>,
+    open: BTreeMap<TurnId, ReportedTurn>,
 }
 
 /// A turn that has not ended, and how much of it was reported.
 #[derive(Debug, Clone, Default)]
-struct Followed {
+struct ReportedTurn {
     /// The reported attempts.
     attempts: u32,
     /// Whether the last reported attempt has ended.
@@ -52,7 +52,7 @@ struct Followed {
     questions: BTreeSet<String>,
 }
 
-impl Followed {
+impl ReportedTurn {
     /// Returns the position before the running attempt, which is then reported from its start.
     fn before_attempt(turn: &Turn) -> Self {
         let is_running = turn.state == TurnState::Running;
@@ -120,7 +120,7 @@ struct TurnUpdate {
     /// The events before the turn's reply, and those after it.
     before: Vec<SessionEvent>,
     after: Vec<SessionEvent>,
-    followed: Followed,
+    followed: ReportedTurn,
 }
 
 impl Follower {
@@ -136,7 +136,7 @@ impl Follower {
             },
             last_message: state.last_message,
             last_turn: state.last_turn,
-            open: open.iter().map(|turn| (turn.id, Followed::before_attempt(turn))).collect(),
+            open: open.iter().map(|turn| (turn.id, ReportedTurn::before_attempt(turn))).collect(),
         }
     }
 
@@ -231,10 +231,10 @@ impl Follower {
     }
 
     /// Returns how much of a turn was reported.
-    fn followed(&self, turn: &Turn) -> Followed {
+    fn followed(&self, turn: &Turn) -> ReportedTurn {
         let known = self.open.get(&turn.id).cloned();
         // The turn had ended and was retried.
-        let retried = || (turn.id <= self.last_turn).then(|| Followed::before_attempt(turn));
+        let retried = || (turn.id <= self.last_turn).then(|| ReportedTurn::before_attempt(turn));
         known.or_else(retried).unwrap_or_default()
     }
 
@@ -259,7 +259,7 @@ impl Follower {
             }
             if attempt.number > followed.attempts {
                 before.push(self.started(store, &turn, &attempt).await?);
-                followed = Followed { attempts: attempt.number, ..Followed::default() };
+                followed = ReportedTurn { attempts: attempt.number, ..ReportedTurn::default() };
             }
             let is_last = attempt.number == turn.attempts;
             match &attempt.ended {
@@ -468,7 +468,7 @@ pub fn open_questions(turn: &Turn, attempt: u32, events: &str) -> Vec<SessionEve
 mod tests {
     use super::*;
 
-    fn texts(followed: &mut Followed, given: &[(&str, TextPart)]) -> Vec<(String, TextPart)> {
+    fn texts(followed: &mut ReportedTurn, given: &[(&str, TextPart)]) -> Vec<(String, TextPart)> {
         let told = |(text, part): &(&str, TextPart)| {
             let event =
                 Event::own(EventKind::Text { text: (*text).to_owned().into(), part: *part });
@@ -487,7 +487,7 @@ mod tests {
         let owned = |texts: &[(&str, TextPart)]| -> Vec<(String, TextPart)> {
             texts.iter().map(|(text, part)| ((*text).to_owned(), *part)).collect()
         };
-        let mut followed = Followed::default();
+        let mut followed = ReportedTurn::default();
         let pieces = [("tick 0\n", Delta), ("tick 1\n", Delta)];
         assert_eq!(texts(&mut followed, &pieces), owned(&pieces));
         let whole = "tick 0\ntick 1\ndone now";

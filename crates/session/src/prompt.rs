@@ -85,7 +85,7 @@ pub struct InstructionFile {
 
 /// The messages of a prompt.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Material {
+pub struct PromptMessages {
     /// The message to answer.
     pub current: NumberedMessage,
     /// The context messages, newest first.
@@ -155,7 +155,7 @@ impl PromptRecord {
         &self,
         store: &impl Store,
         session: SessionId,
-    ) -> Result<Material, StoreError> {
+    ) -> Result<PromptMessages, StoreError> {
         let current = store.message(session, self.answers).await?;
         let reader = match self.options.visibility {
             Visibility::All => Reader::Everything,
@@ -166,13 +166,13 @@ impl PromptRecord {
         let window =
             Window { answers: self.answers, as_of: self.as_of, limit: self.options.window, reader };
         let earlier = store.window(session, window).await?;
-        Ok(Material { current, earlier })
+        Ok(PromptMessages { current, earlier })
     }
 
     /// Assembles the prompt. The same input and the same messages give the same bytes.
     pub fn assemble(
         &self,
-        material: &Material,
+        material: &PromptMessages,
     ) -> Result<AssemblerOutput<'static>, BudgetTooSmall> {
         let clean =
             |message: &NumberedMessage| message.message.text(self.options.text).into_owned();

@@ -18,10 +18,10 @@ use std::io::{self, Write};
 
 use serde_json::Value;
 
-pub use self::copy::{Copied, copy};
+pub use self::copy::{CopiedSession, copy};
 pub use self::export::export;
 pub use self::fork::fork;
-pub use self::import::{ArchiveSource, BadThread, ImportLimits, Imported, ThreadCheck};
+pub use self::import::{ArchiveSource, BadThread, ImportLimits, ImportedSession, ThreadCheck};
 use crate::id::{MessageNumber, Millis, SessionId};
 use crate::session::NewSession;
 use crate::store::{Store, StoreError};
@@ -118,6 +118,6 @@ pub async fn import(
     text: impl io::BufRead + Send,
     new: NewSession,
     check: ThreadCheck<'_>,
-) -> Result<Imported, TransferError> {
+) -> Result<ImportedSession, TransferError> {
     ArchiveSource::open(text, ImportLimits::default())?.import(store, new, check).await
 }

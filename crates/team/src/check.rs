@@ -2,13 +2,15 @@
 
 use std::ops::Range;
 
+use convoke_core::Code;
 use convoke_core::name::nearest;
 
 use crate::AgentSettings;
-use crate::error::{Problem, TeamFileCode};
+use crate::diagnostics;
+use crate::error::Problem;
 use crate::file::ReadMember;
-use crate::meant::is_person;
 use crate::section::Place;
+use crate::suggestion::is_person;
 
 /// The references of a team file: the agents of this machine, and files next to the team file.
 pub trait References {
@@ -26,7 +28,7 @@ pub trait References {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadReference {
     /// The kind of error.
-    pub code: TeamFileCode,
+    pub code: Code,
     /// The end of a sentence that begins with the name of the setting.
     pub problem: String,
     /// The fix.
@@ -54,7 +56,7 @@ pub(crate) fn check_member(
     for (&setting, place) in places {
         if let Err(bad) = references.check(settings, setting) {
             let span = match bad.code {
-                TeamFileCode::UnusedSetting => place.key.clone(),
+                diagnostics::TEAM_UNUSED_SETTING => place.key.clone(),
                 _ => place.value.clone(),
             };
             note(span, setting, bad);
@@ -76,7 +78,7 @@ fn unknown_agent(name: &str, agent: &str, place: &Place, references: &dyn Refere
     };
     Problem {
         span: place.value.clone(),
-        code: TeamFileCode::UnknownAgent,
+        code: diagnostics::TEAM_UNKNOWN_AGENT,
         message: format!("`member.{name}.agent`: no agent has the name `{agent}`{hint}"),
         fix,
     }

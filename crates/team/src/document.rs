@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use toml::de::{DeTable, Error};
 
-use crate::error::{Problem, TeamFileCode, TeamFileErrors, locate};
+use crate::diagnostics;
+use crate::error::{Problem, TeamFileErrors, locate};
 use crate::section::Section;
 use crate::syntax::{SyntaxErrors, foreign_problem};
 
@@ -51,7 +52,7 @@ fn beside_syntax(text: &str, errors: &[Error], others: Vec<Problem>) -> Vec<Prob
         .filter(|it| {
             // A missing setting may be in an unreadable line.
             let line = line(it);
-            it.code != TeamFileCode::Missing
+            it.code != diagnostics::TEAM_MISSING_SETTING
                 && !by_line.contains_key(&line)
                 && !is_below_wrong_header(line)
         })

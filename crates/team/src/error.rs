@@ -3,7 +3,10 @@
 use std::fmt::{self, Write as _};
 use std::ops::Range;
 
+use convoke_core::Code;
 use unicode_width::UnicodeWidthChar as _;
+
+use crate::diagnostics;
 
 /// The errors of a team file, in the order of its text. There is at least one.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,7 +23,7 @@ pub struct TeamFileError {
     /// The 1-based column, in characters.
     pub column: usize,
     /// The kind of error.
-    pub code: TeamFileCode,
+    pub code: Code,
     /// The message.
     pub message: String,
     /// The fix.
@@ -29,63 +32,13 @@ pub struct TeamFileError {
     pub excerpt: String,
 }
 
-/// The kinds of errors of a team file. The codes are stable.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum TeamFileCode {
-    /// The file cannot be read, or is too large.
-    Unreadable,
-    /// The text is not TOML.
-    Syntax,
-    /// There is no such setting.
-    UnknownSetting,
-    /// The value does not have the setting's type.
-    WrongType,
-    /// The value has the right type but is invalid.
-    InvalidValue,
-    /// A setting is required here.
-    Missing,
-    /// Two settings exclude each other.
-    Conflict,
-    /// Two members have the same name.
-    DuplicateMember,
-    /// There is no such agent.
-    UnknownAgent,
-    /// Members of this kind do not use the setting.
-    UnusedSetting,
-    /// A file or directory that the team file names cannot be used.
-    BadFile,
-    /// The team requires a setting that takes effect only in a trusted directory.
-    NeedsTrust,
-}
-
-impl TeamFileCode {
-    /// Returns the stable name of the code.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Unreadable => "team.unreadable",
-            Self::Syntax => "team.syntax",
-            Self::UnknownSetting => "team.unknown-setting",
-            Self::WrongType => "team.wrong-type",
-            Self::InvalidValue => "team.invalid-value",
-            Self::Missing => "team.missing-setting",
-            Self::Conflict => "team.conflict",
-            Self::DuplicateMember => "team.duplicate-member",
-            Self::UnknownAgent => "team.unknown-agent",
-            Self::UnusedSetting => "team.unused-setting",
-            Self::BadFile => "team.bad-file",
-            Self::NeedsTrust => "team.needs-trust",
-        }
-    }
-}
-
 impl TeamFileErrors {
     /// Creates the error of a file that has no text to show.
     pub fn unreadable(message: impl Into<String>, fix: impl Into<String>) -> Self {
         let error = TeamFileError {
             line: 1,
             column: 1,
-            code: TeamFileCode::Unreadable,
+            code: diagnostics::TEAM_UNREADABLE,
             message: message.into(),
             fix: fix.into(),
             excerpt: String::new(),
@@ -155,7 +108,7 @@ pub struct Problem {
     /// The byte range.
     pub span: Range<usize>,
     /// The kind of error.
-    pub code: TeamFileCode,
+    pub code: Code,
     /// The message.
     pub message: String,
     /// The fix.

@@ -11,12 +11,13 @@ use convoke_core::{ContextOptions, DEFAULT_MAX_BYTES, Fencing, Trimming};
 use toml::de::DeValue;
 
 use crate::check::{References, check_member};
+use crate::diagnostics;
 use crate::document::read_document;
-use crate::error::{Problem, TeamFileCode, TeamFileErrors};
-use crate::meant::meant_elsewhere;
+use crate::error::{Problem, TeamFileErrors};
 use crate::member::{AgentSettings, Member, MemberKind};
 use crate::quantity::{bytes, duration};
-use crate::section::{Elsewhere, Form, Place, Section, member_fix, whole_number};
+use crate::section::{Form, MisplacedSetting, Place, Section, member_fix, whole_number};
+use crate::suggestion::meant_elsewhere;
 use crate::{Briefing, ChangesInContext, Limits, Team, WorkspaceChoice};
 
 /// A parsed member, with the positions of its settings.
@@ -52,7 +53,7 @@ fn no_agent(members: &[ReadMember]) -> Option<Problem> {
     }
     Some(Problem {
         span: last.places.get("name").map_or(0..0, |place| place.value.clone()),
-        code: TeamFileCode::Missing,
+        code: diagnostics::TEAM_MISSING_SETTING,
         message: "the team has no agent: every member is a person".to_owned(),
         fix: "add a `[[member]]` with a `name` and an agent, such as `agent = \"claude\"`"
             .to_owned(),
@@ -100,7 +101,7 @@ fn read_team(mut top: Section<'_>, problems: &mut Vec<Problem>) -> (Team, Vec<Re
     if !is_there && !is_misspelt {
         problems.push(Problem {
             span: end..end,
-            code: TeamFileCode::Missing,
+            code: diagnostics::TEAM_MISSING_SETTING,
             message: "a team needs at least one member".to_owned(),
             fix: "add a `[[member]]` with a `name`, and `agent = \"claude\"` or `human = true`"
                 .to_owned(),
@@ -129,7 +130,7 @@ fn refuse_unused_paths(
             let name = &read.member.name;
             problems.push(Problem {
                 span: place.key.clone(),
-                code: TeamFileCode::UnusedSetting,
+                code: diagnostics::TEAM_UNUSED_SETTING,
                 message: format!("`member.{name}.{key}` is not used: {name} has no own workspace"),
                 fix: fix.to_owned(),
             });
@@ -138,7 +139,7 @@ fn refuse_unused_paths(
             && !agents().any(|(_, settings)| has_own(settings))
         {
             let message = format!("`{key}` is not used: no member has its own workspace");
-            top.problem(place.key, TeamFileCode::UnusedSetting, message, fix);
+            top.problem(place.key, diagnostics::TEAM_UNUSED_SETTING, message, fix);
         }
     }
 }
@@ -213,7 +214,7 @@ fn read_members(top: &mut Section<'_>, problems: &mut Vec<Problem>) -> (Vec<Read
     let place = top.places["member"].clone();
     let refuse = |top: &mut Section<'_>, span: Range<usize>, fix: String| {
         let message = "`member` must be a list of tables";
-        top.problem(span, TeamFileCode::WrongType, message, fix);
+        top.problem(span, diagnostics::TEAM_WRONG_TYPE, message, fix);
     };
     let whole = member_fix(&value);
     let DeValue::Array(list) = value else {
@@ -256,7 +257,7 @@ fn refuse_duplicates(
             let span = section.places.get(key).map_or(header.clone(), |place| place.value.clone());
             let message = format!("`{name}` is also the name of another member, `{other}`");
             let fix = "rename one of them; case, spaces, `-` and `_` make no difference";
-            section.problem(span, TeamFileCode::DuplicateMember, message, fix);
+            section.problem(span, diagnostics::TEAM_DUPLICATE_MEMBER, message, fix);
         }
     }
     for (_, name, compared) in own.into_iter().flatten() {
@@ -271,7 +272,12 @@ fn read_member(section: &mut Section<'_>, header: Range<usize>) -> Option<Member
         section.rename(format!("member.{name}"));
     } else if !section.has("name") {
         let fix = "add a line such as `name = \"max\"`";
-        section.problem(header.clone(), TeamFileCode::Missing, "`member.name` is missing", fix);
+        section.problem(
+            header.clone(),
+            diagnostics::TEAM_MISSING_SETTING,
+            "`member.name` is missing",
+            fix,
+        );
     }
     let display_name = read_name(section, "display-name");
     let window = read_window(section);
@@ -286,11 +292,11 @@ fn read_member(section: &mut Section<'_>, header: Range<usize>) -> Option<Member
     if human == Some(true) && is_agent {
         let span = section.places["agent"].key.clone();
         let message = format!("`{}` and `human = true` exclude each other", section.field("agent"));
-        section.problem(span, TeamFileCode::Conflict, message, "remove one of the two");
+        section.problem(span, diagnostics::TEAM_CONFLICT, message, "remove one of the two");
     } else if human != Some(true) && !is_agent && !(section.has("human") && human.is_none()) {
         let message = format!("`{}` is missing", section.field("agent"));
         let fix = "name an agent, such as `agent = \"claude\"`, or write `human = true`";
-        section.problem(header, TeamFileCode::Missing, message, fix);
+        section.problem(header, diagnostics::TEAM_MISSING_SETTING, message, fix);
     }
     // The settings of an unknown agent are read too, to report their errors.
     let kind = if is_agent || human != Some(true) {
@@ -413,7 +419,7 @@ const TABLES: [(&[&str], &str, &str); 4] = [
 ];
 
 /// Explains a setting of another table.
-fn elsewhere(key: &str, value: &DeValue<'_>, own: &[&'static str]) -> Option<Elsewhere> {
+fn elsewhere(key: &str, value: &DeValue<'_>, own: &[&'static str]) -> Option<MisplacedSetting> {
     if own.contains(&key) {
         return None;
     }
@@ -424,7 +430,7 @@ fn elsewhere(key: &str, value: &DeValue<'_>, own: &[&'static str]) -> Option<Els
     let exact = TABLES.iter().find(|(settings, ..)| is_setting(settings));
     if let Some((_, table, place)) = exact {
         let message = format!("is a setting of {table}");
-        return Some(Elsewhere { message, fix: format!("move it {place}"), is_exact: true });
+        return Some(MisplacedSetting { message, fix: format!("move it {place}"), is_exact: true });
     }
     TABLES.iter().filter(|(settings, ..)| *settings != own).find_map(|(settings, table, place)| {
         let near = meant_elsewhere(key, value, settings)?;
@@ -434,14 +440,22 @@ fn elsewhere(key: &str, value: &DeValue<'_>, own: &[&'static str]) -> Option<Els
         }
         let message = format!("is not a setting; did you mean `{name}` of {table}?");
         let fix = near.fix.unwrap_or_else(|| format!("write `{name}`"));
-        Some(Elsewhere { message, fix: format!("{fix}, and move it {place}"), is_exact: false })
+        Some(MisplacedSetting {
+            message,
+            fix: format!("{fix}, and move it {place}"),
+            is_exact: false,
+        })
     })
 }
 
 /// Explains a setting that does not belong to a member.
-fn not_of_member(key: &str, value: &DeValue<'_>, person: Option<&Member>) -> Option<Elsewhere> {
+fn not_of_member(
+    key: &str,
+    value: &DeValue<'_>,
+    person: Option<&Member>,
+) -> Option<MisplacedSetting> {
     match person {
-        Some(Member { name, .. }) if MEMBER.contains(&key) => Some(Elsewhere {
+        Some(Member { name, .. }) if MEMBER.contains(&key) => Some(MisplacedSetting {
             message: format!("is a setting of agents, and {name} is a person"),
             fix: "remove it, or replace `human = true` with an `agent`".to_owned(),
             is_exact: true,

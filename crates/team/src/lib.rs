@@ -6,15 +6,16 @@
 
 mod briefing;
 mod check;
+pub mod diagnostics;
 mod document;
 mod error;
 mod file;
-mod meant;
 mod member;
 mod members;
 mod quantity;
 mod rules;
 mod section;
+mod suggestion;
 mod syntax;
 mod trust;
 mod words;
@@ -24,12 +25,13 @@ use std::time::Duration;
 pub use briefing::Briefing;
 pub use check::{BadReference, References};
 pub use document::read_document;
-pub use error::{Problem, TeamFileCode, TeamFileError, TeamFileErrors};
+pub use error::{Problem, TeamFileError, TeamFileErrors};
 pub use member::{AgentSettings, Member, MemberKind};
 pub use rules::{PermissionFile, PermissionRules, RuleAnswer};
-pub use section::{Elsewhere, Form, Place, Section};
+pub use section::{Form, MisplacedSetting, Place, Section};
 pub use trust::{
-    Baseline, Choice, FileLocation, Gated, Grant, MemberChoices, Trust, TrustedSetting, gate,
+    Baseline, Choice, FileLocation, GatedSettings, Grant, MemberChoices, Trust, TrustedSetting,
+    gate,
 };
 pub use words::{
     ApiDeveloperRole, ApiTools, ApiWire, ChangesInContext, Permissions, Record, Word,

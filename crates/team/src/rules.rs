@@ -6,8 +6,9 @@
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use crate::diagnostics;
 use crate::document::read_document;
-use crate::error::{Problem, TeamFileCode, TeamFileErrors};
+use crate::error::{Problem, TeamFileErrors};
 use crate::section::Section;
 
 /// The rules of all directories.
@@ -134,7 +135,12 @@ fn read_rules(
     let path = section.argument("path", "path = \"/home/kim/shop\"").map(PathBuf::from);
     if path.is_none() && !section.has("path") {
         let fix = "add a line such as `path = \"/home/kim/shop\"`";
-        section.problem(header, TeamFileCode::Missing, "`directory.path` is missing", fix);
+        section.problem(
+            header,
+            diagnostics::TEAM_MISSING_SETTING,
+            "`directory.path` is missing",
+            fix,
+        );
     }
     if path.as_deref().is_some_and(|path| !path.is_absolute()) {
         section.invalid("path", "must be an absolute path", "write `path = \"/home/kim/shop\"`");

@@ -3,11 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
+use convoke_core::Code;
 use convoke_core::variable::is_variable_name;
 use toml::de::{DeTable, DeValue};
 
-use crate::error::{Problem, TeamFileCode};
-use crate::meant::{Meant, absent, is_plain, meant};
+use crate::diagnostics;
+use crate::error::Problem;
+use crate::suggestion::{SuggestedSetting, absent, is_plain, meant};
 use crate::words::Word;
 
 /// A table that is being read.
@@ -46,7 +48,7 @@ pub struct Form<'a> {
 }
 
 /// A setting that belongs to another table.
-pub struct Elsewhere {
+pub struct MisplacedSetting {
     /// The end of a sentence that begins with the name of the setting.
     pub message: String,
     /// The fix.
@@ -109,9 +111,9 @@ impl<'t> Section<'t> {
         let read = if has_type { read(value) } else { None };
         if read.is_none() {
             let (code, not) = if has_type {
-                (TeamFileCode::InvalidValue, String::new())
+                (diagnostics::TEAM_INVALID_VALUE, String::new())
             } else {
-                (TeamFileCode::WrongType, format!(", not {found}"))
+                (diagnostics::TEAM_WRONG_TYPE, format!(", not {found}"))
             };
             let must_be = match form.must_be.split_once(" that ") {
                 // For another type, only the type is reported.
@@ -240,7 +242,7 @@ impl<'t> Section<'t> {
         }
         if let Some((place, problem, fix)) = wrong {
             let message = format!("`{}`: {problem}", self.field(key));
-            self.problem(place, TeamFileCode::InvalidValue, message, fix);
+            self.problem(place, diagnostics::TEAM_INVALID_VALUE, message, fix);
         }
         variables
     }
@@ -274,7 +276,7 @@ impl<'t> Section<'t> {
             } else {
                 let message = format!("`{path}` must be a table");
                 let fix = format!("write its settings below `[{key}.NAME]`");
-                self.problem(place, TeamFileCode::WrongType, message, fix);
+                self.problem(place, diagnostics::TEAM_WRONG_TYPE, message, fix);
             }
         }
         found
@@ -357,7 +359,7 @@ impl<'t> Section<'t> {
     pub fn problem(
         &mut self,
         span: Range<usize>,
-        code: TeamFileCode,
+        code: Code,
         message: impl Into<String>,
         fix: impl Into<String>,
     ) {
@@ -368,7 +370,7 @@ impl<'t> Section<'t> {
     pub fn invalid(&mut self, key: &str, problem: &str, fix: impl Into<String>) {
         let span = self.places.get(key).map_or(0..0, |place| place.value.clone());
         let message = format!("`{}` {problem}", self.field(key));
-        self.problem(span, TeamFileCode::InvalidValue, message, fix);
+        self.problem(span, diagnostics::TEAM_INVALID_VALUE, message, fix);
     }
 
     /// Rejects unknown keys, and adds the problems of this table to `problems`. `order` is the order of the
@@ -376,7 +378,7 @@ impl<'t> Section<'t> {
     pub fn finish(
         mut self,
         order: &[&str],
-        elsewhere: impl Fn(&str, &DeValue<'_>) -> Option<Elsewhere>,
+        elsewhere: impl Fn(&str, &DeValue<'_>) -> Option<MisplacedSetting>,
         problems: &mut Vec<Problem>,
     ) {
         debug_assert!(self.asked.iter().all(|key| order.contains(key)), "{:?}", self.asked);
@@ -393,11 +395,11 @@ impl<'t> Section<'t> {
             };
             let (message, fix) = match suggestions {
                 // A name that is valid in another table is not a misspelling.
-                (Some(Elsewhere { message, fix, is_exact: true }), _)
-                | (Some(Elsewhere { message, fix, .. }), None) => {
+                (Some(MisplacedSetting { message, fix, is_exact: true }), _)
+                | (Some(MisplacedSetting { message, fix, .. }), None) => {
                     (format!("`{field}` {message}"), fix)
                 }
-                (_, Some(Meant { setting: near, fix })) => {
+                (_, Some(SuggestedSetting { setting: near, fix })) => {
                     misspelt.insert(near);
                     let fix = fix.unwrap_or_else(|| match near {
                         "member" if self.path.is_empty() => member_fix(value),
@@ -410,13 +412,13 @@ impl<'t> Section<'t> {
                 }
                 (None, None) => (format!("`{field}` is not a setting"), self.remove(name)),
             };
-            self.problem(key.span(), TeamFileCode::UnknownSetting, message, fix);
+            self.problem(key.span(), diagnostics::TEAM_UNKNOWN_SETTING, message, fix);
         }
         // A misspelt setting is not also reported as missing.
         let missing: Vec<String> =
             misspelt.into_iter().map(|key| format!("`{}` is missing", self.field(key))).collect();
         self.problems.retain(|problem| {
-            problem.code != TeamFileCode::Missing || !missing.contains(&problem.message)
+            problem.code != diagnostics::TEAM_MISSING_SETTING || !missing.contains(&problem.message)
         });
         problems.append(&mut self.problems);
     }

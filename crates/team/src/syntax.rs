@@ -4,7 +4,8 @@ use std::ops::Range;
 
 use toml::de::Error;
 
-use crate::error::{Lines, Problem, TeamFileCode};
+use crate::diagnostics;
+use crate::error::{Lines, Problem};
 
 /// Fixes by a part of the parser's message.
 const FIXES: &[(&str, &str)] = &[
@@ -98,7 +99,7 @@ impl<'t> SyntaxErrors<'t> {
             .unwrap_or(OTHERWISE);
         Problem {
             span,
-            code: TeamFileCode::Syntax,
+            code: diagnostics::TEAM_SYNTAX,
             message: format!("this is not TOML: {message}"),
             fix: fix.to_owned(),
         }
@@ -132,7 +133,7 @@ pub(crate) fn foreign_problem(text: &str) -> Option<Problem> {
     };
     Some(Problem {
         span: start..start + 1,
-        code: TeamFileCode::Syntax,
+        code: diagnostics::TEAM_SYNTAX,
         message: format!("this is {language}, not TOML"),
         fix: OTHERWISE.to_owned(),
     })

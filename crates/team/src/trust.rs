@@ -100,7 +100,7 @@ pub enum FileLocation {
 
 /// The settings of an agent after the gate.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Gated {
+pub struct GatedSettings {
     /// The settings that take effect.
     pub allowed: AgentSettings,
     /// The settings that need trust and were left out.
@@ -117,11 +117,11 @@ pub struct Gated {
 /// assert_eq!(gated.allowed.command, None);
 /// assert_eq!(gated.refused, [TrustedSetting::Command]);
 /// ```
-pub fn gate(settings: &AgentSettings, baseline: Baseline, trust: Trust) -> Gated {
+pub fn gate(settings: &AgentSettings, baseline: Baseline, trust: Trust) -> GatedSettings {
     let mut allowed = settings.clone();
     let mut refused = Vec::new();
     if trust == Trust::Trusted {
-        return Gated { allowed, refused };
+        return GatedSettings { allowed, refused };
     }
     // Exhaustive, so that no new setting is forgotten.
     let AgentSettings {
@@ -176,7 +176,7 @@ pub fn gate(settings: &AgentSettings, baseline: Baseline, trust: Trust) -> Gated
     refuse(TrustedSetting::ClientFiles, files.is_some());
     let terminal = client_terminal.take_if(|asked| *asked && !baseline.client_terminal);
     refuse(TrustedSetting::ClientTerminal, terminal.is_some());
-    Gated { allowed, refused }
+    GatedSettings { allowed, refused }
 }
 
 /// The settings of one member that need trust.
@@ -323,7 +323,7 @@ mod tests {
         let team = Team::parse(MAX).unwrap();
         let settings = team.members[0].agent().unwrap();
         let outside = Baseline { instructions: FileLocation::Outside, ..Baseline::default() };
-        let Gated { allowed, refused } = gate(settings, outside, Trust::Untrusted);
+        let GatedSettings { allowed, refused } = gate(settings, outside, Trust::Untrusted);
         let named = AgentSettings {
             agent: "claude".to_owned(),
             model: Some("opus".to_owned()),

@@ -186,7 +186,7 @@ impl Pack {
     /// Reads a pack from its directory.
     pub fn load(files: &dyn Files, directory: &Path) -> Result<Self, PackError> {
         let folder = Folder { files, directory };
-        let about: About = folder.toml("pack.toml")?;
+        let about: PackManifest = folder.toml("pack.toml")?;
         let shape = about
             .shape
             .parse()
@@ -228,7 +228,7 @@ impl Pack {
 }
 
 #[derive(Deserialize)]
-struct About {
+struct PackManifest {
     name: String,
     shape: String,
 }

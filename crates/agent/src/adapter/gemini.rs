@@ -14,7 +14,7 @@ use std::ffi::OsString;
 use convoke_core::Diagnostic;
 
 pub(super) use self::inert::ESCAPING;
-use self::untrusted::Withheld;
+use self::untrusted::WithheldVariables;
 use super::acp::{self, SessionSettings};
 use super::one_shot::OneShot;
 use super::{Context, ProgramCall, start_failure};
@@ -29,7 +29,7 @@ use crate::verdict::Failure;
 pub(super) fn call(context: &Context<'_>) -> Result<ProgramCall, Failure> {
     let turn_input = context.turn_input;
     let withheld = match turn_input.trust {
-        Trust::Trusted => Withheld::default(),
+        Trust::Trusted => WithheldVariables::default(),
         Trust::Untrusted => untrusted::withhold(context)?,
     };
     let mut args = context.users_args();

@@ -102,7 +102,7 @@ const COUNT: &str = "GIT_CONFIG_COUNT";
 
 /// Returns the replacements of the named settings in a repository's configuration.
 fn named(cwd: &Path) -> Vec<(String, &'static str)> {
-    let mut found = Found::default();
+    let mut found = ConfiguredNames::default();
     // Git also reads the configuration of nested repositories.
     for path in configuration_files(cwd).into_iter().chain(git_configurations(cwd)) {
         found.read(&path);
@@ -153,7 +153,7 @@ fn read(path: &Path) -> Option<String> {
 
 /// The subsections found in configuration files, and the keys of sections without subsections.
 #[derive(Default)]
-struct Found {
+struct ConfiguredNames {
     files: BTreeSet<PathBuf>,
     subsections: BTreeSet<(String, String)>,
     keys: BTreeSet<(String, String)>,
@@ -161,7 +161,7 @@ struct Found {
     helpers: BTreeSet<String>,
 }
 
-impl Found {
+impl ConfiguredNames {
     /// Reads a file and the files that it includes, ignoring conditions.
     fn read(&mut self, path: &Path) {
         if self.files.len() >= MOST_FILES || !self.files.insert(path.to_owned()) {

@@ -41,7 +41,7 @@ use crate::config::{AgentKind, Definition, Protocol, is_option};
 use crate::diagnostics;
 use crate::process::guardian::Guardian;
 use crate::process::{self, Dialogue, HostAccess, Launch, PrivateDir};
-use crate::sandbox::stopped::Watched;
+use crate::sandbox::stopped::RefusalWatcher;
 use crate::sandbox::variables::OwnVariables;
 use crate::sandbox::{Enforcer, ProgramState, Sandbox, SandboxSettings, secrets};
 use crate::stream::{is_signed_out, is_unconnected};
@@ -409,7 +409,8 @@ impl CliAgent {
         let is_plain = self.definition.kind == AgentKind::Plain;
         let sign_in = sandbox.sign_in().filter(|_| policy.is_some());
         if policy.is_some() {
-            call.dialogue = Box::new(Watched::new(call.dialogue, sandbox.permissions, is_plain));
+            call.dialogue =
+                Box::new(RefusalWatcher::new(call.dialogue, sandbox.permissions, is_plain));
         }
         drop(sandbox);
         call.diagnostics.splice(..0, partial.into_iter().chain(missing));

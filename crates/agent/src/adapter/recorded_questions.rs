@@ -126,7 +126,7 @@ fn every_question_of_codex_is_asked_or_refused_in_a_form_that_it_takes() {
 
 /// A replayed dialogue, with answers at the recorded points.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Course {
+struct ReplayedDialogue {
     asked: usize,
     /// The maximum number of questions that were open at once.
     most_open: usize,
@@ -136,7 +136,7 @@ struct Course {
     open: BTreeSet<String>,
 }
 
-impl Course {
+impl ReplayedDialogue {
     fn note(&mut self, event: &EventKind) {
         match event {
             EventKind::PermissionAsked { question, .. } => {
@@ -205,7 +205,7 @@ const COURSES: &[(&str, [usize; 5])] = &[
 ];
 
 /// Compares a dialogue with the table. A dialogue that is not in the table asks one question after another.
-fn check_course(name: &str, course: &Course) {
+fn check_course(name: &str, course: &ReplayedDialogue) {
     let special = COURSES.iter().find(|(it, _)| *it == name).map(|(_, numbers)| *numbers);
     let numbers = special.unwrap_or([course.asked.max(1), 1, 0, 0, 0]);
     assert_eq!(course.numbers(), numbers, "{name}: {course:?}");
@@ -216,7 +216,7 @@ fn check_course(name: &str, course: &Course) {
 #[test]
 fn every_recorded_dialogue_of_claude_takes_its_course() {
     for (name, lines) in &recorded("claude") {
-        let (mut questions, mut course) = (ClaudeQuestions::default(), Course::default());
+        let (mut questions, mut course) = (ClaudeQuestions::default(), ReplayedDialogue::default());
         let mut inputs = BTreeMap::new();
         for line in lines {
             let message = &line["msg"];
@@ -245,7 +245,7 @@ fn every_recorded_dialogue_of_claude_takes_its_course() {
 fn every_recorded_dialogue_of_codex_takes_its_course() {
     let mut forms = 0;
     for (name, lines) in &recorded("codex") {
-        let (mut questions, mut course) = (CodexQuestions::default(), Course::default());
+        let (mut questions, mut course) = (CodexQuestions::default(), ReplayedDialogue::default());
         for line in lines {
             let message = &line["msg"];
             let (id, text) = (message["id"].to_string(), message.to_string());
@@ -274,7 +274,7 @@ fn every_recorded_dialogue_of_codex_takes_its_course() {
     assert!(forms >= 3 || recorded("codex").is_empty(), "{forms}");
 }
 
-/// Replaces the ids of recorded requests with those of ours.
+/// Replaces the ids of recorded requests with those of Convoke's requests.
 fn renumbered(message: &Value, sent: &BTreeMap<String, String>) -> Value {
     let mut message = message.clone();
     if message["method"].is_null() {

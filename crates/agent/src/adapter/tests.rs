@@ -57,16 +57,15 @@ fn host_in(home: &Path, newest_abi: Option<u8>) -> Host {
     }
 }
 
+/// A machine whose programs inherit no variables.
+fn bare_host(directory: &Path) -> Host {
+    Host { env: Vec::new(), ..host_in(directory, None) }
+}
+
 #[test]
 fn nothing_that_is_given_is_taken_for_an_option() {
     let dir = tempfile::tempdir().unwrap();
-    let host = Host {
-        guardian: Guardian::from_program("/none"),
-        env: Vec::new(),
-        temp_root: dir.path().to_owned(),
-        state_dir: dir.path().join("state"),
-        sandbox: SandboxSettings::default(),
-    };
+    let host = bare_host(dir.path());
     for definition in definitions() {
         let refusal = |turn_input: &TurnInput| {
             let (definition, host) = (&definition, &host);
@@ -140,13 +139,7 @@ fn a_program_decides_itself_only_where_the_kernel_does_not() {
 #[test]
 fn codex_exec_says_where_it_leaves_the_files_of_a_project_out() {
     let dir = tempfile::tempdir().unwrap();
-    let host = Host {
-        guardian: Guardian::from_program("/none"),
-        env: Vec::new(),
-        temp_root: dir.path().to_owned(),
-        state_dir: dir.path().join("state"),
-        sandbox: SandboxSettings::default(),
-    };
+    let host = bare_host(dir.path());
     let definition =
         &Definition { protocol: Protocol::Exec, ..Definition::built_in(AgentKind::Codex) };
     let codes = |permissions, trust| {
@@ -185,13 +178,7 @@ async fn a_session_that_was_not_found_is_none_to_go_on_with() {
 #[test]
 fn a_session_goes_on_with_its_model_unless_another_is_named() {
     let dir = tempfile::tempdir().unwrap();
-    let host = Host {
-        guardian: Guardian::from_program("/none"),
-        env: Vec::new(),
-        temp_root: dir.path().to_owned(),
-        state_dir: dir.path().join("state"),
-        sandbox: SandboxSettings::default(),
-    };
+    let host = bare_host(dir.path());
     let definition = Definition::built_in(AgentKind::Claude);
     for (named, expected) in [(None, "held-with"), (Some("named"), "named")] {
         let mut turn_input = TurnInput::new("hello", dir.path());
@@ -288,11 +275,8 @@ fn prepare_in(
 ) -> Result<ProgramCall, Failure> {
     let state = tempfile::tempdir().unwrap();
     let host = Host {
-        guardian: Guardian::from_program("/none"),
         env: env.iter().map(|&(name, value)| (name.into(), value.into())).collect(),
-        temp_root: state.path().to_owned(),
-        state_dir: state.path().join("state"),
-        sandbox: SandboxSettings::default(),
+        ..bare_host(state.path())
     };
     let mut turn_input = TurnInput::new("hello", cwd);
     turn_input.trust = trust;
@@ -371,11 +355,8 @@ fn our_settings_of_gemini_stand_above_those_of_a_project() {
     std::fs::create_dir(dir.path().join("machine")).unwrap();
     let call = |private: &str| {
         let host = Host {
-            guardian: Guardian::from_program("/none"),
             env: vec![("GEMINI_CLI_SYSTEM_SETTINGS_PATH".into(), machines.clone().into())],
-            temp_root: dir.path().to_owned(),
-            state_dir: dir.path().join("state"),
-            sandbox: SandboxSettings::default(),
+            ..bare_host(dir.path())
         };
         let private_dir = dir.path().join(private);
         std::fs::create_dir(&private_dir).unwrap();
@@ -426,11 +407,8 @@ fn codex_is_signed_in_with_the_users_key_before_its_thread_begins() {
         [(Some("sk-1"), ["account/login/start", "thread/start"]), (None, ["thread/start", ""])]
     {
         let host = Host {
-            guardian: Guardian::from_program("/none"),
             env: key.map(|key| ("CODEX_API_KEY".into(), key.into())).into_iter().collect(),
-            temp_root: dir.path().to_owned(),
-            state_dir: dir.path().join("state"),
-            sandbox: SandboxSettings::default(),
+            ..bare_host(dir.path())
         };
         let private_dir = dir.path();
         let context = Context::new(&turn_input, &definition, &host, private_dir);
@@ -463,13 +441,7 @@ async fn codex_turn_ending(
     closing: &str,
 ) -> TurnResult {
     let dir = tempfile::tempdir().unwrap();
-    let host = Host {
-        guardian: Guardian::from_program("/none"),
-        env: Vec::new(),
-        temp_root: dir.path().to_owned(),
-        state_dir: dir.path().join("state"),
-        sandbox: SandboxSettings::default(),
-    };
+    let host = bare_host(dir.path());
     let definition = Definition::built_in(AgentKind::Codex);
     let mut turn_input = TurnInput::new("hello", dir.path());
     turn_input.resume = resume;

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 
 use convoke_core::name::nearest;
-use convoke_team::{Elsewhere, Section, TeamFileCode, TeamFileErrors, Word, read_document};
+use convoke_team::{MisplacedSetting, Section, TeamFileErrors, Word, diagnostics, read_document};
 
 use super::{AgentKind, Api, Definition, Protocol, Unused};
 use crate::sandbox::SandboxAdditions;
@@ -85,8 +85,8 @@ pub(super) fn read(text: &str, known: &Agents) -> Result<Agents, TeamFileErrors>
 }
 
 /// Explains a table such as `[claude]`, whose header lacks `agent.`.
-fn without_prefix(key: &str) -> Option<Elsewhere> {
-    (key != "agents").then(|| Elsewhere {
+fn without_prefix(key: &str) -> Option<MisplacedSetting> {
+    (key != "agents").then(|| MisplacedSetting {
         message: "is not a setting".to_owned(),
         fix: format!("write `[agent.{key}]`"),
         is_exact: false,
@@ -94,7 +94,7 @@ fn without_prefix(key: &str) -> Option<Elsewhere> {
 }
 
 /// Explains a setting of a team file.
-fn of_members(key: &str) -> Option<Elsewhere> {
+fn of_members(key: &str) -> Option<MisplacedSetting> {
     let fix = match key {
         "sandbox" => "write `permissions`, the widest that a member can have",
         "agent" => "write `kind`",
@@ -104,7 +104,7 @@ fn of_members(key: &str) -> Option<Elsewhere> {
         }
         _ => return None,
     };
-    Some(Elsewhere {
+    Some(MisplacedSetting {
         message: "is a setting of a team file".to_owned(),
         fix: fix.to_owned(),
         is_exact: true,
@@ -205,7 +205,7 @@ fn refuse_without_kind(
         ),
     };
     let message = format!("`agent.{name}` is new and needs `kind`{hint}");
-    section.problem(header, TeamFileCode::Missing, message, fix);
+    section.problem(header, diagnostics::TEAM_MISSING_SETTING, message, fix);
 }
 
 /// Reads a program: a name or a path, without arguments.
@@ -235,7 +235,7 @@ fn refuse_unused(section: &mut Section<'_>, kind: AgentKind) {
     for (setting, place) in section.places.clone() {
         if let Some(Unused { problem, fix }) = kind.unused(setting) {
             let message = format!("`{}` {problem}", section.field(setting));
-            section.problem(place.key, TeamFileCode::UnusedSetting, message, fix);
+            section.problem(place.key, diagnostics::TEAM_UNUSED_SETTING, message, fix);
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Supervises one turn: reads output, applies time limits, and always ends.
 
+mod question;
+
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -13,11 +15,12 @@ use tokio::process::ChildStdin;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
+use self::question::OpenQuestion;
 use super::event_budget::EventBudget;
 use super::guarded_child::{ChildEnd, GuardedChild, Pipes, StartError};
 use super::guardian::Guardian;
 use super::open_tools::OpenTools;
-use super::{Decision, Dialogue, Input, Launch};
+use super::{Dialogue, Input, Launch};
 use convoke_redact::Redactor;
 
 use crate::diagnostics;
@@ -64,60 +67,60 @@ pub async fn supervise(
     }
     let (held, pipes) = GuardedChild::start(launch, guardian).await?;
     let Pipes { stdin, mut stdout, mut stderr } = pipes;
-    let mut watch = Watch::new(held, stdin, dialogue, side.redactor(), *limits);
-    watch.approvals = approvals.clone();
+    let mut supervisor = Supervisor::new(held, stdin, dialogue, side.redactor(), *limits);
+    supervisor.approvals = approvals.clone();
     let (mut lease, held_lease) = (lease.clone(), lease);
     if let Some(lease) = &mut lease {
-        watch.held.allow(lease.left()).await;
+        supervisor.held.allow(lease.left()).await;
     }
     let mut out = vec![0; 64 << 10];
     let mut err = vec![0; 8 << 10];
     let mut err_open = true;
 
-    let opening = watch.dialogue.open();
-    watch.say(opening);
-    watch.go_on();
+    let opening = supervisor.dialogue.open();
+    supervisor.send_input(opening);
+    supervisor.reset_deadline();
     let mut report = None;
-    while report.is_none() || watch.out_open {
-        let room = watch.waiting.len() < WAITING_EVENTS;
+    while report.is_none() || supervisor.out_open {
+        let room = supervisor.waiting.len() < WAITING_EVENTS;
         tokio::select! {
             biased;
-            () = side.cancelled(), if watch.stop.is_none() && report.is_none() => watch.stop(TerminationCause::Cancelled).await,
-            left = extended(&mut lease), if report.is_none() => watch.held.allow(left).await,
+            () = side.cancelled(), if supervisor.stop.is_none() && report.is_none() => supervisor.stop(TerminationCause::Cancelled).await,
+            left = extended(&mut lease), if report.is_none() => supervisor.held.allow(left).await,
             // A slow reader does not shorten the time for remaining output.
-            () = sleep_until(watch.deadline), if room || report.is_none() => {
+            () = sleep_until(supervisor.deadline), if room || report.is_none() => {
                 if report.is_some() {
                     // A process escaped; its output belongs to no turn.
                     break;
                 }
-                report = watch.late().await;
+                report = supervisor.late().await;
             }
             // Also read while no question is open, so that an early answer is not applied to a later question.
             (question, answer) = side.answer() => {
-                watch.person_answers(&question, answer);
+                supervisor.person_answers(&question, answer);
             }
-            () = approvals.unattended(), if !watch.questions.is_empty() => watch.abandon_questions(),
-            () = side.has_room(), if !watch.waiting.is_empty() => {
-                side.send_waiting(&mut watch.waiting);
-                watch.listen_on();
+            () = approvals.unattended(), if !supervisor.questions.is_empty() => supervisor.abandon_questions(),
+            () = side.has_room(), if !supervisor.waiting.is_empty() => {
+                side.send_waiting(&mut supervisor.waiting);
+                supervisor.extend_drain();
             }
-            () = poll_fn(|context| watch.dialogue.poll_wake(context)), if room => {
-                let input = watch.read(|dialogue, sink| dialogue.wake(sink));
-                watch.say(input);
-                watch.after_lines().await;
+            () = poll_fn(|context| supervisor.dialogue.poll_wake(context)), if room => {
+                let input = supervisor.read(|dialogue, sink| dialogue.wake(sink));
+                supervisor.send_input(input);
+                supervisor.after_lines().await;
             }
-            count = read(&mut stdout, &mut out), if watch.out_open && room => {
-                watch.output(&out[..count]).await;
+            count = read(&mut stdout, &mut out), if supervisor.out_open && room => {
+                supervisor.output(&out[..count]).await;
             }
             count = read(&mut stderr, &mut err), if err_open => {
                 err_open = count > 0;
-                watch.error_output(&err[..count]).await;
+                supervisor.error_output(&err[..count]).await;
             }
-            ended = watch.held.ended(), if report.is_none() => {
+            ended = supervisor.held.ended(), if report.is_none() => {
                 report = Some(ended);
                 // Read the output that was written before the end.
-                watch.stop_step = StopStep::Ended;
-                watch.listen_on();
+                supervisor.stop_step = StopStep::Ended;
+                supervisor.extend_drain();
             }
         }
     }
@@ -125,9 +128,9 @@ pub async fn supervise(
     if let Some(lease) = held_lease.filter(|_| report.is_lease_over) {
         lease.end();
     }
-    watch.dialogue.end_commands().await;
-    watch.drain(&mut stderr, &mut err).await;
-    Ok(watch.close(report, side).await)
+    supervisor.dialogue.end_commands().await;
+    supervisor.drain(&mut stderr, &mut err).await;
+    Ok(supervisor.close(report, side).await)
 }
 
 /// Waits until a lease is extended, and returns the remaining time. Waits forever without a lease.
@@ -166,7 +169,7 @@ enum StopStep {
     Ended,
 }
 
-struct Watch<'d> {
+struct Supervisor<'d> {
     held: GuardedChild,
     input: Option<mpsc::UnboundedSender<Input>>,
     /// The number of bytes written to the child that it has not read.
@@ -199,7 +202,7 @@ struct Watch<'d> {
     is_dismissed: bool,
 }
 
-impl<'d> Watch<'d> {
+impl<'d> Supervisor<'d> {
     fn new(
         held: GuardedChild,
         stdin: ChildStdin,
@@ -242,7 +245,7 @@ impl<'d> Watch<'d> {
         }
     }
 
-    fn say(&mut self, input: Input) {
+    fn send_input(&mut self, input: Input) {
         let last = input.last;
         if !input.bytes.is_empty() || last {
             let unread = self.unread.fetch_add(input.bytes.len(), Ordering::Relaxed);
@@ -275,7 +278,7 @@ impl<'d> Watch<'d> {
         if chunk.is_empty() {
             // The child has closed its output.
             self.out_open = false;
-            self.leave();
+            self.wait_for_exit();
         }
     }
 
@@ -285,7 +288,7 @@ impl<'d> Watch<'d> {
         }
         self.dialogue.reader_mut().line_lacks(line.left_out);
         let input = self.read(|dialogue, sink| dialogue.line(line.bytes, sink));
-        self.say(input);
+        self.send_input(input);
     }
 
     /// Passes output to the dialogue, and queues its events.
@@ -326,20 +329,20 @@ impl<'d> Watch<'d> {
         match (self.stop_step, self.stop) {
             (StopStep::Running, Some(TerminationCause::OutputLimit)) => self.kill().await,
             (StopStep::Running, Some(stop)) => self.stop(stop).await,
-            (StopStep::Running, None) => self.go_on(),
+            (StopStep::Running, None) => self.reset_deadline(),
             // The program has started another turn instead of exiting.
             (StopStep::Leaving, None)
                 if self.dialogue.reader().phase() == TurnPhase::Running && self.out_open =>
             {
                 self.stop_step = StopStep::Running;
-                self.go_on();
+                self.reset_deadline();
             }
-            _ => self.listen_on(),
+            _ => self.extend_drain(),
         }
     }
 
     /// Resets the deadline for output.
-    fn go_on(&mut self) {
+    fn reset_deadline(&mut self) {
         let silence = self.turn_end.min(in_time(self.limits.silence));
         // An agent that waits for a person is silent, so its time limits are suspended.
         if let Some(expires) = self.questions.iter().map(|open| open.expires).min() {
@@ -359,26 +362,26 @@ impl<'d> Watch<'d> {
                 let end = *self.answered.get_or_insert_with(|| in_time(background));
                 self.deadline = silence.min(end);
             }
-            TurnPhase::Over => self.leave(),
+            TurnPhase::Over => self.wait_for_exit(),
         }
     }
 
     /// Terminates the background tasks of an agent that has replied.
     fn dismiss(&mut self) {
         let input = self.read(|dialogue, sink| dialogue.dismiss(sink));
-        self.say(input);
-        self.leave();
+        self.send_input(input);
+        self.wait_for_exit();
     }
 
     /// Extends the deadline for remaining output.
-    fn listen_on(&mut self) {
+    fn extend_drain(&mut self) {
         if self.stop_step == StopStep::Ended {
             self.deadline = in_time(DRAIN_LIMIT);
         }
     }
 
     /// Waits for the process to exit by itself.
-    fn leave(&mut self) {
+    fn wait_for_exit(&mut self) {
         if self.stop_step == StopStep::Running {
             self.stop_step = StopStep::Leaving;
             self.input = None;
@@ -422,7 +425,7 @@ impl<'d> Watch<'d> {
         }
         match self.dialogue.interrupt() {
             Some(input) if self.input.is_some() => {
-                self.say(input);
+                self.send_input(input);
                 self.stop_step = StopStep::Asked;
                 self.deadline = in_time(self.limits.grace);
             }
@@ -460,8 +463,8 @@ impl<'d> Watch<'d> {
             }
             StopStep::Running => match self.dialogue.on_silence() {
                 Some(input) if Instant::now() < self.turn_end => {
-                    self.say(input);
-                    self.go_on();
+                    self.send_input(input);
+                    self.reset_deadline();
                 }
                 _ => self.stop(TerminationCause::TimedOut).await,
             },
@@ -531,81 +534,6 @@ impl<'d> Watch<'d> {
             side.send(event).await;
         }
         result
-    }
-}
-
-/// A question that waits for a person.
-struct OpenQuestion {
-    question: PermissionQuestion,
-    asked: Instant,
-    expires: Instant,
-}
-
-impl Watch<'_> {
-    /// Answers new questions that need no person, and queues the others.
-    fn take_questions(&mut self) {
-        for id in std::mem::take(&mut self.withdrawn) {
-            self.close_question(&id);
-        }
-        for question in std::mem::take(&mut self.asked) {
-            if let Some((answer, by)) = self.approvals.decide(&question) {
-                self.answer(&question, answer, by);
-            } else {
-                let (asked, expires) = (Instant::now(), in_time(self.limits.ask));
-                self.questions.push(OpenQuestion { question, asked, expires });
-            }
-        }
-    }
-
-    fn person_answers(&mut self, id: &str, answer: PermissionAnswer) {
-        if let Some(question) = self.close_question(id) {
-            self.approvals.remember(&question, answer);
-            self.answer(&question, answer, AnsweredBy::Person);
-            self.go_on();
-        }
-    }
-
-    /// Refuses the questions when no person can answer.
-    fn abandon_questions(&mut self) {
-        for open in std::mem::take(&mut self.questions) {
-            self.turn_end += open.asked.elapsed();
-            self.answer(&open.question, PermissionAnswer::Never, AnsweredBy::Nobody);
-        }
-        self.go_on();
-    }
-
-    /// Refuses the questions whose time limit has passed.
-    fn expire_questions(&mut self) {
-        let now = Instant::now();
-        let open = std::mem::take(&mut self.questions).into_iter();
-        let (late, waiting) = open.partition(|open| open.expires <= now);
-        self.questions = waiting;
-        let late: Vec<OpenQuestion> = late;
-        for open in late {
-            self.turn_end += open.asked.elapsed();
-            self.answer(&open.question, PermissionAnswer::Never, AnsweredBy::Timeout);
-        }
-        self.go_on();
-    }
-
-    /// Removes a question, and extends the time limits that it suspended.
-    fn close_question(&mut self, id: &str) -> Option<PermissionQuestion> {
-        let at = self.questions.iter().position(|open| open.question.id == id)?;
-        let open = self.questions.remove(at);
-        self.turn_end += open.asked.elapsed();
-        Some(open.question)
-    }
-
-    fn answer(&mut self, question: &PermissionQuestion, answer: PermissionAnswer, by: AnsweredBy) {
-        let decision = match by {
-            AnsweredBy::Withdrawn => Decision::Withdrawn,
-            _ if answer.allows() => Decision::Allowed,
-            _ => Decision::Refused,
-        };
-        let kind = EventKind::PermissionAnswered { id: question.id.clone(), answer, by };
-        self.waiting.push_back(Event::own(kind));
-        let input = self.read(|dialogue, sink| dialogue.answer(&question.id, decision, sink));
-        self.say(input);
     }
 }
 

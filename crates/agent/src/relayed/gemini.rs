@@ -6,7 +6,7 @@ use convoke_files::json::without_comments;
 use convoke_files::{Disk, FileKind, Files};
 use serde_json::Value;
 
-use super::{CannotRelay, ModelEndpoint, Pointer, Started};
+use super::{CannotRelay, CliStart, EndpointSetting, ModelEndpoint};
 
 /// A way of signing in: its variable, and the default endpoint.
 const KEY: (&str, &str) = ("GOOGLE_GEMINI_BASE_URL", "https://generativelanguage.googleapis.com");
@@ -17,7 +17,7 @@ const VERTEX: (&str, &str) = ("GOOGLE_VERTEX_BASE_URL", "https://aiplatform.goog
 pub(super) const GOOGLE_SIGN_IN: &[&str] =
     &["oauth2.googleapis.com", "sts.googleapis.com", "iamcredentials.googleapis.com"];
 
-pub(super) fn endpoint(started: &Started<'_>) -> Result<ModelEndpoint, CannotRelay> {
+pub(super) fn endpoint(started: &CliStart<'_>) -> Result<ModelEndpoint, CannotRelay> {
     let home = started.variable("GEMINI_CLI_HOME").map(PathBuf::from);
     let home = home.unwrap_or_else(|| started.home());
     let path = home.join(".gemini/settings.json");
@@ -49,12 +49,12 @@ pub(super) fn endpoint(started: &Started<'_>) -> Result<ModelEndpoint, CannotRel
         may_be_bound: false,
         key_is_unselected: selected.is_none() && variable == KEY.0,
         sign_in_hosts: if variable == KEY.0 { &[] } else { GOOGLE_SIGN_IN },
-        pointer: Pointer::Variable(variable),
+        pointer: EndpointSetting::Variable(variable),
     })
 }
 
 /// Returns the host of Vertex: each location has its own; with a key there is no location.
-fn vertex(started: &Started<'_>, usual: &str) -> String {
+fn vertex(started: &CliStart<'_>, usual: &str) -> String {
     let location = started.text("GOOGLE_CLOUD_LOCATION");
     match location.filter(|location| location != "global") {
         Some(location) if matches!(&*location, "us" | "eu") => {

@@ -14,7 +14,7 @@ use crate::vendor::Vendor;
 
 /// A CLI as it would be started.
 #[derive(Debug, Clone, Copy)]
-pub struct Started<'a> {
+pub struct CliStart<'a> {
     /// The CLI.
     pub vendor: Vendor,
     /// Whether it is an adapter that runs the CLI and speaks the Agent Client Protocol.
@@ -43,7 +43,7 @@ pub struct ModelEndpoint {
     /// The hosts that the CLI contacts itself, to sign in, to renew its sign-in, and to read an organisation's
     /// policy.
     pub sign_in_hosts: &'static [&'static str],
-    pointer: Pointer,
+    pointer: EndpointSetting,
 }
 
 /// The addresses of a relay.
@@ -63,7 +63,7 @@ const NO_PROXY: [&str; 2] = ["NO_PROXY", "no_proxy"];
 
 /// The settings that point a CLI to another endpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Pointer {
+enum EndpointSetting {
     /// Variables in a settings file of Claude Code, which override its environment.
     ClaudeSettings { variable: &'static str, is_first_party: bool },
     /// Settings of Codex, and the variable that its early versions read.
@@ -74,7 +74,7 @@ enum Pointer {
 
 /// A CLI that is pointed to another base URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pointed {
+pub struct RedirectedStart {
     /// The arguments that replace the configured ones.
     pub arguments: Vec<String>,
     /// The additional variables.
@@ -136,7 +136,7 @@ impl CodexSignIn {
 
 /// Returns the endpoint that a CLI would use. `sign_in` is called only if the endpoint depends on it.
 pub fn endpoint(
-    started: &Started<'_>,
+    started: &CliStart<'_>,
     sign_in: impl FnOnce() -> Option<CodexSignIn>,
 ) -> Result<ModelEndpoint, CannotRelay> {
     match started.vendor {
@@ -150,14 +150,14 @@ impl ModelEndpoint {
     /// Points a CLI to a relay. Files are written into a directory that only this user can read.
     pub fn point(
         &self,
-        started: &Started<'_>,
+        started: &CliStart<'_>,
         relay: RelayAddress<'_>,
         private_dir: &Path,
-    ) -> Result<Pointed, CannotRelay> {
+    ) -> Result<RedirectedStart, CannotRelay> {
         let base_url = relay.base_url;
         let proxies = proxies(started, relay);
         let mut pointed = match &self.pointer {
-            Pointer::ClaudeSettings { variable, is_first_party } => {
+            EndpointSetting::ClaudeSettings { variable, is_first_party } => {
                 let mut variables = vec![(*variable, base_url)];
                 if *is_first_party {
                     variables.push((claude::ASSUME, "1"));
@@ -168,10 +168,10 @@ impl ModelEndpoint {
                 }
                 claude::point(started, &variables, private_dir)?
             }
-            Pointer::CodexSettings { names, without_sockets } => {
+            EndpointSetting::CodexSettings { names, without_sockets } => {
                 codex::point(started, names, without_sockets.as_deref(), base_url)
             }
-            Pointer::Variable(name) => Pointed {
+            EndpointSetting::Variable(name) => RedirectedStart {
                 arguments: started.arguments.to_vec(),
                 env: vec![((*name).into(), base_url.into())],
             },
@@ -183,7 +183,7 @@ impl ModelEndpoint {
     /// Returns whether the CLI treats the endpoint as its vendor's own, to which it sends other requests than
     /// to a gateway.
     pub fn is_first_party(&self) -> bool {
-        !matches!(self.pointer, Pointer::ClaudeSettings { is_first_party: false, .. })
+        !matches!(self.pointer, EndpointSetting::ClaudeSettings { is_first_party: false, .. })
     }
 
     /// Returns the prefixes of the user agents of the CLI's own requests; empty if all requests are its own.
@@ -191,15 +191,15 @@ impl ModelEndpoint {
     /// Claude Code passes the address on to the shells of its tools.
     pub fn own_user_agents(&self) -> Vec<String> {
         match self.pointer {
-            Pointer::ClaudeSettings { .. } => vec!["claude-cli/".to_owned()],
-            Pointer::CodexSettings { .. } | Pointer::Variable(_) => Vec::new(),
+            EndpointSetting::ClaudeSettings { .. } => vec!["claude-cli/".to_owned()],
+            EndpointSetting::CodexSettings { .. } | EndpointSetting::Variable(_) => Vec::new(),
         }
     }
 }
 
 /// Returns the variables with which a CLI connects directly to a relay on this machine, and to all other hosts
 /// through the relay's proxy, if there is one.
-fn proxies(started: &Started<'_>, relay: RelayAddress<'_>) -> Vec<(&'static str, OsString)> {
+fn proxies(started: &CliStart<'_>, relay: RelayAddress<'_>) -> Vec<(&'static str, OsString)> {
     if let Some(proxy) = relay.proxy {
         // The relay itself uses the user's proxy and its exceptions.
         let to_relay = PROXIES.map(|name| (name, proxy.into()));
@@ -219,7 +219,7 @@ fn proxies(started: &Started<'_>, relay: RelayAddress<'_>) -> Vec<(&'static str,
     beside.into()
 }
 
-impl Started<'_> {
+impl CliStart<'_> {
     fn variable(&self, name: &str) -> Option<&OsStr> {
         let found = self.env.iter().rev().find(|(key, _)| key == name);
         found.map(|(_, value)| value.as_os_str()).filter(|value| !value.is_empty())

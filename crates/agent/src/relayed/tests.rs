@@ -30,14 +30,14 @@ impl Machine {
         vendor: Vendor,
         arguments: &[&str],
         variables: &[(&str, &str)],
-        check: impl FnOnce(&Started<'_>) -> T,
+        check: impl FnOnce(&CliStart<'_>) -> T,
     ) -> T {
         let mut all = env(variables);
         all.push(("HOME".into(), self.home.path().into()));
         let arguments: Vec<String> = arguments.iter().map(|it| (*it).to_owned()).collect();
         let (env, cwd) = (&all[..], self.project.path());
         let (is_adapter, trust) = (false, Trust::Untrusted);
-        check(&Started { vendor, is_adapter, arguments: &arguments, env, cwd, trust })
+        check(&CliStart { vendor, is_adapter, arguments: &arguments, env, cwd, trust })
     }
 
     fn base_url(

@@ -26,7 +26,7 @@ const LOOKED_AT: usize = 64 << 10;
 const SHOWN: usize = 200;
 
 /// A dialogue with a program in the sandbox.
-pub(crate) struct Watched {
+pub(crate) struct RefusalWatcher {
     dialogue: Box<dyn Dialogue>,
     permissions: Permissions,
     /// Whether the program writes no events, so that refusals are searched for in its error output.
@@ -35,7 +35,7 @@ pub(crate) struct Watched {
     first: Option<String>,
 }
 
-impl Watched {
+impl RefusalWatcher {
     pub fn new(dialogue: Box<dyn Dialogue>, permissions: Permissions, has_no_events: bool) -> Self {
         Self { dialogue, permissions, has_no_events, count: 0, first: None }
     }
@@ -76,7 +76,7 @@ fn refusal(output: &str) -> Option<String> {
     Some(line[..line.floor_char_boundary(SHOWN.min(line.len()))].to_owned())
 }
 
-impl Dialogue for Watched {
+impl Dialogue for RefusalWatcher {
     fn open(&mut self) -> Input {
         self.dialogue.open()
     }

@@ -52,7 +52,7 @@ pub enum Message {
         /// The parameters.
         params: Value,
     },
-    /// A response to a request of ours.
+    /// A response to a request of Convoke.
     Response {
         /// The id of our request.
         id: Value,

@@ -161,7 +161,7 @@ impl Claude {
 
     /// Returns whether the agent has replied and only background tasks are running.
     pub fn waits_for_tasks(&self) -> bool {
-        self.phase.rests() && self.phase.running() > 0
+        self.phase.is_idle() && self.phase.running() > 0
     }
 
     /// Discards an interim reply, because the turn is stopped before the final one.
@@ -212,7 +212,7 @@ impl Claude {
     }
 
     fn init(&mut self, event: Line<'_>, sink: &mut Sink<'_>) {
-        self.phase.works();
+        self.phase.turn_started();
         self.progress.session = event.session_id.0.as_deref().map(str::to_owned);
         self.progress.model = event.model.0.as_deref().map(str::to_owned);
         sink(Event::own(EventKind::Started { session: event.session_id.0, model: event.model.0 }));
@@ -231,7 +231,7 @@ impl Claude {
             return;
         }
         if parent.is_none() {
-            self.phase.works();
+            self.phase.turn_started();
             self.synthetic = synthetic;
             self.error = None;
         }
@@ -326,7 +326,7 @@ impl Claude {
         };
         let sub_agent = event.parent_tool_use_id.0;
         if sub_agent.is_none() {
-            self.phase.works();
+            self.phase.turn_started();
         }
         match raw.kind.as_str() {
             "content_block_delta" => {
@@ -366,7 +366,7 @@ impl Claude {
         }
         self.spent(&event, sink);
         if event.is_placeholder() {
-            return self.phase.works();
+            return self.phase.turn_started();
         }
         for denial in std::mem::take(&mut event.permission_denials).objects() {
             let tool = denial.tool_name.as_str();
@@ -388,7 +388,7 @@ impl Claude {
             }
         }
         self.progress.closing = Some(verdict);
-        self.phase.answers();
+        self.phase.replied();
     }
 
     /// Adds the tokens since the previous result, including sub-agents. Older versions count only the main

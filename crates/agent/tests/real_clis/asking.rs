@@ -16,7 +16,7 @@ use serde_json::json;
 use crate::test_host::{Cli, TestHost};
 
 /// The result of a turn whose agent asked.
-struct Asked {
+struct AskedTurn {
     questions: Vec<PermissionQuestion>,
     answers: Vec<(PermissionAnswer, AnsweredBy)>,
     result: TurnResult,
@@ -29,7 +29,11 @@ fn asking(host: &TestHost) -> TurnInput {
 }
 
 /// Runs a turn and answers each question; `None` gives no answer.
-async fn run(host: &TestHost, turn_input: TurnInput, answer: Option<PermissionAnswer>) -> Asked {
+async fn run(
+    host: &TestHost,
+    turn_input: TurnInput,
+    answer: Option<PermissionAnswer>,
+) -> AskedTurn {
     run_answering(host, turn_input, |_| answer).await
 }
 
@@ -37,7 +41,7 @@ async fn run_answering(
     host: &TestHost,
     turn_input: TurnInput,
     answer: impl Fn(&PermissionQuestion) -> Option<PermissionAnswer>,
-) -> Asked {
+) -> AskedTurn {
     let mut turn = host.agent.start(turn_input);
     let answerer = turn.answerer();
     let (mut questions, mut answers, mut expiring) = (Vec::new(), Vec::new(), Vec::new());
@@ -72,7 +76,7 @@ async fn run_answering(
     }
     finished.sort();
     assert!(finished.is_sorted_by(|one, other| one < other), "each has one: {finished:?}");
-    Asked { questions, answers, result: turn.result().await }
+    AskedTurn { questions, answers, result: turn.result().await }
 }
 
 async fn asks_before_it_runs_a_command(cli: Cli) {

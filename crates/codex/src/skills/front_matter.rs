@@ -16,7 +16,7 @@ pub const MAX_DESCRIPTION: usize = 1024;
 
 /// The name and description of a skill, with white space collapsed.
 #[derive(Debug, PartialEq, Eq)]
-pub struct About {
+pub struct SkillHeader {
     /// The name; `None` lets Codex 0.166 use the directory's name.
     pub name: Option<String>,
     /// The description.
@@ -26,7 +26,7 @@ pub struct About {
 }
 
 #[derive(Deserialize)]
-struct Written {
+struct RawHeader {
     #[serde(default)]
     name: String,
     #[serde(default)]
@@ -45,12 +45,12 @@ struct Metadata {
 /// # Errors
 ///
 /// Returns the reason why Codex does not list the skill.
-pub fn read(text: &str, rules: Rules) -> Result<About, String> {
+pub fn read(text: &str, rules: Rules) -> Result<SkillHeader, String> {
     let front = between_rules(text).ok_or("it has no part between --- lines")?;
     yaml::check(&front).map_err(|why| format!("the part between --- lines is not read: {why}"))?;
     let parsed = match plain(&front) {
         Some(written) => Ok(written),
-        None => yaml_serde::from_str::<Written>(&front),
+        None => yaml_serde::from_str::<RawHeader>(&front),
     };
     let parsed = match (parsed, rules) {
         (Err(wrong), Rules::V0_166) => {
@@ -58,7 +58,7 @@ pub fn read(text: &str, rules: Rules) -> Result<About, String> {
         }
         (parsed, _) => parsed.map_err(|wrong| wrong.to_string()),
     };
-    let written: Written =
+    let written: RawHeader =
         parsed.map_err(|wrong| format!("the part between --- lines is not valid YAML: {wrong}"))?;
     let short = written.metadata.and_then(|it| it.short_description);
     let short = collapsed(&short.unwrap_or_default());
@@ -79,17 +79,17 @@ pub fn read(text: &str, rules: Rules) -> Result<About, String> {
     }
     let is_unnamed = name.is_empty() || matches!(&*name, "~" | "null") && rules == Rules::V0_166;
     let name = (!is_unnamed).then_some(name);
-    Ok(About { name, description, stated: written.description })
+    Ok(SkillHeader { name, description, stated: written.description })
 }
 
 /// Parses front matter that needs no YAML parser.
-fn plain(front: &str) -> Option<Written> {
+fn plain(front: &str) -> Option<RawHeader> {
     let fields = yaml::plain_fields(front)?;
     let value = |key: &str| fields.iter().find(|(it, _)| *it == key).map(|(_, value)| *value);
     let text = |key: &str| value(key).unwrap_or_default().to_owned();
     // A string is not metadata.
     let is_valid = value("metadata").is_none();
-    is_valid.then(|| Written {
+    is_valid.then(|| RawHeader {
         name: text("name"),
         description: text("description"),
         metadata: None,

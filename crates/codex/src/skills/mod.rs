@@ -9,7 +9,7 @@ mod switches;
 
 use std::path::PathBuf;
 
-pub use front_matter::{About, MAX_DESCRIPTION, read};
+pub use front_matter::{MAX_DESCRIPTION, SkillHeader, read};
 pub use search::{FILE_NAME, Search, find};
 pub use switches::Switches;
 
@@ -65,7 +65,7 @@ pub struct RejectedSkill {
 
 /// The skills of a directory.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct FoundSkills {
     /// The valid skills, unordered.
     pub skills: Vec<FoundSkill>,
     /// The rejected skills.

@@ -10,7 +10,7 @@ use convoke_files::{EntryKind, FileKind, Files};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::{Found, FoundSkill, RejectedSkill, SYSTEM_FOLDER, Scope, front_matter};
+use super::{FoundSkill, FoundSkills, RejectedSkill, SYSTEM_FOLDER, Scope, front_matter};
 use crate::config::{directories_between, project_root};
 use crate::project_doc::Rules;
 
@@ -73,10 +73,10 @@ impl Search<'_> {
 /// Finds the skills of a working directory.
 ///
 /// Lists every folder below the roots, up to 2000 per root, and reads the head of each `SKILL.md`.
-pub fn find(files: &dyn Files, search: &Search<'_>) -> Found {
+pub fn find(files: &dyn Files, search: &Search<'_>) -> FoundSkills {
     let mut finder =
         Finder { files, rules: search.rules, seen: HashSet::new(), plugins: HashMap::new() };
-    let mut found = Found::default();
+    let mut found = FoundSkills::default();
     for (root, scope) in search.roots(files) {
         finder.search(&root, scope, &mut found);
     }
@@ -103,7 +103,7 @@ struct Folder {
 
 impl Finder<'_> {
     /// Searches the folders below a root, nearest first.
-    fn search(&mut self, root: &Path, scope: Scope, found: &mut Found) {
+    fn search(&mut self, root: &Path, scope: Scope, found: &mut FoundSkills) {
         // Most roots do not exist, and resolving links reads every directory above.
         if !matches!(self.files.kind(root), Ok(EntryKind::Directory)) {
             return;
@@ -162,7 +162,7 @@ impl Finder<'_> {
         entries: &[(OsString, EntryKind)],
         root: &Path,
         scope: Scope,
-        found: &mut Found,
+        found: &mut FoundSkills,
     ) {
         let real_path = folder.real.join(FILE_NAME);
         if !self.seen.insert(real_path.clone().into()) {

@@ -19,7 +19,7 @@ use reqwest::header::{
 };
 use tokio::time::Instant;
 
-use self::body::Outgoing;
+use self::body::TrackedBody;
 pub use self::error::{CallError, may_speak_chat};
 use self::stream::{Advance, Stream};
 use crate::endpoint::{Endpoint, EndpointError, Proxies};
@@ -287,7 +287,7 @@ impl Call<'_> {
             .headers(self.headers.clone())
             .header(CONTENT_TYPE, "application/json")
             .header(ACCEPT, "text/event-stream")
-            .body(Outgoing::new(self.body.clone(), Arc::clone(&self.leaving)));
+            .body(TrackedBody::new(self.body.clone(), Arc::clone(&self.leaving)));
         if let Some(key) = &self.client.key {
             request = request.header(AUTHORIZATION, key.header());
         }

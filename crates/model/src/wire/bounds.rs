@@ -15,7 +15,7 @@ const LONGEST_NAME: usize = 256;
 
 /// The remaining room for the items of a response.
 #[derive(Debug)]
-pub(super) struct Room {
+pub(super) struct ResponseRoom {
     limit: usize,
     items: usize,
     calls: usize,
@@ -25,7 +25,7 @@ pub(super) struct Room {
     others: usize,
 }
 
-impl Room {
+impl ResponseRoom {
     /// Creates room for `limit` bytes of messages, of reasoning, and of everything else, each.
     pub fn new(limit: usize) -> Self {
         Self {

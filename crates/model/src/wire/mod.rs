@@ -116,12 +116,12 @@ pub fn read_stream(wire: Wire, bytes: &[u8], limit: usize) -> Answer {
 
 /// A text that grows up to a limit.
 #[derive(Debug, Default)]
-struct Bounded {
+struct BoundedText {
     text: String,
     cut: u64,
 }
 
-impl Bounded {
+impl BoundedText {
     /// Adds a piece, and returns the number of bytes that fit.
     fn push(&mut self, piece: &str, limit: usize) -> usize {
         let room = limit.saturating_sub(self.text.len());

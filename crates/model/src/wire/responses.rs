@@ -7,8 +7,8 @@ use convoke_thread::item::{ContentItem, ResponseItem};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::bounds::{self, Room};
-use super::{Answer, Bounded, FinishReason, ResponseDelta, unreadable};
+use super::bounds::{self, ResponseRoom};
+use super::{Answer, BoundedText, FinishReason, ResponseDelta, unreadable};
 use crate::client::CallError;
 use convoke_wire::sse::{Data, SseEvent};
 
@@ -16,10 +16,10 @@ use convoke_wire::sse::{Data, SseEvent};
 #[derive(Debug)]
 pub(crate) struct Reader {
     /// The room for items.
-    room: Room,
+    room: ResponseRoom,
     items: Vec<ResponseItem>,
     /// The streamed text of the current message, in case the complete item does not arrive.
-    text: Bounded,
+    text: BoundedText,
     /// The remaining bytes of deltas to show, for messages and for reasoning.
     shown: [usize; 2],
     cut_bytes: u64,
@@ -60,9 +60,9 @@ const EVENTS_READ: [&str; 10] = [
 impl Reader {
     pub fn new(limit: usize) -> Self {
         Self {
-            room: Room::new(limit),
+            room: ResponseRoom::new(limit),
             items: Vec::new(),
-            text: Bounded::default(),
+            text: BoundedText::default(),
             shown: [limit; 2],
             cut_bytes: 0,
             usage: None,
@@ -144,7 +144,7 @@ impl Reader {
             Ok(ResponseItem::Other(_)) => Ok(()),
             Ok(item) => {
                 if item.role().is_some() {
-                    self.text = Bounded::default();
+                    self.text = BoundedText::default();
                 }
                 self.keep(item)
             }

@@ -36,7 +36,7 @@ fn calls(answer: &Answer) -> Vec<(&str, &str, &str)> {
 
 #[test]
 fn a_bounded_text_is_cut_once_at_a_character_and_counts_the_rest() {
-    let mut text = Bounded::default();
+    let mut text = BoundedText::default();
     for piece in ["ab", "世界", "c"] {
         text.push(piece, 6);
     }

@@ -38,7 +38,7 @@ fn faults() -> Vec<Answer> {
 
 /// The messages of a session, and the threads of its models.
 #[derive(Debug, Default, PartialEq)]
-struct Left {
+struct StoredData {
     messages: u64,
     /// The thread of each model, without the server's response numbers.
     remembered: BTreeMap<&'static str, String>,
@@ -59,14 +59,14 @@ fn run_child(directory: &Path, server: &Rehearsal, dies_at: Option<u64>) -> bool
 }
 
 /// Reads the data that a child left, and checks that session and threads agree.
-async fn look(directory: &Path) -> Left {
+async fn look(directory: &Path) -> StoredData {
     let store = SqliteStore::open(&directory.join("state")).await.unwrap();
     let session = match store.session(child::session()).await {
         Ok(session) => session,
-        Err(StoreError::NoSession(_)) => return Left::default(),
+        Err(StoreError::NoSession(_)) => return StoredData::default(),
         Err(error) => panic!("{error}"),
     };
-    let mut left = Left { messages: session.state.last_message.0, ..Left::default() };
+    let mut left = StoredData { messages: session.state.last_message.0, ..StoredData::default() };
     let turns = store.turns_after(child::session(), TurnId(0), 1000).await.unwrap();
     for member in ["ada", "bob"] {
         let mut done: Vec<_> = turns
@@ -135,7 +135,7 @@ fn scratch() -> TempDir {
 }
 
 /// Kills children one after another, then lets one finish. Returns the number of kills and the final data.
-async fn survive(deaths: &[u64]) -> (usize, Left) {
+async fn survive(deaths: &[u64]) -> (usize, StoredData) {
     let (directory, server) = (scratch(), server(faults()).await);
     let mut kills = 0;
     for death in deaths {
@@ -150,7 +150,7 @@ async fn survive(deaths: &[u64]) -> (usize, Left) {
 }
 
 /// Returns the final data of a run without faults.
-async fn reference() -> Left {
+async fn reference() -> StoredData {
     let (directory, server) = (scratch(), server([]).await);
     assert!(run_child(directory.path(), &server, None));
     let left = look(directory.path()).await;

@@ -12,7 +12,7 @@ use convoke_rehearsal::script::{Content, HttpError};
 use convoke_rehearsal::{Answer, Reply, Script, Usage};
 use serde_json::json;
 
-use crate::lab::{Lab, TIMEOUT, Taken, take};
+use crate::lab::{FinishedTurn, Lab, TIMEOUT, take};
 
 const WIRES: [ApiWire; 2] = [ApiWire::Responses, ApiWire::Chat];
 const WINDOW: u64 = 100_000;
@@ -35,7 +35,7 @@ fn full() -> Answer {
     Content::Error(HttpError::new(400, message)).into()
 }
 
-fn failure(taken: &Taken) -> (FailureReason, String) {
+fn failure(taken: &FinishedTurn) -> (FailureReason, String) {
     match &taken.outcome.verdict {
         Verdict::Failed(Failure { reason, message }) => (*reason, message.clone()),
         other => panic!("{other:?}"),

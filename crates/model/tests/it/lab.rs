@@ -33,7 +33,7 @@ pub struct Lab {
 }
 
 /// The events and the result of a turn.
-pub struct Taken {
+pub struct FinishedTurn {
     pub events: Vec<Event<'static>>,
     pub outcome: TurnResult,
 }
@@ -122,7 +122,7 @@ impl Lab {
         }
     }
 
-    pub fn turn_input(&self, prompt: &str, after: Option<&Taken>) -> TurnInput {
+    pub fn turn_input(&self, prompt: &str, after: Option<&FinishedTurn>) -> TurnInput {
         let mut turn_input = TurnInput::new(prompt, self.work());
         turn_input.limits.turn = TIMEOUT;
         turn_input.resume = after.map(|taken| taken.outcome.resume.clone().unwrap());
@@ -130,7 +130,7 @@ impl Lab {
     }
 
     /// Runs a turn with a new member.
-    pub async fn say(&self, prompt: &str, after: Option<&Taken>) -> Taken {
+    pub async fn say(&self, prompt: &str, after: Option<&FinishedTurn>) -> FinishedTurn {
         take(self.agent().start(self.turn_input(prompt, after))).await
     }
 
@@ -147,25 +147,25 @@ impl Lab {
         list.as_array().unwrap().clone()
     }
 
-    pub async fn lines(&self, taken: &Taken) -> Vec<String> {
+    pub async fn lines(&self, taken: &FinishedTurn) -> Vec<String> {
         let lines = self.store.thread_lines(&taken.thread()).await.unwrap();
         lines.into_iter().map(|line| line.text).collect()
     }
 
-    pub async fn log(&self, taken: &Taken) -> Log {
+    pub async fn log(&self, taken: &FinishedTurn) -> Log {
         Log::load(&*self.store, &taken.thread()).await.unwrap().unwrap()
     }
 }
 
-pub async fn take(mut turn: AgentTurn) -> Taken {
+pub async fn take(mut turn: AgentTurn) -> FinishedTurn {
     let mut events = Vec::new();
     while let Some(event) = turn.next().await {
         events.push(event);
     }
-    Taken { events, outcome: turn.result().await }
+    FinishedTurn { events, outcome: turn.result().await }
 }
 
-impl Taken {
+impl FinishedTurn {
     pub fn thread(&self) -> ThreadId {
         ThreadId::parse(&self.outcome.resume.as_ref().unwrap().session).unwrap()
     }

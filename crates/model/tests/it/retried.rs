@@ -11,7 +11,7 @@ use convoke_agent::{TurnInput, Verdict};
 use convoke_model::{Log, undo_compaction};
 use convoke_rehearsal::{Answer, End, Reply, Script, Usage};
 
-use crate::lab::{Lab, Taken, take};
+use crate::lab::{FinishedTurn, Lab, take};
 
 async fn lab(script: impl IntoIterator<Item = Answer>) -> Lab {
     let mut lab = Lab::new(ApiWire::Responses, Script::new(script)).await.with_window(100_000);
@@ -31,7 +31,7 @@ fn turn_input(lab: &Lab, turn: &str, prompt: &str) -> TurnInput {
 }
 
 /// Runs a turn and stores its lines, like a session.
-async fn say(lab: &Lab, turn: &str, prompt: &str) -> Taken {
+async fn say(lab: &Lab, turn: &str, prompt: &str) -> FinishedTurn {
     let mut taken = take(lab.agent().start(turn_input(lab, turn, prompt))).await;
     keep(lab, taken.outcome.thread_append.take()).await;
     taken
@@ -44,7 +44,7 @@ async fn keep(lab: &Lab, memory: Option<ThreadAppend>) {
 }
 
 /// Runs a turn that hangs, and cancels it.
-async fn cancel(lab: &Lab, turn: &str, prompt: &str) -> Taken {
+async fn cancel(lab: &Lab, turn: &str, prompt: &str) -> FinishedTurn {
     let calls = lab.server.model_calls().len();
     let turn = lab.agent().start(turn_input(lab, turn, prompt));
     assert!(lab.server.has_model_calls(calls + 1, Duration::from_mins(1)).await);

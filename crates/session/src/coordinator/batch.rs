@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 use tokio::task::{Id, JoinError, JoinSet};
 
 use super::controls::StopRequest;
-use super::prepare::{PreparedTurn, Unprepared};
+use super::prepare::{PreparedTurn, UnpreparedTurn};
 use super::team_agents::MemberAgent;
 use super::team_calls::{CallNews, TeamCalls};
 use super::turn_runner::{FinishedTurn, TurnReport, TurnRunner};
@@ -113,7 +113,7 @@ impl<S: Store> Coordinator<S> {
         let _signals = self.watch_signals().await;
         self.begin(&mut batch, next, prepared).await?;
         // Boxed, because it is the largest part of the callers' futures.
-        let guarded = Box::pin(self.attend(batch, &mut failed)).await?;
+        let guarded = Box::pin(self.wait_for_turns(batch, &mut failed)).await?;
         Ok(match (self.controls.stop_request(), failed.first()) {
             (StopRequest::Leave, _) => Some(StopReason::Left),
             (_, None) => guarded,
@@ -130,9 +130,9 @@ impl<S: Store> Coordinator<S> {
     pub(super) async fn refuse(
         &mut self,
         next: &Conversation,
-        unprepared: Unprepared,
+        unprepared: UnpreparedTurn,
     ) -> Result<FailedTurn, CoordinatorError> {
-        let Unprepared { mut turn, failure } = unprepared;
+        let UnpreparedTurn { mut turn, failure } = unprepared;
         let mut commit = self.commit_of(next);
         let at = commit.at;
         turn.state = TurnState::Failed;
@@ -207,7 +207,7 @@ impl<S: Store> Coordinator<S> {
                 member_agent.has_team_tools.then(|| batch.calls.tools_of(reference));
             turn_input.thread_writer = ThreadWriter::Caller { turn: name_of(&turn) };
             let agent_turn = member_agent.agent.start(turn_input);
-            self.controls.attend(turn.id, attempt.number, agent_turn.answerer());
+            self.controls.register_answerer(turn.id, attempt.number, agent_turn.answerer());
             let canceller = agent_turn.canceller();
             // A turn that was cancelled before it began starts no program.
             if self.controls.stop_request() != StopRequest::None {
@@ -265,7 +265,7 @@ impl<S: Store> Coordinator<S> {
     }
 
     /// Emits the events of the turns and stores their results, until all have ended.
-    async fn attend(
+    async fn wait_for_turns(
         &mut self,
         mut batch: Batch,
         failed: &mut Vec<FailedTurn>,
@@ -318,7 +318,7 @@ impl<S: Store> Coordinator<S> {
             };
             let recording = batch.recordings.remove(&id);
             if let Some(running) = batch.running.remove(&id) {
-                self.controls.dismiss(running.turn.id);
+                self.controls.remove_answerer(running.turn.id);
                 if let Some(recording) = recording {
                     self.end_recording(&running.turn, recording, &mut finished).await;
                 }

@@ -27,13 +27,13 @@ pub struct Controls {
     answerers: Arc<Mutex<HashMap<TurnId, (u32, Answerer)>>>,
     /// The answers to questions of turns that other processes run.
     answers: mpsc::Sender<(QuestionId, PermissionAnswer)>,
-    attention: Arc<Mutex<Attention>>,
+    attention: Arc<Mutex<PersonPresence>>,
     approvals: Arc<[Approvals]>,
 }
 
 /// Whether a person can answer questions, and where.
 #[derive(Debug, Clone, Copy)]
-struct Attention {
+struct PersonPresence {
     /// In this process.
     here: bool,
     /// In another process that follows the session.
@@ -69,7 +69,7 @@ impl Controls {
             inbox,
             answerers: Arc::default(),
             answers,
-            attention: Arc::new(Mutex::new(Attention { here: true, elsewhere: false })),
+            attention: Arc::new(Mutex::new(PersonPresence { here: true, elsewhere: false })),
             approvals: approvals.into(),
         };
         (controls, ControlQueues { inbox: said, answers: answered })
@@ -134,20 +134,20 @@ impl Controls {
         self.attention().here
     }
 
-    fn attend_to(&self, change: impl FnOnce(&mut Attention)) {
+    fn attend_to(&self, change: impl FnOnce(&mut PersonPresence)) {
         let mut attention = self.attention.lock().unwrap_or_else(PoisonError::into_inner);
         change(&mut attention);
         let is_attended = attention.here || attention.elsewhere;
         self.approvals.iter().for_each(|approvals| approvals.set_attended(is_attended));
     }
 
-    fn attention(&self) -> Attention {
+    fn attention(&self) -> PersonPresence {
         *self.attention.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Applies a signal from another machine to a turn that this process runs. Returns whether this process
     /// runs the turn.
-    pub(super) fn obey(&self, signal: &TurnSignal) -> bool {
+    pub(super) fn apply_signal(&self, signal: &TurnSignal) -> bool {
         match signal {
             TurnSignal::Cancel(turn) => {
                 let is_running = self.answerers().contains_key(turn);
@@ -171,12 +171,12 @@ impl Controls {
     }
 
     /// Registers the answerer of a running turn.
-    pub(super) fn attend(&self, turn: TurnId, attempt: u32, answerer: Answerer) {
+    pub(super) fn register_answerer(&self, turn: TurnId, attempt: u32, answerer: Answerer) {
         self.answerers().insert(turn, (attempt, answerer));
     }
 
     /// Removes the answerer of an ended turn.
-    pub(super) fn dismiss(&self, turn: TurnId) {
+    pub(super) fn remove_answerer(&self, turn: TurnId) {
         self.answerers().remove(&turn);
     }
 
@@ -193,7 +193,7 @@ impl Controls {
     }
 
     /// Resets the request to cancel, after the turn has ended.
-    pub(super) fn settle(&self) {
+    pub(super) fn reset_cancel(&self) {
         self.stop_request.send_if_modified(|request| {
             let cancelled = *request == StopRequest::CancelTurn;
             if cancelled {

@@ -40,13 +40,13 @@ impl<S: Store> Coordinator<S> {
         given: NewMessage,
     ) -> Result<Option<MessageId>, CoordinatorError> {
         self.person_of(&given)?;
-        self.controls.settle();
+        self.controls.reset_cancel();
         self.unsent.push_back(given.into());
         let mut unreachable = None;
         loop {
             let is_shared = self.sharing.is_some();
             let leaving = self.leaving();
-            let sending = timeout(2 * self.patience(), Box::pin(self.send_all()));
+            let sending = timeout(2 * self.store_timeout(), Box::pin(self.send_all()));
             let sent = tokio::select! {
                 sent = sending => sent.unwrap_or_else(|_| Err(StoreError::unanswered().into())),
                 () = leaving, if is_shared => Err(StoreError::unanswered().into()),

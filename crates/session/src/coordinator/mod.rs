@@ -2,6 +2,7 @@
 
 mod batch;
 mod controls;
+mod following;
 mod messages;
 mod prepare;
 mod shared;
@@ -22,7 +23,7 @@ use tokio::sync::mpsc;
 use self::controls::{ControlQueues, StopRequest};
 pub use self::controls::{Controls, INBOX_LIMIT, TooManyMessages};
 use self::messages::UnsentMessage;
-use self::shared::Sharing;
+use self::shared::SharedSession;
 pub use self::team_agents::{Clock, MemberAgent, TeamAgents};
 use crate::event::{SessionEvent, SessionEventKind, StopReason};
 use crate::event_queue::Observer;
@@ -91,7 +92,7 @@ pub struct Coordinator<S: Store> {
     /// `None` while another process may write the session.
     hold: Option<S::Hold>,
     /// The state of a session that is shared with other processes; `None` if the store is not shared.
-    sharing: Option<Sharing>,
+    sharing: Option<SharedSession>,
 }
 
 /// The reason why no turn can run here now.
@@ -197,7 +198,7 @@ impl<S: Store> Coordinator<S> {
         observer: Box<dyn Observer>,
     ) -> Result<Self, CoordinatorError> {
         let (controls, ControlQueues { inbox, answers }) = Controls::new(team_agents.approvals());
-        let sharing = store.shared().map(|shared| Sharing::new(shared.clone()));
+        let sharing = store.shared().map(|shared| SharedSession::new(shared.clone()));
         let mut coordinator = Self {
             store,
             session: id,
@@ -219,7 +220,7 @@ impl<S: Store> Coordinator<S> {
         let interrupted = if coordinator.hold.is_some() {
             coordinator.refresh().await?
         } else {
-            coordinator.look().await?;
+            coordinator.read_conversation().await?;
             Vec::new()
         };
         let messages = coordinator.conversation.last_message().0;
@@ -320,7 +321,7 @@ impl<S: Store> Coordinator<S> {
     /// Each call resets the limits, because it is a person's decision to continue.
     pub async fn run(&mut self) -> Result<StopReason, CoordinatorError> {
         self.guard.reset();
-        self.controls.settle();
+        self.controls.reset_cancel();
         let stop = if self.sharing.is_some() {
             let stop = Box::pin(self.run_shared()).await;
             self.end_attendance();

@@ -31,7 +31,7 @@ pub(super) struct PreparedTurn {
 }
 
 /// A turn whose prompt could not be assembled.
-pub(super) struct Unprepared {
+pub(super) struct UnpreparedTurn {
     pub(super) turn: Turn,
     pub(super) failure: Failure,
 }
@@ -42,13 +42,16 @@ impl<S: Store> Coordinator<S> {
         &mut self,
         mut turn: Turn,
         beside: &[MemberName],
-    ) -> Result<Result<PreparedTurn, Unprepared>, CoordinatorError> {
+    ) -> Result<Result<PreparedTurn, UnpreparedTurn>, CoordinatorError> {
         let team = self.team_agents.team();
         let found =
             team.member(turn.member.as_str()).zip(self.team_agents.member_agent(&turn.member));
         let Some((member, member_agent)) = found else {
             let why = format!("no agent for {}", turn.member);
-            return Ok(Err(Unprepared { turn, failure: Failure::new(FailureReason::Start, why) }));
+            return Ok(Err(UnpreparedTurn {
+                turn,
+                failure: Failure::new(FailureReason::Start, why),
+            }));
         };
         let mut input = PromptRecord::new(
             team,
@@ -65,7 +68,7 @@ impl<S: Store> Coordinator<S> {
             Ok(workspaces) => workspaces,
             Err(why) => {
                 let failure = Failure::new(FailureReason::Start, why);
-                return Ok(Err(Unprepared { turn, failure }));
+                return Ok(Err(UnpreparedTurn { turn, failure }));
             }
         };
         let recorded = match (&workspaces.root, &member_agent.workspace) {
@@ -95,7 +98,7 @@ impl<S: Store> Coordinator<S> {
             Ok(output) => output,
             Err(error) => {
                 let failure = Failure::new(FailureReason::ContextFull, error.to_string());
-                return Ok(Err(Unprepared { turn, failure }));
+                return Ok(Err(UnpreparedTurn { turn, failure }));
             }
         };
         turn.state = TurnState::Running;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 
-use super::shared::LOOK;
+use super::shared::POLL_INTERVAL;
 use super::{Controls, Coordinator};
 use crate::id::{SessionId, TurnId};
 use crate::shared::TurnSignal;
@@ -24,9 +24,9 @@ impl<S: Store> Coordinator<S> {
         let (store, session) = (shared.clone(), self.session);
         let has_asking_agents = self.team_agents.has_asking_agents();
         if has_asking_agents {
-            look_for_people(&store, session, &self.controls).await;
+            update_presence(&store, session, &self.controls).await;
         }
-        watch.spawn(carry_out(store, session, self.controls.clone(), has_asking_agents));
+        watch.spawn(apply_signals(store, session, self.controls.clone(), has_asking_agents));
         watch
     }
 
@@ -48,7 +48,7 @@ impl<S: Store> Coordinator<S> {
 }
 
 /// Applies signals until the session is lost.
-async fn carry_out(
+async fn apply_signals(
     store: PostgresStore,
     session: SessionId,
     controls: Controls,
@@ -65,7 +65,7 @@ async fn carry_out(
             Ok(signals) => {
                 for signal in signals {
                     // Each signal is applied once.
-                    if !given.contains(&signal) && controls.obey(&signal) {
+                    if !given.contains(&signal) && controls.apply_signal(&signal) {
                         given.push(signal);
                     }
                 }
@@ -75,7 +75,7 @@ async fn carry_out(
             Err(_) => {}
         }
         if has_asking_agents {
-            look_for_people(&store, session, &controls).await;
+            update_presence(&store, session, &controls).await;
         }
         let announced = async {
             match &mut commits {
@@ -83,8 +83,8 @@ async fn carry_out(
                 None => std::future::pending().await,
             }
         };
-        // Reads again after [`LOOK`], even without an announcement.
-        if let Ok(Err(_)) = tokio::time::timeout(LOOK, announced).await {
+        // Reads again after [`POLL_INTERVAL`], even without an announcement.
+        if let Ok(Err(_)) = tokio::time::timeout(POLL_INTERVAL, announced).await {
             commits = None;
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
@@ -92,7 +92,7 @@ async fn carry_out(
 }
 
 /// Determines whether a person in another process can be asked. An unreachable server changes nothing.
-async fn look_for_people(store: &PostgresStore, session: SessionId, controls: &Controls) {
+async fn update_presence(store: &PostgresStore, session: SessionId, controls: &Controls) {
     if let Ok(is_attended) = store.is_attended(session).await {
         controls.set_attended_elsewhere(is_attended);
     }

@@ -43,7 +43,7 @@ pub(super) struct TeamCalls {
     sender: mpsc::Sender<TeamCall>,
     receiver: mpsc::Receiver<TeamCall>,
     /// The open questions, in the order of arrival.
-    asks: Vec<Ask>,
+    asks: Vec<OpenAsk>,
     turns: HashMap<TurnId, CallsOfTurn>,
     /// The running turns that were cancelled because no asker waits for them.
     withdrawn: HashSet<TurnId>,
@@ -57,7 +57,7 @@ pub(super) enum CallNews {
 }
 
 /// An open question of one member to another.
-struct Ask {
+struct OpenAsk {
     asker: TurnId,
     asker_name: MemberName,
     asked: MemberName,
@@ -85,7 +85,7 @@ struct SentMessage {
 }
 
 /// A message of a call.
-struct Posted {
+struct PostedMessage {
     message: MessageId,
     /// The first turn that the message queued.
     turn: Option<TurnId>,
@@ -240,7 +240,7 @@ impl<S: Store> Coordinator<S> {
             Ok(text) => text,
             Err(why) => return Ok(Err((reply, why))),
         };
-        self.remember(batch, turn).await?;
+        self.read_earlier_messages(batch, turn).await?;
         let key = key("ask", &[asked.as_str(), &text]);
         let of_turn = batch.calls.turns.entry(turn.id).or_default();
         let earlier = match of_turn.earlier_asks.remove(&key) {
@@ -254,7 +254,7 @@ impl<S: Store> Coordinator<S> {
             }
             EarlierAnswer::Queued(turn) => Some(turn),
             EarlierAnswer::None => {
-                if let Err(why) = self.admit(batch, turn, 1) {
+                if let Err(why) = self.check_may_send(batch, turn, 1) {
                     return Ok(Err((reply, why)));
                 }
                 self.post(turn, vec![asked.clone()], text, "ask", &key).await?.turn
@@ -266,7 +266,7 @@ impl<S: Store> Coordinator<S> {
                 format!("{asked} is not available: its turn could not be queued"),
             )));
         };
-        batch.calls.asks.push(Ask {
+        batch.calls.asks.push(OpenAsk {
             asker: turn.id,
             asker_name: turn.member.clone(),
             asked,
@@ -357,9 +357,9 @@ impl<S: Store> Coordinator<S> {
         batch: &mut Batch,
         has_ended: Option<TurnId>,
     ) -> Result<(), CoordinatorError> {
-        let is_given_up = |ask: &mut Ask| ask.reply.is_closed() || Some(ask.asker) == has_ended;
-        let given_up: Vec<Ask> = batch.calls.asks.extract_if(.., is_given_up).collect();
-        for Ask { turn, .. } in given_up {
+        let is_given_up = |ask: &mut OpenAsk| ask.reply.is_closed() || Some(ask.asker) == has_ended;
+        let given_up: Vec<OpenAsk> = batch.calls.asks.extract_if(.., is_given_up).collect();
+        for OpenAsk { turn, .. } in given_up {
             if batch.calls.asks.iter().any(|ask| ask.turn == turn) {
                 continue;
             }
@@ -427,7 +427,8 @@ impl<S: Store> Coordinator<S> {
         // Questions that this turn asked are abandoned with it.
         self.withdraw_asks(batch, Some(turn.id)).await?;
         batch.calls.turns.remove(&turn.id);
-        let told: Vec<Ask> = batch.calls.asks.extract_if(.., |ask| ask.turn == turn.id).collect();
+        let told: Vec<OpenAsk> =
+            batch.calls.asks.extract_if(.., |ask| ask.turn == turn.id).collect();
         if told.is_empty() {
             return Ok(false);
         }

@@ -55,12 +55,12 @@ pub(super) struct TurnRunner {
 
 /// The open questions of an agent. The time limit of the turn is suspended while there are any.
 #[derive(Default)]
-struct Waiting {
+struct OpenQuestions {
     questions: BTreeSet<String>,
     since: Option<Instant>,
 }
 
-impl Waiting {
+impl OpenQuestions {
     fn is_asked(&self) -> bool {
         !self.questions.is_empty()
     }
@@ -95,7 +95,7 @@ impl TurnRunner {
     pub(super) async fn run(mut self) -> FinishedTurn {
         let began = Instant::now();
         let mut deadline = began + self.timeout.saturating_add(GRACE);
-        let mut waiting = Waiting::default();
+        let mut waiting = OpenQuestions::default();
         let mut log = EventLog::default();
         let mut redaction = EventRedactor::new(self.redactor.clone());
         let mut store_at = began + STORE_AFTER;

@@ -15,12 +15,12 @@ pub struct Guard {
     turns: u64,
     /// The repeated texts of each member.
     #[serde(rename = "said")]
-    messages: Vec<Repeated>,
+    messages: Vec<RepeatedMessage>,
 }
 
 /// A message of a member, and how often it was sent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Repeated {
+struct RepeatedMessage {
     member: MemberName,
     text: ContentHash,
     times: u32,
@@ -45,12 +45,12 @@ impl Guard {
     /// Counts a member's message, without markers. Returns the number of repetitions if the limit is reached.
     pub fn count_message(&mut self, member: &MemberName, text: &str) -> Option<u32> {
         let text = ContentHash::new(text);
-        let same = |it: &&mut Repeated| it.text == text && it.member == *member;
+        let same = |it: &&mut RepeatedMessage| it.text == text && it.member == *member;
         let times = if let Some(repeated) = self.messages.iter_mut().find(same) {
             repeated.times += 1;
             repeated.times
         } else {
-            self.messages.push(Repeated { member: member.clone(), text, times: 1 });
+            self.messages.push(RepeatedMessage { member: member.clone(), text, times: 1 });
             1
         };
         (times >= MOST_REPEATS).then_some(times)

@@ -71,7 +71,7 @@ pub fn route(team: &Team, speaker: &MemberName, text: &str) -> Routed {
         None => speaker.clone(),
         Some(from) => speaks_for(team, speaker, &from, &mut diagnostics),
     };
-    let mut names = Names::new(team);
+    let mut names = NameResolver::new(team);
     let drop = dropped(&mut names, &drop);
     let has_recipients = !next.is_empty();
     let mut calls: Vec<Call> = Vec::new();
@@ -126,7 +126,7 @@ fn speaks_for(
     speaker.clone()
 }
 
-fn dropped(names: &mut Names<'_>, written: &[String]) -> DropTurns {
+fn dropped(names: &mut NameResolver<'_>, written: &[String]) -> DropTurns {
     let mut members = Vec::new();
     for name in written {
         if NameKey::new(name).is_all() {
@@ -138,7 +138,7 @@ fn dropped(names: &mut Names<'_>, written: &[String]) -> DropTurns {
 }
 
 /// Returns the members that a name addresses.
-fn called(names: &mut Names<'_>, speaker: &MemberName, name: &str) -> Vec<MemberName> {
+fn called(names: &mut NameResolver<'_>, speaker: &MemberName, name: &str) -> Vec<MemberName> {
     if NameKey::new(name).is_all() {
         return names.team.everyone_but(speaker);
     }
@@ -149,7 +149,7 @@ fn called(names: &mut Names<'_>, speaker: &MemberName, name: &str) -> Vec<Member
 const MOST_UNRESOLVED: usize = 20;
 
 /// Resolves the names in a message, and collects unknown ones.
-struct Names<'t> {
+struct NameResolver<'t> {
     team: &'t Team,
     members: HashMap<NameKey, &'t MemberName>,
     /// The first unknown names, each with its marker.
@@ -157,7 +157,7 @@ struct Names<'t> {
     others: u64,
 }
 
-impl<'t> Names<'t> {
+impl<'t> NameResolver<'t> {
     fn new(team: &'t Team) -> Self {
         Self { team, members: team.by_key(), unresolved: Vec::new(), others: 0 }
     }

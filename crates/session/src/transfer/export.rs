@@ -26,7 +26,7 @@ pub async fn export(
     let mut pages = Pages::open(store, session).await?;
     let header = Header::new(pages.session.began.clone(), pages.session.state.clone());
     line(out, &header)?;
-    let mut recent = Recent::default();
+    let mut recent = RecentContents::default();
     while let Some(page) = pages.next().await? {
         let Page { contents, messages, turns, attempts, lines, requests, .. } = page;
         for NumberedMessage { number, answers, message } in &messages {
@@ -75,12 +75,12 @@ fn line(out: &mut impl Write, value: &impl Serialize) -> Result<(), TransferErro
 
 /// The recently written contents.
 #[derive(Default)]
-struct Recent {
+struct RecentContents {
     known: HashSet<ContentHash>,
     order: VecDeque<ContentHash>,
 }
 
-impl Recent {
+impl RecentContents {
     /// Adds a content, and returns whether it is new.
     fn is_new(&mut self, hash: ContentHash) -> bool {
         let is_new = self.known.insert(hash);

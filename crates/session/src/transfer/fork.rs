@@ -38,7 +38,7 @@ pub async fn fork(
     let mut cut = match after.filter(|after| *after < last) {
         Some(after) => {
             pages.stop_messages_at(after);
-            Some(Cut::new(after, &new))
+            Some(SessionCut::new(after, &new))
         }
         None => None,
     };
@@ -85,7 +85,7 @@ pub(super) fn set_at_rest(turn: &mut Turn) {
 }
 
 /// Leaves out everything after a message.
-struct Cut {
+struct SessionCut {
     last: MessageNumber,
     policy: TextPolicy,
     task: Option<String>,
@@ -109,7 +109,7 @@ struct CutThread {
     kept: u64,
 }
 
-impl Cut {
+impl SessionCut {
     fn new(last: MessageNumber, session: &NewSession) -> Self {
         Self {
             last,

@@ -42,7 +42,7 @@ impl Default for ImportLimits {
 
 /// An imported session.
 #[derive(Debug)]
-pub struct Imported {
+pub struct ImportedSession {
     /// The id of the session: the archive's, unless the store already has a session with it.
     pub session: SessionId,
     /// The diagnostics of the import.
@@ -106,7 +106,7 @@ impl<R: BufRead + Send> ArchiveSource<R> {
         store: &impl Store,
         new: NewSession,
         check: ThreadCheck<'_>,
-    ) -> Result<Imported, TransferError> {
+    ) -> Result<ImportedSession, TransferError> {
         let Self { mut lines, kind } = self;
         let header = match kind {
             ArchiveKind::Archive(header) => *header,
@@ -120,7 +120,7 @@ impl<R: BufRead + Send> ArchiveSource<R> {
                 let mut import = store.import(session).await?;
                 import.write(Page { messages, ..Page::default() }).await?;
                 import.finish(state).await?;
-                return Ok(Imported { session: id, diagnostics });
+                return Ok(ImportedSession { session: id, diagnostics });
             }
         };
         let (mut session, state) = header.into_parts();
@@ -146,7 +146,7 @@ impl<R: BufRead + Send> ArchiveSource<R> {
         let (page, state) = archive.finish()?;
         import.write(page).await?;
         import.finish(state).await?;
-        Ok(Imported { session: id, diagnostics: Vec::new() })
+        Ok(ImportedSession { session: id, diagnostics: Vec::new() })
     }
 }
 

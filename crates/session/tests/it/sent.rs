@@ -1,4 +1,4 @@
-//! Stored requests go with their session: copied, cut, exported, imported and removed.
+//! Stored requests belong to their session: copied, cut, exported, imported and removed with it.
 
 use convoke_session::transfer::{TransferError, export, import};
 use convoke_session::{SessionId, Store as _};
@@ -71,7 +71,7 @@ async fn every_request_is_exported_and_comes_back_to_the_byte() {
     let mut out = Vec::new();
     export(&other.store, room.session, &mut out).await.unwrap();
     assert_eq!(String::from_utf8(out).unwrap(), text);
-    // Where the id is taken, the requests go with the new one.
+    // If the id is taken, the requests get the new one.
     new.id = SessionId::generate();
     import(&room.store, text.as_bytes(), new.clone(), unchecked()).await.unwrap();
     assert_eq!(room.requests(new.id, "ada").await, room.requests(room.session, "ada").await);

@@ -14,7 +14,7 @@ use crate::truncate::{truncate_middle, truncate_parts};
 
 pub use classify::is_turn_start;
 pub(crate) use classify::user_text_ranges;
-pub use normalize::{Sent, normalize};
+pub use normalize::{SentItem, normalize};
 pub use origin::{Origin, Section};
 pub(crate) use origin::{Piece, Sources};
 

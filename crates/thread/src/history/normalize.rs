@@ -14,7 +14,7 @@ const ABORTED: &str = "aborted";
 
 /// An item of a request.
 #[derive(Debug, Clone)]
-pub struct Sent<'a> {
+pub struct SentItem<'a> {
     /// The item.
     pub item: Cow<'a, ResponseItem>,
     /// The origin.
@@ -23,7 +23,7 @@ pub struct Sent<'a> {
     pub is_restored: bool,
 }
 
-impl Sent<'_> {
+impl SentItem<'_> {
     /// Returns the entries that cover the texts of the item.
     pub(crate) fn entries(&self) -> Vec<ledger::Entry<'static>> {
         self.origin.entries(&self.item)
@@ -38,7 +38,7 @@ enum Pairing<'a> {
 }
 
 /// Returns the items to send, in one pass over the history.
-pub fn normalize<'a>(entries: &'a [Entry], diagnostics: &mut Vec<Diagnostic>) -> Vec<Sent<'a>> {
+pub fn normalize<'a>(entries: &'a [Entry], diagnostics: &mut Vec<Diagnostic>) -> Vec<SentItem<'a>> {
     let calls: HashSet<_> = entries.iter().filter_map(|it| expects(&it.item)).collect();
     let outputs: HashSet<_> = entries.iter().filter_map(|it| answers(&it.item)).collect();
     let mut sent = Vec::with_capacity(entries.len());
@@ -54,7 +54,7 @@ pub fn normalize<'a>(entries: &'a [Entry], diagnostics: &mut Vec<Diagnostic>) ->
             diagnostics.push(Diagnostic::new(diagnostics::OUTPUT_ORPHANED, message));
             continue;
         }
-        sent.push(Sent {
+        sent.push(SentItem {
             item: Cow::Borrowed(&entry.item),
             origin: Cow::Borrowed(&entry.origin),
             is_restored: entry.is_restored,
@@ -65,7 +65,7 @@ pub fn normalize<'a>(entries: &'a [Entry], diagnostics: &mut Vec<Diagnostic>) ->
             let (Pairing::Function(id) | Pairing::Custom(id)) = pairing;
             let message = format!("the call {id} has no output; `{ABORTED}` is sent");
             diagnostics.push(Diagnostic::new(diagnostics::OUTPUT_MISSING, message));
-            sent.push(Sent {
+            sent.push(SentItem {
                 item: Cow::Owned(aborted(pairing)),
                 origin: Cow::Owned(Origin::Section(Section::MissingOutput)),
                 is_restored: false,

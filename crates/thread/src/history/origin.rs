@@ -8,7 +8,7 @@ use convoke_core::ledger::{self, Rule, Source};
 use convoke_core::{Fragment, SourcedText};
 
 use super::classify::recognise;
-use super::{Entry, Sent};
+use super::{Entry, SentItem};
 use crate::item::ResponseItem;
 use crate::json::entry;
 
@@ -312,7 +312,7 @@ impl<'a> Sources<'a> {
 
     /// Creates the sources of an item of a request. The section is recognised from the text only for items of a
     /// Codex session file.
-    pub(crate) fn new(sent: &'a Sent<'_>, index: usize, summary_prefix: &str) -> Self {
+    pub(crate) fn new(sent: &'a SentItem<'_>, index: usize, summary_prefix: &str) -> Self {
         let item = sent.item.as_ref();
         let one =
             |section: Section| SourceEntries::One(entry(section.name(), section.source(item)));

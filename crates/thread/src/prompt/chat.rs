@@ -9,7 +9,7 @@ use super::responses::write_tools;
 use super::{Prompt, RequestError};
 use crate::config::DeveloperRole;
 use crate::diagnostics;
-use crate::history::{Sent, Sources};
+use crate::history::{SentItem, Sources};
 use crate::item::{
     ContentItem, FunctionOutput, Message, Reasoning, ReasoningContent, ResponseItem,
 };
@@ -282,9 +282,9 @@ fn write_parts(parts: &[ContentItem], out: &mut JsonWriter, sources: &mut Source
 
 /// Finds the item that each reasoning item is attached to: the reply before it, or the reply or call after it.
 /// Only reasoning since the last user message is sent, and none before the first reply to it.
-fn attach_thoughts(input: &[Sent<'_>]) -> HashMap<usize, Vec<usize>> {
+fn attach_thoughts(input: &[SentItem<'_>]) -> HashMap<usize, Vec<usize>> {
     let mut by_anchor: HashMap<usize, Vec<usize>> = HashMap::new();
-    let is_user = |sent: &Sent<'_>| sent.item.role() == Some("user");
+    let is_user = |sent: &SentItem<'_>| sent.item.role() == Some("user");
     if input.iter().rev().find(|sent| is_spoken(sent)).is_some_and(is_user) {
         return by_anchor;
     }
@@ -302,7 +302,7 @@ fn attach_thoughts(input: &[Sent<'_>]) -> HashMap<usize, Vec<usize>> {
     by_anchor
 }
 
-fn is_spoken(sent: &Sent<'_>) -> bool {
+fn is_spoken(sent: &SentItem<'_>) -> bool {
     matches!(
         sent.item.as_ref(),
         ResponseItem::Message(_)
@@ -312,7 +312,7 @@ fn is_spoken(sent: &Sent<'_>) -> bool {
     )
 }
 
-fn anchor(input: &[Sent<'_>], index: usize) -> Option<usize> {
+fn anchor(input: &[SentItem<'_>], index: usize) -> Option<usize> {
     let item = |at: Option<usize>| Some(input.get(at?)?.item.as_ref());
     let (before, after) = (index.checked_sub(1), index.checked_add(1));
     let answers = |at| item(at).is_some_and(|item| item.role() == Some("assistant"));

@@ -9,7 +9,7 @@ use convoke_core::ledger::Ledger;
 use serde_json::Value;
 
 use crate::config::{Provider, Wire};
-use crate::history::{Sent, Sources};
+use crate::history::{SentItem, Sources};
 use crate::instructions::BaseInstructions;
 use crate::json::JsonWriter;
 use crate::model::ModelInfo;
@@ -22,7 +22,7 @@ pub struct Prompt<'a> {
     /// The instructions of the thread.
     pub instructions: &'a BaseInstructions,
     /// The items, normalised.
-    pub input: Vec<Sent<'a>>,
+    pub input: Vec<SentItem<'a>>,
     /// The tools, in the form of the Responses API.
     pub tools: &'a [Value],
     /// The requested reasoning effort.

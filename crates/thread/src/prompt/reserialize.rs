@@ -10,13 +10,13 @@ use convoke_core::{Fragment, SourcedText, TextWriter};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::history::{Origin, Section, Sent};
+use crate::history::{Origin, Section, SentItem};
 use crate::item::{FunctionOutput, ResponseItem};
 
 const TOTAL_LINES: &str = "Total output lines: ";
 
 /// Rewrites the first output after each call of a shell or a patch.
-pub(super) fn reserialize(input: &mut [Sent<'_>]) {
+pub(super) fn reserialize(input: &mut [SentItem<'_>]) {
     let mut awaited: HashSet<String> = HashSet::new();
     for sent in input {
         let rewritten = match sent.item.as_ref() {

@@ -15,7 +15,7 @@ use crate::pack::{Shape, SystemSkill};
 
 /// The inputs of the search, besides the files.
 #[derive(Debug, Clone, Copy)]
-pub struct Places<'a> {
+pub struct SkillSearch<'a> {
     /// The working directory.
     pub cwd: &'a Path,
     /// The machine and its user.
@@ -33,7 +33,7 @@ pub struct Places<'a> {
 /// Lists every folder below the roots, up to 2000 per root.
 pub fn find(
     files: &dyn Files,
-    places: &Places<'_>,
+    places: &SkillSearch<'_>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Vec<Skill> {
     let switches = places.config.skill_switches.clone().without_links(files);
@@ -75,7 +75,7 @@ pub fn find(
 }
 
 /// Returns the skills that are part of the program, at the paths where it would install them.
-fn built_in(files: &dyn Files, places: &Places<'_>) -> Vec<Skill> {
+fn built_in(files: &dyn Files, places: &SkillSearch<'_>) -> Vec<Skill> {
     let home = &places.machine.codex_home;
     let home = files.canonicalize(home).unwrap_or_else(|_| home.clone());
     let folder = home.join("skills").join(SYSTEM_FOLDER);

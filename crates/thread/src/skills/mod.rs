@@ -19,7 +19,7 @@ use convoke_core::diagnostics;
 use convoke_files::{FileKind, Files};
 
 pub use convoke_codex::skills::Scope;
-pub use find::{Places, find};
+pub use find::{SkillSearch, find};
 pub use mention::mentioned;
 
 /// A skill that can be mentioned.

@@ -359,7 +359,7 @@ impl<'a> Thread<'a> {
     fn find_skills(&mut self) -> &[Skill] {
         let cwd = &self.settings.cwd;
         if !self.skills.contains_key(cwd) {
-            let places = skills::Places {
+            let places = skills::SkillSearch {
                 cwd,
                 machine: self.setup.machine,
                 config: &self.config,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::compact::{Compacting, Place, Then};
+use super::compact::{AfterCompaction, Compacting, CompactionPlace};
 use super::settings::{TurnContext, TurnOverrides};
 use super::{Thread, ThreadError};
 use crate::history::{Entry, History, Section, normalize};
@@ -68,7 +68,7 @@ pub(super) enum State {
     #[default]
     Idle,
     /// Waiting for the response to a request.
-    Sampling { context: TurnContext, request: Arc<Request>, tries: Tries },
+    Sampling { context: TurnContext, request: Arc<Request>, tries: RetryCounts },
     /// Waiting for tool results.
     Tools { context: TurnContext },
     /// Waiting for the response to a compaction request.
@@ -88,7 +88,7 @@ pub(super) enum RetryPolicy {
 
 /// The number of retries.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Tries {
+pub(super) struct RetryCounts {
     stream: u64,
     server: u64,
 }
@@ -121,7 +121,7 @@ impl Thread<'_> {
             self.record(entry);
         }
         if self.is_full(&context) {
-            return self.compact(context, Then::Begin(inputs));
+            return self.compact(context, AfterCompaction::Begin(inputs));
         }
         self.begin(context, &inputs)
     }
@@ -148,7 +148,7 @@ impl Thread<'_> {
                     self.record(Entry::in_section(Section::Tool, item));
                 }
                 if self.is_full(&context) {
-                    return self.compact(context, Then::Continue);
+                    return self.compact(context, AfterCompaction::Continue);
                 }
                 self.sample(context)
             }
@@ -234,7 +234,8 @@ impl Thread<'_> {
         }
         let model = context.model.slug.clone();
         self.journal.push(Event::Turn { model });
-        let built = self.build(&context, &self.history, RequestPurpose::Answer, Place::Local);
+        let built =
+            self.build(&context, &self.history, RequestPurpose::Answer, CompactionPlace::Local);
         let request = match built {
             // Codex detects this only here, and ends the turn.
             Err(error @ RequestError::SchemaOnChat) => {
@@ -242,8 +243,11 @@ impl Thread<'_> {
             }
             other => Arc::new(self.with_diagnostics(other?)),
         };
-        self.state =
-            State::Sampling { context, request: Arc::clone(&request), tries: Tries::default() };
+        self.state = State::Sampling {
+            context,
+            request: Arc::clone(&request),
+            tries: RetryCounts::default(),
+        };
         Ok(Step::Send(request))
     }
 
@@ -251,7 +255,7 @@ impl Thread<'_> {
         &mut self,
         context: TurnContext,
         request: Arc<Request>,
-        mut tries: Tries,
+        mut tries: RetryCounts,
         answer: Answer,
     ) -> Result<Step, ThreadError> {
         let calls: Vec<_> = answer.items.iter().filter(|it| it.is_tool_call()).cloned().collect();
@@ -314,7 +318,7 @@ impl Thread<'_> {
         &self,
         failure: &Failure,
         policy: RetryPolicy,
-        tries: &mut Tries,
+        tries: &mut RetryCounts,
     ) -> bool {
         let provider = &self.config.provider;
         if matches!(failure, Failure::Server(_)) && tries.server < provider.request_max_retries {
@@ -336,7 +340,7 @@ impl Thread<'_> {
         context: &TurnContext,
         history: &History,
         purpose: RequestPurpose,
-        place: Place,
+        place: CompactionPlace,
     ) -> Result<Request, RequestError> {
         let mut diagnostics = Vec::new();
         let prompt = Prompt {
@@ -359,8 +363,8 @@ impl Thread<'_> {
             summary_prefix: &self.setup.pack.compaction.summary_prefix,
         };
         match place {
-            Place::Local => build_api_prompt(prompt, &self.config.provider, diagnostics),
-            Place::Remote => Ok(build_remote_compaction(&prompt, diagnostics)),
+            CompactionPlace::Local => build_api_prompt(prompt, &self.config.provider, diagnostics),
+            CompactionPlace::Remote => Ok(build_remote_compaction(&prompt, diagnostics)),
         }
     }
 

@@ -9,12 +9,12 @@ use crate::scenario::Scenario;
 
 /// The number of changes made and detected, by kind.
 #[derive(Default)]
-pub(crate) struct Tally {
+pub(crate) struct MutationCounts {
     made: usize,
     missed: Vec<String>,
 }
 
-impl Tally {
+impl MutationCounts {
     /// Changes each captured request in each way that applies to it.
     pub(crate) fn check(&mut self, scenario: &Scenario) {
         let name = scenario.text("name").unwrap_or("?");
@@ -39,7 +39,7 @@ impl Tally {
     }
 }
 
-impl fmt::Display for Tally {
+impl fmt::Display for MutationCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for missed in &self.missed {
             writeln!(f, "UNNOTICED {missed}")?;

@@ -11,12 +11,12 @@ use crate::scenario::Scenario;
 
 /// The number of session files that agree with the records.
 #[derive(Default)]
-pub(crate) struct Tally {
+pub(crate) struct SessionFileCounts {
     agree: usize,
     differ: Vec<String>,
 }
 
-impl Tally {
+impl SessionFileCounts {
     pub(crate) fn check(&mut self, scenario: &Scenario, records: &[Record]) {
         let name = scenario.text("name").unwrap_or("?");
         for (rollout, record) in scenario.rollouts().iter().zip(records) {
@@ -34,7 +34,7 @@ impl Tally {
     }
 }
 
-impl fmt::Display for Tally {
+impl fmt::Display for SessionFileCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for differing in &self.differ {
             writeln!(f, "session file of {differing}")?;
@@ -48,7 +48,7 @@ fn difference(theirs: &Record, ours: &Record) -> Option<String> {
     if theirs.base_instructions != ours.base_instructions {
         return Some("other base instructions".to_owned());
     }
-    let (theirs, ours) = (told(theirs), told(ours));
+    let (theirs, ours) = (comparable_lines(theirs), comparable_lines(ours));
     let at = theirs.iter().zip(&ours).position(|(a, b)| a != b);
     match at {
         Some(at) => Some(format!("event {at} is {}, and ours {}", theirs[at], ours[at])),
@@ -63,7 +63,7 @@ fn difference(theirs: &Record, ours: &Record) -> Option<String> {
 ///
 /// The estimate before a compaction or a roll-back is left out: it depends on the real paths of the run, which
 /// the captures no longer show.
-fn told(record: &Record) -> Vec<String> {
+fn comparable_lines(record: &Record) -> Vec<String> {
     let mut told = Vec::new();
     let mut counted = None;
     for event in &record.events {

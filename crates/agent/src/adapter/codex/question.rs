@@ -8,7 +8,7 @@ use convoke_core::Diagnostic;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::single::{Dropped, SingleQuestions};
+use super::single::{DroppedQuestion, SingleQuestions};
 use crate::diagnostics;
 use crate::event::{Event, EventKind};
 use crate::permission::{AnsweredBy, PermissionAnswer, PermissionQuestion, TouchedFiles};
@@ -129,8 +129,8 @@ impl Questions {
 
     /// Drops a question that another one replaced. It must not be answered, because the server would apply the
     /// answer to the other question.
-    fn drop_question(&mut self, dropped: Dropped, sink: &mut Sink<'_>) {
-        let Dropped { question, was_put } = dropped;
+    fn drop_question(&mut self, dropped: DroppedQuestion, sink: &mut Sink<'_>) {
+        let DroppedQuestion { question, was_put } = dropped;
         let PermissionQuestion { id, summary, .. } = question;
         self.open.remove(&id);
         let message =

@@ -32,11 +32,11 @@ struct Thread {
     /// The tokens counted so far, which change at the end of a response.
     tokens: u64,
     is_response_over: bool,
-    latest: Option<Latest>,
+    latest: Option<PendingQuestion>,
 }
 
 #[derive(Debug)]
-struct Latest {
+struct PendingQuestion {
     question: PermissionQuestion,
     /// The time to ask the question; `None` once it was asked.
     due: Option<Instant>,
@@ -44,7 +44,7 @@ struct Latest {
 
 /// A question that another one replaced.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Dropped {
+pub(super) struct DroppedQuestion {
     pub question: PermissionQuestion,
     pub was_put: bool,
 }
@@ -61,12 +61,16 @@ impl SingleQuestions {
     }
 
     /// Adds a question, and returns the one that it drops.
-    pub(super) fn take(&mut self, thread: &str, question: PermissionQuestion) -> Option<Dropped> {
+    pub(super) fn take(
+        &mut self,
+        thread: &str,
+        question: PermissionQuestion,
+    ) -> Option<DroppedQuestion> {
         let thread = self.threads.entry(thread.to_owned()).or_default();
         let wait = if thread.is_response_over { SETTLES } else { UNREPORTED_END };
-        let latest = Latest { question, due: Some(Instant::now() + wait) };
+        let latest = PendingQuestion { question, due: Some(Instant::now() + wait) };
         let dropped = thread.latest.replace(latest)?;
-        Some(Dropped { was_put: dropped.due.is_none(), question: dropped.question })
+        Some(DroppedQuestion { was_put: dropped.due.is_none(), question: dropped.question })
     }
 
     /// Records the counted tokens. At the start of a response, they are those of the previous one.
@@ -147,7 +151,7 @@ mod tests {
         wait(600).await;
         assert_eq!(questions.due(), [], "the response has not ended");
         questions.count("t", 7);
-        let dropped = Dropped { question: question("0"), was_put: false };
+        let dropped = DroppedQuestion { question: question("0"), was_put: false };
         assert_eq!(questions.take("t", question("1")), Some(dropped));
         assert_eq!(questions.take("sub-agent", question("2")), None);
         assert_eq!(questions.due(), []);

@@ -34,7 +34,7 @@ const MOST_NAMES: usize = 1000;
 
 /// The variables that are withheld from the program.
 #[derive(Debug, Default)]
-pub(super) struct Withheld {
+pub(super) struct WithheldVariables {
     /// Variables to set, so that the program does not load them from the project.
     pub variables: Vec<(OsString, OsString)>,
     /// Diagnostics.
@@ -42,12 +42,12 @@ pub(super) struct Withheld {
 }
 
 /// Withholds variables. Refuses the turn if the project has settings.
-pub(super) fn withhold(context: &Context<'_>) -> Result<Withheld, Failure> {
+pub(super) fn withhold(context: &Context<'_>) -> Result<WithheldVariables, Failure> {
     let cwd = real(&context.turn_input.cwd);
     if let Some(path) = FOLLOWED.iter().map(|name| cwd.join(name)).find(|path| path.exists()) {
         return Err(untrusted(&path));
     }
-    let mut withheld = Withheld::default();
+    let mut withheld = WithheldVariables::default();
     let mut names = BTreeSet::new();
     for path in project_env_files(context, &cwd) {
         let Some(text) = read(&path)? else { continue };

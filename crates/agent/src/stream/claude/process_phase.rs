@@ -50,12 +50,12 @@ impl ProcessPhase {
     }
 
     /// Records that the main thread runs a turn.
-    pub fn works(&mut self) {
+    pub fn turn_started(&mut self) {
         self.working = true;
     }
 
     /// Records a reply of the main thread.
-    pub fn answers(&mut self) {
+    pub fn replied(&mut self) {
         self.answered = true;
         self.working = false;
         self.interim = self.others > 0;
@@ -80,18 +80,18 @@ impl ProcessPhase {
     }
 
     /// Returns whether the main thread has replied and is idle.
-    pub fn rests(&self) -> bool {
+    pub fn is_idle(&self) -> bool {
         self.answered && !self.working
     }
 
     /// Returns whether nothing else ran at the last reply, so that the input can be closed. Turns that the
     /// program has queued still run.
     pub fn needs_no_input(&self) -> bool {
-        self.rests() && self.complete
+        self.is_idle() && self.complete
     }
 
     pub fn phase(&self) -> TurnPhase {
-        if !self.rests() || self.others > 0 || self.interim {
+        if !self.is_idle() || self.others > 0 || self.interim {
             TurnPhase::Running
         } else if self.announces {
             TurnPhase::Answered

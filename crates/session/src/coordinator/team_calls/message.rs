@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::super::controls::StopRequest;
 use super::super::{Coordinator, CoordinatorError};
-use super::{Batch, PAGE, Posted, SentMessage};
+use super::{Batch, PAGE, PostedMessage, SentMessage};
 use crate::content::ContentHash;
 use crate::id::MemberName;
 use crate::routing::{Call, DropTurns, Routed, route};
@@ -49,7 +49,7 @@ impl<S: Store> Coordinator<S> {
             Ok(text) => text,
             Err(why) => return Ok(Err(why)),
         };
-        self.remember(batch, turn).await?;
+        self.read_earlier_messages(batch, turn).await?;
         let names = recipients.iter().map(MemberName::as_str).collect::<Vec<_>>().join(", ");
         let content = key("say", &[&names, &text]);
         let key = id.as_ref().map_or(content, |id| key("id", &[id]));
@@ -61,7 +61,7 @@ impl<S: Store> Coordinator<S> {
                 Err(format!("message {message} has that `id` and another text"))
             });
         }
-        if let Err(why) = self.admit(batch, turn, recipients.len()) {
+        if let Err(why) = self.check_may_send(batch, turn, recipients.len()) {
             return Ok(Err(why));
         }
         let posted = self.post(turn, recipients, text, "say", &key).await?;
@@ -94,8 +94,8 @@ impl<S: Store> Coordinator<S> {
         if self.conversation.task() == routed.task.as_deref() {
             return Ok(Ok("the task is already set to this text".to_owned()));
         }
-        self.remember(batch, turn).await?;
-        if let Err(why) = self.admit(batch, turn, 0) {
+        self.read_earlier_messages(batch, turn).await?;
+        if let Err(why) = self.check_may_send(batch, turn, 0) {
             return Ok(Err(why));
         }
         let key = key("task", &[&text]);
@@ -123,7 +123,7 @@ impl<S: Store> Coordinator<S> {
     }
 
     /// Checks whether a turn may send another message to these recipients.
-    pub(super) fn admit(
+    pub(super) fn check_may_send(
         &self,
         batch: &mut Batch,
         turn: &Turn,
@@ -145,7 +145,7 @@ impl<S: Store> Coordinator<S> {
     }
 
     /// Reads the messages that earlier attempts of a turn sent.
-    pub(super) async fn remember(
+    pub(super) async fn read_earlier_messages(
         &mut self,
         batch: &mut Batch,
         turn: &Turn,
@@ -183,7 +183,7 @@ impl<S: Store> Coordinator<S> {
         text: String,
         tool: &str,
         key: &ContentHash,
-    ) -> Result<Posted, CoordinatorError> {
+    ) -> Result<PostedMessage, CoordinatorError> {
         let calls = recipients.into_iter().map(|member| Call { member, intent: Intent::default() });
         let routed = Routed {
             speaker: turn.member.clone(),
@@ -205,7 +205,7 @@ impl<S: Store> Coordinator<S> {
         routed: &Routed,
         tool: &str,
         key: &ContentHash,
-    ) -> Result<Posted, CoordinatorError> {
+    ) -> Result<PostedMessage, CoordinatorError> {
         let answered = self.store.message(self.session, turn.answers).await?.message.id;
         let speaker = self.team_agents.team().speaker(&turn.member);
         let mut message = NewMessage::new(speaker, content).in_reply_to(answered);
@@ -221,7 +221,7 @@ impl<S: Store> Coordinator<S> {
         }
         let mut commit = self.commit_of(&next);
         commit.at = at;
-        let posted = Posted {
+        let posted = PostedMessage {
             message: effects.message.message.id.clone(),
             turn: effects.queued.first().map(|turn| turn.id),
         };

@@ -30,14 +30,14 @@ struct Leases {
     pool: PgPool,
     /// The duration of a lease without a heartbeat.
     duration: Duration,
-    epochs: Mutex<HashMap<SessionId, Held>>,
+    epochs: Mutex<HashMap<SessionId, LeaseState>>,
     /// Releases that have not reached the database yet.
     releases: Mutex<Vec<JoinHandle<()>>>,
 }
 
 /// The local state of a lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Held {
+enum LeaseState {
     /// The lease with this epoch, until it expires.
     Epoch(i64),
     /// The lease was lost. Nothing that was started under it may be written.
@@ -102,7 +102,7 @@ impl Fence {
         claimed_at: Instant,
     ) -> SessionLease {
         let leases = &self.leases;
-        lock(&leases.epochs).insert(session, Held::Epoch(epoch));
+        lock(&leases.epochs).insert(session, LeaseState::Epoch(epoch));
         let (tell, lost) = watch::channel(false);
         let (extend, until) = watch::channel(claimed_at + leases.duration);
         let heartbeat = tokio::spawn(beat(Arc::clone(leases), session, epoch, extend, tell));
@@ -126,8 +126,8 @@ impl Fence {
     /// Returns the epoch of this process's lease.
     pub(super) fn epoch(&self, session: SessionId) -> Result<i64, StoreError> {
         match lock(&self.leases.epochs).get(&session) {
-            Some(Held::Epoch(epoch)) => Ok(*epoch),
-            Some(Held::Lost) | None => Err(StoreError::LeaseLost { session }),
+            Some(LeaseState::Epoch(epoch)) => Ok(*epoch),
+            Some(LeaseState::Lost) | None => Err(StoreError::LeaseLost { session }),
         }
     }
 
@@ -169,7 +169,7 @@ impl Fence {
         .fetch_optional(connection)
         .await?;
         match (own, lease) {
-            (Some(Held::Epoch(own)), Some((epoch, true))) if own == epoch => Ok(()),
+            (Some(LeaseState::Epoch(own)), Some((epoch, true))) if own == epoch => Ok(()),
             (None, None | Some((_, false))) => Ok(()),
             _ => Err(StoreError::LeaseLost { session }),
         }
@@ -232,11 +232,11 @@ impl SessionHold for SessionLease {
 impl Drop for SessionLease {
     fn drop(&mut self) {
         self.heartbeat.abort();
-        let own = Held::Epoch(self.epoch);
+        let own = LeaseState::Epoch(self.epoch);
         let mut epochs = lock(&self.leases.epochs);
         if epochs.get(&self.session) == Some(&own) {
             if *self.lost.borrow() {
-                epochs.insert(self.session, Held::Lost);
+                epochs.insert(self.session, LeaseState::Lost);
             } else {
                 epochs.remove(&self.session);
             }
@@ -254,7 +254,7 @@ impl Drop for SessionLease {
             match released.bind(session.to_string()).bind(epoch).execute(&pool).await {
                 Ok(released) if released.rows_affected() == 0 => {
                     // Another process holds the session, so nothing that still runs here may write.
-                    lock(&leases.epochs).entry(session).or_insert(Held::Lost);
+                    lock(&leases.epochs).entry(session).or_insert(LeaseState::Lost);
                 }
                 Ok(_) => {}
                 Err(error) => {

@@ -144,9 +144,9 @@ pub(super) async fn deltas_after(
         0 => RequestTexts::default(),
         number => texts(connection, thread, number).await?,
     };
-    let body = Place { thread, text: Text::Body, number };
+    let body = TextKey { thread, text: TextKind::Body, number };
     let bodies = body.deltas(connection, before.body, limit).await?;
-    let ledger = Place { thread, text: Text::Ledger, number };
+    let ledger = TextKey { thread, text: TextKind::Ledger, number };
     let ledgers = ledger.deltas(connection, before.ledger, limit).await?;
     if bodies.len() != records.len() || ledgers.len() != records.len() {
         return Err(StoreError::Damaged(format!("a request of the thread {thread} has no text")));
@@ -176,10 +176,10 @@ pub(super) async fn texts(
     thread: &ThreadId,
     number: u64,
 ) -> Result<RequestTexts, StoreError> {
-    let place = |text| Place { thread, text, number };
+    let place = |text| TextKey { thread, text, number };
     Ok(RequestTexts {
-        body: place(Text::Body).read(connection).await?,
-        ledger: place(Text::Ledger).read(connection).await?,
+        body: place(TextKind::Body).read(connection).await?,
+        ledger: place(TextKind::Ledger).read(connection).await?,
     })
 }
 
@@ -211,8 +211,8 @@ async fn write<T>(
     .bind(outcome)
     .execute(&mut *connection)
     .await?;
-    for (text, delta) in [(Text::Body, texts.body), (Text::Ledger, texts.ledger)] {
-        let place = Place { thread, text, number };
+    for (text, delta) in [(TextKind::Body, texts.body), (TextKind::Ledger, texts.ledger)] {
+        let place = TextKey { thread, text, number };
         place.write(connection, has_predecessor, delta.0, delta.1).await?;
     }
     Ok(())
@@ -220,12 +220,12 @@ async fn write<T>(
 
 /// A text of a request.
 #[derive(Debug, Clone, Copy)]
-enum Text {
+enum TextKind {
     Body,
     Ledger,
 }
 
-impl Text {
+impl TextKind {
     const fn name(self) -> &'static str {
         match self {
             Self::Body => "body",
@@ -236,13 +236,13 @@ impl Text {
 
 /// The place of a text in the table.
 #[derive(Debug, Clone, Copy)]
-struct Place<'p> {
+struct TextKey<'p> {
     thread: &'p ThreadId,
-    text: Text,
+    text: TextKind,
     number: u64,
 }
 
-impl Place<'_> {
+impl TextKey<'_> {
     /// Writes a text as its delta, or whole if the delta saves less than half or the chain is long.
     async fn write(
         self,
@@ -300,7 +300,7 @@ impl Place<'_> {
         let mut text = Vec::new();
         let mut last = None;
         for row in &rows {
-            let step = Step::read(row)?;
+            let step = StoredDelta::read(row)?;
             step.apply(&mut text)?;
             last = Some(step.hash);
         }
@@ -329,7 +329,8 @@ impl Place<'_> {
         let mut before = before;
         let mut deltas = Vec::with_capacity(rows.len());
         for row in &rows {
-            let Step { depth, from_start, from_end, between, hash, .. } = Step::read(row)?;
+            let StoredDelta { depth, from_start, from_end, between, hash, .. } =
+                StoredDelta::read(row)?;
             // Texts stored whole, and texts that an early version split within a character, are compared again.
             let between = String::from_utf8(between).ok().filter(|_| {
                 depth > 0
@@ -343,7 +344,7 @@ impl Place<'_> {
                 TextDelta { from_start, from_end, between, hash }
             } else {
                 let mut text = if depth == 0 { Vec::new() } else { before.clone().into_bytes() };
-                Step::read(row)?.apply(&mut text)?;
+                StoredDelta::read(row)?.apply(&mut text)?;
                 let text = String::from_utf8(text).map_err(|error| damaged(hash, &error))?;
                 TextDelta { hash, ..TextDelta::between(&before, &text) }
             };
@@ -355,7 +356,7 @@ impl Place<'_> {
 }
 
 /// A row of a text: its delta from the previous text.
-struct Step {
+struct StoredDelta {
     depth: i64,
     from_start: usize,
     from_end: usize,
@@ -364,7 +365,7 @@ struct Step {
     hash: ContentHash,
 }
 
-impl Step {
+impl StoredDelta {
     fn read(row: &DatabaseRow) -> Result<Self, StoreError> {
         let hash: Vec<u8> = row.try_get("hash")?;
         let hash: [u8; 32] =

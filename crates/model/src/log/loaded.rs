@@ -9,7 +9,7 @@ use super::{Log, LogError};
 
 /// A thread loaded for a turn.
 #[derive(Debug)]
-pub(crate) struct Found {
+pub(crate) struct LoadedThread {
     /// The id.
     pub id: ThreadId,
     /// The log; `None` for a new thread.
@@ -20,7 +20,7 @@ pub(crate) struct Found {
     pub withdraws: Option<usize>,
 }
 
-impl Found {
+impl LoadedThread {
     /// Loads a thread for a turn. If the thread ends with an attempt at the same turn, that attempt is skipped,
     /// so that a retried turn starts as it did the first time. An attempt with other lines after it is kept.
     pub async fn load(

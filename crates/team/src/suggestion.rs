@@ -4,7 +4,7 @@ use convoke_core::name::nearest;
 use toml::de::DeValue;
 
 /// The setting that a wrong word probably means.
-pub(crate) struct Meant {
+pub(crate) struct SuggestedSetting {
     pub(crate) setting: &'static str,
     /// The fix, if it is more than the name of the setting.
     pub(crate) fix: Option<String>,
@@ -92,21 +92,25 @@ pub(crate) fn meant_elsewhere(
     written: &str,
     value: &DeValue<'_>,
     known: &[&'static str],
-) -> Option<Meant> {
+) -> Option<SuggestedSetting> {
     let word = normalized(written);
     let is_synonym = MEANT.iter().any(|(_, words)| words.contains(&&*word));
     (is_synonym || word.len() > 4).then(|| meant(written, value, known)).flatten()
 }
 
 /// Returns the setting that a word means: one with a similar spelling, or a synonym.
-pub(crate) fn meant(written: &str, value: &DeValue<'_>, known: &[&'static str]) -> Option<Meant> {
+pub(crate) fn meant(
+    written: &str,
+    value: &DeValue<'_>,
+    known: &[&'static str],
+) -> Option<SuggestedSetting> {
     let word = normalized(written);
     let near = nearest(written, known.iter().copied());
     let setting = near.or_else(|| {
         let mut found = MEANT.iter().filter(|(setting, _)| known.contains(setting));
         found.find(|(_, words)| words.contains(&&*word)).map(|(setting, _)| *setting)
     })?;
-    Some(Meant { setting, fix: fix(&word, setting, value) })
+    Some(SuggestedSetting { setting, fix: fix(&word, setting, value) })
 }
 
 /// Returns the reason why a setting of other programs does not exist.
